@@ -5,6 +5,7 @@
  */
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
+import type { AttentionShape } from "./attention_shape.ts";
 import { FOUR } from "./four.ts";
 import source from "./kv_write.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
@@ -23,6 +24,8 @@ export interface HeadNormParams {
   readonly epsilon: number;
   readonly ofQueries: boolean;
   readonly ofKeys: boolean;
+  /** Whether all heads of a token are divided by one root mean square, rather than each by its own. */
+  readonly ofRows?: boolean | undefined;
 }
 
 /** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
@@ -37,7 +40,7 @@ export interface RowLayout {
 export interface KvWriteParams {
   /** Absent: keys are copied, and queries left alone. */
   readonly rotary?: RotaryParams | undefined;
-  /** Root mean squares of heads, before rotation; 64 fours hold whole heads then. */
+  /** Root mean squares before rotation; of single heads, 64 fours hold whole heads. */
   readonly norms?: HeadNormParams | undefined;
   readonly q: RowLayout;
   readonly k: RowLayout;
@@ -60,9 +63,13 @@ export interface KvWriteTensors {
   readonly angles?: GPUBuffer | undefined;
   /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
   readonly qOut?: GPUBuffer | undefined;
-  /** f32 `[2, headSize]`, a uniform: factors of the norms of queries, then of keys. */
+  /**
+   * A uniform: factors of the norms of queries, then of keys. f32 `[2, headSize]`, of rows `[heads + kvHeads, headSize]`.
+   */
   readonly gammas?: GPUBuffer | undefined;
 }
+
+type HeadShape = Pick<AttentionShape, "heads" | "kvHeads" | "headSize">;
 
 const BINDINGS = {
   step: "read",
@@ -74,6 +81,8 @@ const BINDINGS = {
   kCache: "read_write",
   vCache: "read_write",
 } as const;
+/** Factors of norms in a uniform, of which WebGPU promises 64 KiB. */
+const MAX_FACTORS = 2 ** 14;
 /** Kernels without norms have no binding for their factors. */
 const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
 const THREADS = 64;
@@ -81,7 +90,7 @@ const THREADS = 64;
 /**
  * With `x` a head of queries or keys at position `p`, and `x'` its element that turns with `x[i]`:
  *
- * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, and
+ * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, the mean of the head or of all heads of the token, and
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
  *
@@ -97,7 +106,7 @@ export class KvWrite {
     const { rotary, norms, q, k, v } = params;
     const { shape } = step;
     checkRotary(rotary, shape.headSize);
-    checkNorms(norms, shape.headSize);
+    checkNorms(norms, shape);
     for (const layout of [q, k, v]) checkLayout(layout);
     const headFours = shape.headSize / 4;
     const heads = rotary === undefined && !norms?.ofQueries ? 0 : shape.heads;
@@ -105,7 +114,8 @@ export class KvWrite {
     this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "kv_write",
-      source: FOUR[shape.elem] + stepSource + source + factorsSource(norms && headFours),
+      source: FOUR[shape.elem] + stepSource + source +
+        factorsSource(norms && numFactors(norms, shape) / 4),
       bindings: norms ? NORM_BINDINGS : BINDINGS as typeof NORM_BINDINGS,
       constants: {
         HEAD_FOURS: headFours,
@@ -123,6 +133,8 @@ export class KvWrite {
         NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
         NORMS_KEYS: norms?.ofKeys ? 1 : 0,
         EPSILON: norms?.epsilon ?? 0,
+        NORMS_ROWS: norms?.ofRows ? 1 : 0,
+        NUM_QUERY_HEADS: shape.heads,
       },
     });
   }
@@ -139,12 +151,17 @@ export class KvWrite {
 }
 
 /** Factors of norms are a uniform: WebGPU promises eight storage buffers, and the kernel has that many. */
-function factorsSource(headFours: number | undefined): string {
-  if (headFours === undefined) {
+function factorsSource(fours: number | undefined): string {
+  if (fours === undefined) {
     return "fn factors_at(at: u32) -> vec4<f32> {\n  return vec4<f32>(1.0);\n}\n";
   }
-  return `@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, ${2 * headFours}>;\n` +
+  return `@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, ${fours}>;\n` +
     "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
+}
+
+/** Of queries and keys together. */
+function numFactors({ ofRows }: HeadNormParams, { heads, kvHeads, headSize }: HeadShape): number {
+  return (ofRows ? heads + kvHeads : 2) * headSize;
 }
 
 /** Joins tables `[positions, width]` to one `[positions, 2, width]`, cosines first. */
@@ -171,9 +188,22 @@ export function checkRotary(rotary: RotaryParams | undefined, headSize: number):
   );
 }
 
+/** Whether norms of all heads of a token have room for their factors. */
+export function hasRoomForRowNorms(shape: HeadShape): boolean {
+  return (shape.heads + shape.kvHeads) * shape.headSize <= MAX_FACTORS;
+}
+
 /** Also asked by the reference. */
-export function checkNorms(norms: HeadNormParams | undefined, headSize: number): void {
-  if (norms === undefined || 4 * THREADS % headSize === 0) return;
+export function checkNorms(norms: HeadNormParams | undefined, shape: HeadShape): void {
+  if (norms === undefined) return;
+  const { heads, kvHeads, headSize } = shape;
+  if (norms.ofRows && !hasRoomForRowNorms(shape)) {
+    throw new RangeError(
+      `Norms of ${heads} and ${kvHeads} heads of ${headSize}: ` +
+        `kv_write takes ${MAX_FACTORS} factors at most.`,
+    );
+  }
+  if (norms.ofRows || 4 * THREADS % headSize === 0) return;
   throw new RangeError(
     `Norms of heads of ${headSize}: kv_write takes head sizes that divide ${4 * THREADS}.`,
   );

@@ -2,8 +2,9 @@
 // formula and shapes.
 //
 // One workgroup takes 64 fours of one token; each thread one four of one head: it rotates a query into `q_out`,
-// rotates a key into the cache, or copies a value there. Heads may be normalised first, each by its root mean square; a
-// workgroup then has whole heads. Workgroup memory: 64 floats.
+// rotates a key into the cache, or copies a value there. Heads may be normalised first, each by its root mean square, where a
+// workgroup has whole heads, or all of a token together, where each workgroup sums for itself. Workgroup memory: 128
+// floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
@@ -13,7 +14,7 @@
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<four>;
 @group(0) @binding(7) var<storage, read_write> v_cache: array<four>;
-// `factors_at`, after this part, is of the factors of the norms [2, head size]: the queries', then the keys'.
+// `factors_at`, after this part, is of the factors of the norms: the queries', then the keys', of a head or of a row each.
 
 override HEAD_FOURS: u32;
 // Query heads to rotate or normalise: 0 where queries stay as they are.
@@ -33,10 +34,15 @@ override IS_INTERLEAVED: bool;
 override NORMS_QUERIES: bool;
 override NORMS_KEYS: bool;
 override EPSILON: f32;
+// Whether a norm is of all heads of a token.
+override NORMS_ROWS: bool;
+// Whatever HEADS is.
+override NUM_QUERY_HEADS: u32;
 
 const THREADS = 64u;
 
 var<workgroup> squares: array<f32, THREADS>;
+var<workgroup> key_squares: array<f32, THREADS>;
 
 fn angles_at(at: vec4<u32>) -> vec4<f32> {
   return vec4<f32>(angles[at.x], angles[at.y], angles[at.z], angles[at.w]);
@@ -93,18 +99,45 @@ fn measure_head(thread: u32, head: u32, column: u32, token: u32) -> f32 {
   return inverseSqrt(sum / f32(HEAD_FOURS * 4u) + EPSILON);
 }
 
-fn query_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
+// `1 / rms` of all queries of a token and of all its keys; called by all threads.
+fn measure_rows(thread: u32, token: u32) -> vec2<f32> {
+  let fours = vec2<u32>(NUM_QUERY_HEADS, KV_HEADS) * HEAD_FOURS;
+  var own = vec2<f32>();
+  if (NORMS_QUERIES) {
+    for (var at = thread; at < fours.x; at += THREADS) {
+      let value = unpack(q[token * Q_STRIDE + Q_OFFSET + at]);
+      own.x += dot(value, value);
+    }
+  }
+  if (NORMS_KEYS) {
+    for (var at = thread; at < fours.y; at += THREADS) {
+      let value = unpack(k[token * K_STRIDE + K_OFFSET + at]);
+      own.y += dot(value, value);
+    }
+  }
+  squares[thread] = own.x;
+  key_squares[thread] = own.y;
+  workgroupBarrier();
+  var sum = vec2<f32>();
+  for (var i = 0u; i < THREADS; i++) {
+    sum += vec2<f32>(squares[i], key_squares[i]);
+  }
+  return inverseSqrt(sum / vec2<f32>(fours * 4u) + EPSILON);
+}
+
+fn query_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(q[at + column]);
   if (NORMS_QUERIES) {
-    return value * scale * factors_at(column);
+    return value * scale * factors_at(select(0u, head, NORMS_ROWS) * HEAD_FOURS + column);
   }
   return value;
 }
 
-fn key_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
+fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(k[at + column]);
   if (NORMS_KEYS) {
-    return value * scale * factors_at(HEAD_FOURS + column);
+    let factors = select(1u, NUM_QUERY_HEADS + head, NORMS_ROWS) * HEAD_FOURS;
+    return value * scale * factors_at(factors + column);
   }
   return value;
 }
@@ -122,15 +155,18 @@ fn kv_write(
   let slot = step.words[step.slots + token];
   let turns = column < ROTARY_FOURS;
   var scale = 1.0;
-  if (NORMS_QUERIES || NORMS_KEYS) {
+  if (NORMS_ROWS) {
+    let scales = measure_rows(thread, token);
+    scale = select(scales.y, scales.x, head < HEADS);
+  } else if (NORMS_QUERIES || NORMS_KEYS) {
     scale = measure_head(thread, head, column, token);
   }
 
   if (head < HEADS) {
     let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
-    var rotated = query_four(at, column, scale);
+    var rotated = query_four(at, head, column, scale);
     if (turns) {
-      let other = arrange_other(query_four(at, other_column(column), scale));
+      let other = arrange_other(query_four(at, head, other_column(column), scale));
       rotated = turn(rotated, other, position, column);
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
@@ -148,9 +184,9 @@ fn kv_write(
     return;
   }
   let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
-  var rotated = key_four(at, column, scale);
+  var rotated = key_four(at, kv_head, column, scale);
   if (turns) {
-    let other = arrange_other(key_four(at, other_column(column), scale));
+    let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
     rotated = turn(rotated, other, position, column);
   }
   k_cache[target_at] = pack(rotated);

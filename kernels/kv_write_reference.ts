@@ -27,7 +27,7 @@ export interface KvWriteArrays {
    * its layout is the same.
    */
   readonly qOut?: Float32Array | undefined;
-  /** f32 `[2, headSize]`: factors of the norms of queries, then of keys. */
+  /** Factors of the norms of queries, then of keys: f32 `[2, headSize]`, of rows `[heads + kvHeads, headSize]`. */
   readonly gammas?: Float32Array | undefined;
 }
 
@@ -46,7 +46,7 @@ export class ReferenceKvWrite {
   /** @throws {RangeError} when the kernel cannot run the rotary size. */
   constructor(shape: AttentionShape, params: KvWriteParams) {
     checkRotary(params.rotary, shape.headSize);
-    checkNorms(params.norms, shape.headSize);
+    checkNorms(params.norms, shape);
     this.#shape = shape;
     this.#params = params;
   }
@@ -65,25 +65,34 @@ export class ReferenceKvWrite {
   #writeToken(arrays: KvWriteArrays, token: number, position: number, block: number): void {
     const { heads, kvHeads, headSize, blockSize } = this.#shape;
     const { rotary, norms, q, k, v } = this.#params;
+    const { q: queries, k: keys, qOut, kCache } = arrays;
+    // Before they are written over.
+    const ofQueries = norms?.ofRows
+      ? inverseRms(queries, headAt(q, token, 0), heads * headSize, norms.epsilon)
+      : undefined;
+    const ofKeys = norms?.ofRows
+      ? inverseRms(keys, headAt(k, token, 0), kvHeads * headSize, norms.epsilon)
+      : undefined;
+    const normalize = (values: Float32Array, at: number, gammaAt: number, ofRow?: number) => {
+      const factor = ofRow ?? inverseRms(values, at, headSize, norms!.epsilon);
+      for (let i = 0; i < headSize; i++) values[at + i]! *= factor * arrays.gammas![gammaAt + i]!;
+    };
     if (rotary !== undefined || norms?.ofQueries) {
       for (let head = 0; head < heads; head++) {
         const from = headAt(q, token, head * headSize);
         const to = (token * heads + head) * headSize;
-        copyHead(arrays.q, from, arrays.qOut!, to, headSize);
-        if (norms?.ofQueries) {
-          normalize(arrays.qOut!, to, arrays.gammas!.subarray(0, headSize), norms.epsilon);
-        }
-        if (rotary !== undefined) turn(arrays.rotary!, rotary, arrays.qOut!, to, position);
+        copyHead(queries, from, qOut!, to, headSize);
+        if (norms?.ofQueries) normalize(qOut!, to, norms.ofRows ? head * headSize : 0, ofQueries);
+        if (rotary !== undefined) turn(arrays.rotary!, rotary, qOut!, to, position);
       }
     }
     for (let head = 0; head < kvHeads; head++) {
       const to = ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
       copyHead(arrays.v, headAt(v, token, head * headSize), arrays.vCache, to, headSize);
-      copyHead(arrays.k, headAt(k, token, head * headSize), arrays.kCache, to, headSize);
-      if (norms?.ofKeys) {
-        normalize(arrays.kCache, to, arrays.gammas!.subarray(headSize), norms.epsilon);
-      }
-      if (rotary !== undefined) turn(arrays.rotary!, rotary, arrays.kCache, to, position);
+      copyHead(keys, headAt(k, token, head * headSize), kCache, to, headSize);
+      const factors = norms?.ofRows ? heads + head : 1;
+      if (norms?.ofKeys) normalize(kCache, to, factors * headSize, ofKeys);
+      if (rotary !== undefined) turn(arrays.rotary!, rotary, kCache, to, position);
     }
   }
 }
@@ -102,12 +111,11 @@ function copyHead(
   for (let i = 0; i < length; i++) target[to + i] = source[from + i]!;
 }
 
-/** Divides the head at `values[at…]` by its root mean square, in place. */
-function normalize(values: Float32Array, at: number, gamma: Float32Array, epsilon: number): void {
+/** What elements from `at` on are multiplied with to have a root mean square of about 1. */
+function inverseRms(values: Float32Array, at: number, length: number, epsilon: number): number {
   let squares = 0;
-  for (let i = 0; i < gamma.length; i++) squares += values[at + i]! ** 2;
-  const factor = 1 / Math.sqrt(squares / gamma.length + epsilon);
-  for (let i = 0; i < gamma.length; i++) values[at + i]! *= factor * gamma[i]!;
+  for (let i = 0; i < length; i++) squares += values[at + i]! ** 2;
+  return 1 / Math.sqrt(squares / length + epsilon);
 }
 
 /** Turns the head at `values[at…]` in place. */

@@ -14,6 +14,8 @@ import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "t
 import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
 import commonSource from "./matvec_common.wgsl" with { type: "text" };
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
+import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
+import ofSumsSource from "./matvec_of_sums.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
 import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
 import { chooseMatvecTiling, type MatvecTiling, numSums, rowFormOf } from "./matvec_shape.ts";
@@ -28,12 +30,17 @@ export interface MatvecTensors {
   readonly scales?: GPUBuffer | undefined;
   /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; absent, they are half of the levels. */
   readonly zeroPoints?: GPUBuffer | undefined;
-  /** The norm's factors, elem `[k]`, and its offsets after them where it has such: elem `[2, k]`. */
+  /**
+   * The norm's factors, elem `[k]`, and its offsets after them where it has such: elem `[2, k]`. Of rows that are sums, the
+   * factors of the sum before them and the bias after them.
+   */
   readonly affine?: GPUBuffer | undefined;
-  /** elem `[outputs]`. */
+  /** elem `[outputs]`, where the rows are no sums. */
   readonly bias?: GPUBuffer | undefined;
-  /** elem `[rows, n]`. */
+  /** elem `[rows, n]`; of rows that are sums, what is added to `x`: elem `[rows, k]`. */
   readonly residual?: GPUBuffer | undefined;
+  /** Where rows that are sums go: elem `[rows, k]`. */
+  readonly sum?: GPUBuffer | undefined;
   /** elem `[rows, n]`, or `[rows, out.stride]`. */
   readonly out: GPUBuffer;
 }
@@ -48,10 +55,13 @@ const BINDINGS = {
 } as const;
 /** With these as many storage buffers as WebGPU promises. */
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
+/** The sums of rows go where a bias would be. */
+const SUM_BINDINGS = { bias: "read_write" } as const;
 const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
 /**
- * With `y = norm(x[row])`, and `W` the matrix:
+ * With `y = norm(x[row])`, or `y = norm(sum[row])` of `sum[row] = residual[row] + x[row] / rms(x[row]) * factors`, which is
+ * written too, and `W` the matrix:
  *
  * `out[row, n] = cap(scale * activate(W[n] · y + bias[n])) + residual[row, n]`, or where gated
  *
@@ -85,7 +95,7 @@ export class Matvec {
     const rows = rowFormOf(this.#tiling, numRows);
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.
-    const { affine = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
+    const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;
     const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
     this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
@@ -101,7 +111,7 @@ export class Matvec {
 }
 
 function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: number }) {
-  const { elem, k, n, x, weights, norm, gate } = params;
+  const { elem, k, n, x, weights, norm, sum, gate } = params;
   const { lanes, groups, outs, rows } = tiling;
   const threads = lanes * groups;
   const constants = {
@@ -121,6 +131,8 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     UNITS_FIRST: tiling.unitsFirst ? 1 : 0,
     NORM: NORMS[norm?.kind ?? "none"],
     EPSILON: norm?.epsilon ?? 0,
+    AFFINE_AT: sum ? k / 4 : 0,
+    ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: numAffine(params) * k / 4 } : {},
     HAS_BETA: norm?.hasBeta ? 1 : 0,
     HAS_BIAS: params.hasBias ? 1 : 0,
     HAS_RESIDUAL: params.hasResidual ? 1 : 0,
@@ -131,13 +143,14 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     SCALE: params.scale,
     SOFTCAP: params.softcap,
   };
-  const source = ELEM[elem] + FOUR[elem] + activationSource;
+  const source = ELEM[elem] + FOUR[elem] + activationSource + (sum ? ofSumsSource : ofRowsSource);
+  const own = sum ? SUM_BINDINGS : {};
   if (weights.kind !== "nbits") {
     return {
       name: "matvec",
       source: source + commonSource +
         (weights.kind === "rows" ? rowsSource : columnsSource + columnsLoader(params.matrixRows)),
-      bindings: BINDINGS as typeof NBITS_BINDINGS,
+      bindings: { ...BINDINGS, ...own } as typeof NBITS_BINDINGS,
       constants: weights.kind === "columns"
         ? { ...constants, COLUMNS: params.matrixRows }
         : constants,
@@ -150,7 +163,7 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
   return {
     name: "matvec",
     source: source + commonSource + chunkPrelude(chunkWords) + nbitsSource,
-    bindings: NBITS_BINDINGS,
+    bindings: { ...NBITS_BINDINGS, ...own } as typeof NBITS_BINDINGS,
     constants: {
       ...constants,
       BITS: bits,
@@ -160,6 +173,11 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
       IS_PADDED: blocks * blockSize > k ? 1 : 0,
     },
   };
+}
+
+/** Vectors of `k` elements in `affine`. */
+function numAffine({ sum, norm }: MatvecParams): number {
+  return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
 }
 
 /** Elements read of a row of blocks at a time: at most a block. */

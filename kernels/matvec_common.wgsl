@@ -6,13 +6,13 @@
 //
 // Rows are computed in groups of ROWS: tensors have room for the last group.
 //
+// The rows are `row_four`'s, see matvec_of_*.wgsl.
+//
 // Workgroup memory: THREADS * ROWS floats, twice as many where an output is of two sums, and 64 for the norm.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
-// The norm's factors, elem [K], and its offsets, as many, where it has such.
+// From AFFINE_AT on the norm's factors, elem [K], and its offsets, as many, where it has such.
 @group(0) @binding(1) var<storage, read> affine: array<four>;
-@group(0) @binding(2) var<storage, read> bias: array<elem>;
-@group(0) @binding(3) var<storage, read> residual: array<elem>;
 @group(0) @binding(4) var<storage, read_write> out: array<elem>;
 
 // Fours of a row, all of it and where it begins in the tensor.
@@ -38,6 +38,8 @@ override UNITS_FIRST: bool;
 // 0 none, 1 root mean square, 2 mean and variance.
 override NORM: u32;
 override EPSILON: f32;
+// In fours.
+override AFFINE_AT: u32;
 override HAS_BETA: bool;
 override HAS_BIAS: bool;
 override HAS_RESIDUAL: bool;
@@ -72,17 +74,17 @@ struct Affine {
 fn load_affine(at: u32) -> Affine {
   var result = Affine(vec4<f32>(1.0), vec4<f32>());
   if (NORM != 0u) {
-    result.factor = unpack(affine[at]);
+    result.factor = unpack(affine[AFFINE_AT + at]);
   }
   if (HAS_BETA) {
-    result.offset = unpack(affine[K_FOURS + at]);
+    result.offset = unpack(affine[AFFINE_AT + K_FOURS + at]);
   }
   return result;
 }
 
 // A four of a row as the product takes it; a root mean square is left to the end.
 fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
-  let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]);
+  let value = row_four(row0, r, at);
   if (NORM == 0u) {
     return value;
   }
@@ -150,7 +152,7 @@ fn measure_rows(row0: u32, thread: u32) {
     for (var r = 0u; r < ROWS; r++) {
       var sum = 0.0;
       for (var at = thread; at < K_FOURS; at += THREADS) {
-        sum += dot(unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]), vec4<f32>(1.0));
+        sum += dot(row_four(row0, r, at), vec4<f32>(1.0));
       }
       sums[r * THREADS + thread] = sum;
     }
@@ -163,7 +165,7 @@ fn measure_rows(row0: u32, thread: u32) {
   for (var r = 0u; r < ROWS; r++) {
     var sum = 0.0;
     for (var at = thread; at < K_FOURS; at += THREADS) {
-      let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]) - row_mean[r];
+      let value = row_four(row0, r, at) - row_mean[r];
       sum += dot(value, value);
     }
     sums[r * THREADS + thread] = sum;
@@ -198,14 +200,14 @@ fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
     value = SOFTCAP * bounded_tanh(value / SOFTCAP);
   }
   if (HAS_RESIDUAL) {
-    value += f32(residual[row * N + n]);
+    value += residual_at(row, n);
   }
   out[row * OUT_STRIDE + OUT_OFFSET + n] = elem(value);
 }
 
 fn with_bias(n: u32, sum: f32) -> f32 {
   if (HAS_BIAS) {
-    return sum + f32(bias[n]);
+    return sum + bias_at(n);
   }
   return sum;
 }
@@ -286,6 +288,7 @@ fn matvec(
   let row0 = group.y * ROWS;
   let lane = select(thread % LANES, thread / GROUPS, UNITS_FIRST);
   let unit = select(thread / LANES, thread % GROUPS, UNITS_FIRST);
+  prepare_rows(row0, thread);
   measure_rows(row0, thread);
   for (var i = 0u; i < OUTS * ROW_FOURS; i++) {
     acc[i] = vec4<f32>();

@@ -47,6 +47,8 @@ export interface MatvecParams {
   readonly matrixRows: number;
   readonly weights: MatrixForm;
   readonly norm?: NormParams | undefined;
+  /** Where the rows are sums of another tensor and of `x` after a root mean square, whose epsilon this is. */
+  readonly sum?: { readonly epsilon: number } | undefined;
   readonly hasBias: boolean;
   /** Where among the matrix's outputs those begin that are activated, and those that they multiply. */
   readonly gate?: { readonly gateRow: number; readonly upRow: number } | undefined;
@@ -57,6 +59,10 @@ export interface MatvecParams {
   readonly hasResidual: boolean;
 }
 
+/** Outputs of a workgroup at least, gated and not; a dispatch has 65,535 workgroups at most. */
+const LEAST_OUTPUTS = { gated: 4, plain: 8 };
+const MAX_WORKGROUPS = 65_535;
+
 /** Also asked by the reference. @throws {RangeError} when the kernel cannot run it. */
 export function checkMatvec(params: MatvecParams): void {
   const { k, n, x, weights, gate, matrixRows } = params;
@@ -65,6 +71,13 @@ export function checkMatvec(params: MatvecParams): void {
       `Rows of ${k} elements, a stride of ${x.stride} and an offset of ${x.offset}: ` +
         "matvec reads multiples of 4 elements.",
     );
+  }
+  const most = MAX_WORKGROUPS * LEAST_OUTPUTS[gate ? "gated" : "plain"];
+  if (n > most) {
+    throw new RangeError(`${n} outputs of a row: matvec computes ${most} at most.`);
+  }
+  if (params.sum !== undefined && params.hasResidual) {
+    throw new RangeError("A residual after rows that are sums: matvec takes one tensor to add.");
   }
   if (weights.kind === "nbits") {
     const { bits, blockSize } = weights;

@@ -14,6 +14,8 @@ export interface ReferenceMatvecTensors {
   readonly zeroPoints?: Uint8Array | undefined;
   readonly gamma?: Float32Array | undefined;
   readonly beta?: Float32Array | undefined;
+  /** Of rows that are sums. */
+  readonly sumGamma?: Float32Array | undefined;
   readonly bias?: Float32Array | undefined;
   readonly residual?: Float32Array | undefined;
 }
@@ -38,12 +40,11 @@ export function matvecReference(
   numRows: number,
 ): Float32Array {
   checkMatvec(params);
-  const { k, n, x, norm, gate, activation, scale, softcap } = params;
+  const { k, n, norm, sum: summed, gate, activation, scale, softcap } = params;
   const matrix = unpackMatrix(params, tensors);
   const out = new Float32Array(numRows * n);
   for (let row = 0; row < numRows; row++) {
-    const at = row * x.stride + x.offset;
-    const values = tensors.x.subarray(at, at + k);
+    const values = matvecRow(params, tensors, row);
     const input = norm ? normalizeRow(values, norm, tensors) : values;
     const product = (output: number) => {
       let sum = tensors.bias?.[output] ?? 0;
@@ -55,10 +56,27 @@ export function matvecReference(
       if (gate) value *= product(i + gate.upRow);
       value *= scale;
       if (softcap > 0) value = softcap * Math.tanh(value / softcap);
-      out[row * n + i] = value + (tensors.residual?.[row * n + i] ?? 0);
+      const residual = summed ? undefined : tensors.residual;
+      out[row * n + i] = value + (residual?.[row * n + i] ?? 0);
     }
   }
   return out;
+}
+
+/** A row before its norm: of `x`, or the sum. */
+export function matvecRow(
+  { k, x, sum }: MatvecParams,
+  tensors: Pick<ReferenceMatvecTensors, "x" | "sumGamma" | "residual">,
+  row: number,
+): Float32Array {
+  const at = row * x.stride + x.offset;
+  const values = tensors.x.subarray(at, at + k);
+  if (sum === undefined) return values;
+  const norm = { kind: "rms", epsilon: sum.epsilon, hasBeta: false } as const;
+  return Float32Array.from(
+    normalizeRow(values, norm, { gamma: tensors.sumGamma }),
+    (value, i) => value + tensors.residual![row * k + i]!,
+  );
 }
 
 /** The matrix as `[outputs, k]`, whatever it is stored as. */

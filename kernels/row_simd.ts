@@ -16,6 +16,11 @@ import type { PointwiseParams } from "./pointwise.ts";
 const BLOCK = 32;
 const GROUP = 4;
 const BLOCK_BYTES = 80;
+/** Rows that are multiplied with weights once read. */
+const TILE_ROWS = 2;
+const ROW_BLOCK_BYTES = 40;
+/** Four bits. */
+const LEVEL_MASK = 15;
 /** Parts of a product: small enough that no thread waits long for another, large enough for streams of some pages. */
 const PART_GROUPS = 64;
 const MAX_PARTS = 32;
@@ -63,7 +68,7 @@ function checkProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
     !weights.hasZeroPoints && weights.allowsInt8 === true && softcap === 0;
   if (!isTaken) {
     throw new RangeError(
-      "On the CPU products are with 4-bit weights in blocks of 32, symmetric, at accuracy level 4.",
+      "Kernels on the CPU read 4-bit weights in blocks of 32, symmetric, at accuracy level 4.",
     );
   }
   if (k % BLOCK !== 0 || [n, gate?.gateRow ?? 0, gate?.upRow ?? 0].some((size) => size % GROUP)) {
@@ -76,7 +81,7 @@ export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
   readonly site = this.arena.reserve(12);
-  readonly rows = this.arena.reserve(4);
+  readonly rows = this.arena.reserve(3);
   readonly staged = { levels: this.arena.reserve(STAGED_BYTES / 4), scales: 0 };
   #maxK = 0;
   #maxPart = PART_GROUPS;
@@ -99,14 +104,11 @@ export class RowArena {
    */
   allocate(threads: KernelThreads, spareBytes?: number): SimdRows {
     const { arena, site, rows, staged } = this;
-    const blocks = this.maxRows * this.#maxK / BLOCK;
-    const scratchBytes = this.#maxPart * GROUP * 4;
+    const scratchBytes = TILE_ROWS * this.#maxPart * GROUP * 4;
     const shared: SharedAddresses = {
       ...{ site, rows, scratchBytes },
       staged: { ...staged, scales: arena.reserve(STAGED_BYTES / 16) },
-      levels: arena.reserve(blocks * BLOCK / 4),
-      scales: arena.reserve(blocks),
-      offsets: arena.reserve(blocks),
+      tiles: arena.reserve(this.maxRows * this.#maxK / BLOCK * ROW_BLOCK_BYTES / 4),
       normed: arena.reserve(this.#maxK),
       scratch: arena.reserve(scratchBytes / 4 * threads.numThreads),
     };
@@ -128,9 +130,7 @@ interface SharedAddresses {
   readonly site: number;
   readonly rows: number;
   readonly staged: { readonly levels: number; readonly scales: number };
-  readonly levels: number;
-  readonly scales: number;
-  readonly offsets: number;
+  readonly tiles: number;
   readonly normed: number;
   readonly scratch: number;
   readonly scratchBytes: number;
@@ -151,9 +151,9 @@ export class SimdRows {
     this.#memory = memory;
     this.#exports = instantiateAttention(memory);
     this.#site = new Uint32Array(memory.buffer, shared.site, 12);
-    this.#rows = new Uint32Array(memory.buffer, shared.rows, 4);
+    this.#rows = new Uint32Array(memory.buffer, shared.rows, 3);
     // In the order of `QuantizedRows`.
-    this.#rows.set([0, shared.levels, shared.scales, shared.offsets]);
+    this.#rows.set([0, shared.tiles, LEVEL_MASK]);
   }
 
   floats(at: number, length: number): Float32Array {
@@ -221,9 +221,9 @@ export class SimdRows {
     } as const;
     const prepare = this.#preparation(params, tensors);
     return (numRows) => {
+      this.#rows[0] = numRows;
       if (!reuses) prepare(numRows);
       this.#site.set(words);
-      this.#rows[0] = numRows;
       this.#threads.run({ ...job, flops: 2 * k * matrixRows * numRows });
     };
   }

@@ -192,8 +192,8 @@ export class SampleKernel {
     floats[at + 7] = 1 / repetitionPenalty;
     words[at + 12] = this.#packMask(row.mask);
     words[at + 10] = row.adjustments === undefined ? words[at + 12]! : this.#packBitmap(row);
-    words[at + 8] = row.adjustments?.length ?? 0;
     words[at + 9] = this.#packAdjustments(row);
+    words[at + 8] = (this.#numExtras - words[at + 9]!) / 2;
     words[at + 11] = Math.min(row.topLogprobs ?? 0, this.#options.vocabSize);
   }
 
@@ -215,16 +215,19 @@ export class SampleKernel {
     }
     for (let i = 0; i < (adjustments?.length ?? 0); i++) {
       const id = adjustments!.tokenIds[i]!;
+      if (id >= this.#options.vocabSize) continue;
       this.#extras[at + (id >>> 5)]! &= ~(1 << (id & 31));
     }
     return at;
   }
 
+  /** A prompt may have tokens that the logits do not reach; they are left out. */
   #packAdjustments(row: SampleRow): number {
     const { adjustments, mask } = row;
     const at = this.#numExtras;
     for (let i = 0; i < (adjustments?.length ?? 0); i++) {
       const id = adjustments!.tokenIds[i]!;
+      if (id >= this.#options.vocabSize) continue;
       const isMasked = mask !== undefined && (mask[id >>> 5]! >>> (id & 31) & 1) === 0;
       this.#extras[this.#numExtras] = id + (adjustments!.inContext[i] === 0 ? 0 : PENALTY_APPLIES);
       this.#extraFloats[this.#numExtras + 1] = isMasked ? -Infinity : addend(row, i);

@@ -5,7 +5,8 @@
 //
 //   ln Σ e^logit[timestamps] > max logit[others],
 //
-// the others go too. What goes becomes the lowest number there is. A row of text 2 has no rule and stays as it is.
+// the others go too. What goes becomes the lowest number there is. A row of text 2 has no rule and stays as it is. NaN
+// counts for nothing, and infinity as the largest number, as when a token is chosen.
 //
 //   rows    Rule [rows]
 //   plain   u32 [ceil(VOCAB / 32)]    bit t % 32 of word t / 32: token t is plain text
@@ -47,6 +48,12 @@ fn is_allowed(rule: Rule, token: u32) -> bool {
   return rule.text == 1u && (plain[token / 32u] >> (token % 32u) & 1u) == 1u;
 }
 
+fn load_logit(at: u32) -> f32 {
+  let logit = f32(logits[at]);
+  let is_nan = (bitcast<u32>(logit) & 0x7fffffffu) > 0x7f800000u;
+  return select(min(logit, -LOWEST), LOWEST, is_nan);
+}
+
 @compute @workgroup_size(WG)
 fn token_rules(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -59,7 +66,7 @@ fn token_rules(
   var best_time = LOWEST;
   for (var token = thread; token < VOCAB; token += WG) {
     if (is_allowed(rule, token)) {
-      let logit = f32(logits[start + token]);
+      let logit = load_logit(start + token);
       if (token >= TIMESTAMPS) {
         best_time = max(best_time, logit);
       } else {
@@ -84,7 +91,7 @@ fn token_rules(
   var sum = 0.0;
   for (var token = TIMESTAMPS + thread; token < VOCAB; token += WG) {
     if (is_allowed(rule, token)) {
-      sum += exp(f32(logits[start + token]) - best_time);
+      sum += exp(load_logit(start + token) - best_time);
     }
   }
   times[thread] = sum;

@@ -3,11 +3,12 @@
  *
  * Of a row's tokens those stay that its rule allows. Where the timestamps among them are together likelier than any
  * one of the others, `ln Σ e^logit[timestamps] > max logit[others]`, the others go too. What goes becomes the lowest
- * number there is.
+ * number there is. NaN counts for nothing, and infinity as the largest number, as when a token is chosen.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  * @module
  */
+import { LARGEST_FLOAT32 } from "./sample_terms.ts";
 import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
 
 /**
@@ -34,19 +35,23 @@ function applyRule(
   { endToken, timestampsStart, plainTokens }: TokenRulesOptions,
 ): void {
   const lowest = logits instanceof Float32Array ? LOWEST_LOGIT.f32 : LOWEST_LOGIT.f16;
-  let bestOther = -Infinity;
+  let bestOther = -LARGEST_FLOAT32;
   for (let token = 0; token < timestampsStart; token++) {
     const isPlain = (plainTokens[token >>> 5]! >>> (token & 31) & 1) === 1;
     if (token === endToken ? !allowsEnd : !allowsText || !isPlain) logits[token] = lowest;
-    else bestOther = Math.max(bestOther, logits[token]!);
+    else bestOther = Math.max(bestOther, bounded(logits[token]!));
   }
   logits.fill(lowest, timestampsStart, Math.max(timestampsStart, firstTimestamp));
   logits.fill(lowest, Math.max(timestampsStart, lastTimestamp + 1));
   if (firstTimestamp > lastTimestamp) return;
   const times = logits.subarray(firstTimestamp, lastTimestamp + 1);
-  let best = -Infinity;
-  for (let i = 0; i < times.length; i++) best = Math.max(best, times[i]!);
+  let best = -LARGEST_FLOAT32;
+  for (let i = 0; i < times.length; i++) best = Math.max(best, bounded(times[i]!));
   let sum = 0;
-  for (let i = 0; i < times.length; i++) sum += Math.exp(times[i]! - best);
+  for (let i = 0; i < times.length; i++) sum += Math.exp(bounded(times[i]!) - best);
   if (Math.log(sum) + best > bestOther) logits.fill(lowest, 0, timestampsStart);
+}
+
+function bounded(logit: number): number {
+  return Number.isNaN(logit) ? -LARGEST_FLOAT32 : Math.min(logit, LARGEST_FLOAT32);
 }

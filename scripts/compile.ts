@@ -24,8 +24,7 @@ export const INCLUDES = [
   "src/http/body/json_thread.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
-  "src/models/ocr/image_thread.ts",
-  "src/models/vision/vision_thread.ts",
+  "src/models/image_thread.ts",
   "models",
 ] as const;
 

@@ -114,8 +114,13 @@ export class StartupError extends Error {
   }
 }
 
-/** An error's message, and what the person calls the setting that it is about. */
-export function startupMessage(error: Error, names: SettingNames): string {
-  const setting = error instanceof StartupError ? error.setting : undefined;
-  return setting === undefined ? error.message : `${error.message} (${names[setting]})`;
+/** Why something is not possible, and the setting that would change that. */
+export interface Refusal {
+  readonly message: string;
+  readonly setting?: Setting | undefined;
+}
+
+/** The message, and what the person calls the setting that it is about. */
+export function startupMessage({ message, setting }: Refusal, names: SettingNames): string {
+  return setting === undefined ? message : `${message} (${names[setting]})`;
 }

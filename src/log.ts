@@ -3,6 +3,7 @@
  *
  * @module
  */
+import process from "node:process";
 import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
 import { NoteQueue } from "./note_queue.ts";
 
@@ -11,9 +12,11 @@ export type LogFields = Readonly<Record<string, unknown>>;
 
 let settings: LogSettings = { level: "info", format: "text" };
 
-/** Sets level and format for this thread. */
+/** Sets level and format for this thread. Node's warnings become log lines: Node would wait for their reader. */
 export function configureLog(next: LogSettings): void {
   settings = next;
+  process.removeAllListeners("warning");
+  process.on("warning", (error) => write("warn", "a warning", { error }));
 }
 
 /** Queue of log lines for a reader of standard error that has stalled. */

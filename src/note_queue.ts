@@ -14,7 +14,7 @@ interface Target {
 }
 
 /** Capacity of a queue, and its message about dropped notes. */
-export interface NoteQueueOptions {
+interface NoteQueueOptions {
   /** Most bytes that may wait; further notes are dropped. */
   readonly maxBytes: number;
   /** What is written in place of dropped notes, once there is room again. */

@@ -41,10 +41,24 @@ export class Product {
 @unmanaged
 export class QuantizedRows {
   numRows: u32;
-  /** i8 `[rows, blocks, BLOCK]`: elements 0, 2, 4 … of each block before 1, 3, 5 …. */
-  levels: usize;
-  /** f32 `[rows, blocks]`. */
-  scales: usize;
-  /** i32 `[rows, blocks]`: what the level 8 of all weights would add, negated. */
-  offsets: usize;
+  /**
+   * Rows in tiles of `TILE_ROWS`, the last of which may have one. A block of a tile is four times a word of even and one
+   * of odd elements, then the scales (f32), then what the level 8 of all weights would add, negated (i32): each of the
+   * first row before that of the second.
+   */
+  tiles: usize;
+  /** 15, the lower half of a byte: V8 would make a constant anew wherever it is used. */
+  levelMask: u32;
+}
+
+/** Rows that are multiplied together with weights once read. */
+export const TILE_ROWS: u32 = 2;
+
+/** Bytes of a block of one row in a tile. */
+export const ROW_BLOCK_BYTES: usize = 40;
+
+/** Rows of the tile that has row `row`. */
+@inline
+export function tileWidth(numRows: u32, row: u32): u32 {
+  return min(TILE_ROWS, numRows - (row & ~(TILE_ROWS - 1)));
 }

@@ -1,5 +1,5 @@
 /** Rows as levels of 8 bits, and their norm before that. */
-import { BLOCK, QuantizedRows } from "./product_layout";
+import { QuantizedRows, ROW_BLOCK_BYTES, TILE_ROWS, tileWidth } from "./product_layout";
 
 /**
  * Quantises row `row`: of each block the largest magnitude becomes 127.
@@ -7,30 +7,40 @@ import { BLOCK, QuantizedRows } from "./product_layout";
  * @param x f32 `[blocks * BLOCK]`.
  */
 export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32): void {
-  const first = <usize> (row * blocks);
-  let levels = rows.levels + first * BLOCK;
-  let scale = rows.scales + first * 4;
-  let offset = rows.offsets + first * 4;
-  for (const end = scale + <usize> blocks * 4; scale < end; scale += 4, offset += 4) {
+  const width = <usize> tileWidth(rows.numRows, row);
+  const lane = <usize> (row & (TILE_ROWS - 1)) * 4;
+  const tile = <usize> (row & ~(TILE_ROWS - 1)) * blocks * ROW_BLOCK_BYTES;
+  let at = rows.tiles + tile + lane;
+  for (const end = x + <usize> blocks * 128; x < end; x += 128) {
     const most = largestOf(x);
-    store<f32>(scale, most / 127);
     const factor = f32x4.splat(most > 0 ? 127 / most : 0);
     const front = sixteen(x, factor);
     const back = sixteen(x + 64, factor);
     // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
-    v128.store(
-      levels,
-      v128.shuffle<i8>(front, back, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+    at = storeWords(
+      v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15),
+      at,
+      width,
     );
-    v128.store(
-      levels,
-      v128.shuffle<i8>(front, back, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31),
-      16,
+    at = storeWords(
+      v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31),
+      at,
+      width,
     );
-    store<i32>(offset, -8 * (sumOf(front) + sumOf(back)));
-    x += 128;
-    levels += BLOCK;
+    store<f32>(at, most / 127);
+    store<i32>(at + width * 4, -8 * (sumOf(front) + sumOf(back)));
+    at += width * 8;
   }
+}
+
+/** Four words, each beside those of the tile's other rows. @returns where the next one goes. */
+@inline
+function storeWords(words: v128, at: usize, width: usize): usize {
+  v128.store_lane<i32>(at, words, 0);
+  v128.store_lane<i32>(at + width * 4, words, 1);
+  v128.store_lane<i32>(at + width * 8, words, 2);
+  v128.store_lane<i32>(at + width * 12, words, 3);
+  return at + width * 16;
 }
 
 function largestOf(x: usize): f32 {

@@ -119,7 +119,7 @@ export interface CompletionHead {
 }
 
 /** Tokens counted. */
-export interface UsageCounts {
+interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;

@@ -39,13 +39,16 @@ interface Model {
   readonly kind: ModelKind;
 }
 
-/** @throws {HearthError} `unsupported_by_model` unless a model of this kind serves `path`. */
-export function requireEndpoint(model: Model, path: InferencePath): void {
+/**
+ * @param asked the path in the message, where it is another that goes with `path`.
+ * @throws {HearthError} `unsupported_by_model` unless a model of this kind serves `path`.
+ */
+export function requireEndpoint(model: Model, path: InferencePath, asked: string = path): void {
   const served = SERVED_BY_KIND[model.kind];
   if (served.includes(path)) return;
   throw new HearthError(
     "unsupported_by_model",
-    `The loaded model ${model.id} (${model.kind}) does not serve ${path}; it serves ${
+    `The loaded model ${model.id} (${model.kind}) does not serve ${asked}; it serves ${
       served.join(", ")
     }.`,
   );

@@ -61,7 +61,7 @@ export const MattingForm = z.object({
 }).meta({ id: "MattingForm" });
 
 /** The options of a request. */
-export interface MattingOptions {
+interface MattingOptions {
   readonly background?: readonly [red: number, green: number, blue: number] | undefined;
   readonly maskOnly?: boolean | undefined;
   readonly crop?: boolean | undefined;

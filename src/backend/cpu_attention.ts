@@ -14,7 +14,7 @@ import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 
 /** Optional help for the kernels. */
-export interface CpuAttentionHelp {
+interface CpuAttentionHelp {
   readonly threads?: KernelThreads | undefined;
   /** Opens a graph on a runtime that is faster than the kernels for prompts, if there is one. */
   readonly openSession?: OpenSession | undefined;

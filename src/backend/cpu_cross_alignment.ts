@@ -10,7 +10,7 @@ import type { SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "./cross_alignment.ts";
 
 /** An attention to the encoder. */
-export interface KeptSite {
+interface KeptSite {
   readonly params: SiteParams;
   /** The keys of a head in a slot, from its first on: f32 `[numKeys, headSize]`. */
   readonly keysOf: (head: number, slot: number, numKeys: number) => Float32Array;

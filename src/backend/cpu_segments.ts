@@ -5,15 +5,8 @@
  * @module
  */
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
-import {
-  checkRowKernel,
-  type ReadBytes,
-  RowArena,
-  type RowKernel,
-  type SimdRows,
-} from "../../kernels/row_simd.ts";
+import type { ReadBytes, SimdRows } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -23,194 +16,18 @@ import {
   type SegmentsOptions,
   type SegmentStep,
 } from "./compiled_segments.ts";
-
-/** From two rows on ONNX Runtime's product is as fast: it unpacks the weights once for all rows. */
-const MAX_ROWS = 1;
+import { MAX_ROWS, MemoryPlan, OpenProgram, refusalOf } from "./cpu_program.ts";
 
 interface OpenSegment {
   readonly allRows: OpenProgram;
   readonly someRows: OpenProgram;
 }
 
-/** The matrix of a product, and what it is read from. */
-interface PlannedMatrix {
-  readonly at: number;
-  readonly k: number;
-  readonly outputs: number;
-  readonly levels: StoredTensor;
-  readonly scales: StoredTensor;
-}
-
-/** Addresses of tensors, by name. */
-class MemoryPlan {
-  readonly memory = new RowArena(MAX_ROWS);
-  readonly matrices = new Map<string, PlannedMatrix>();
-  readonly #at = new Map<string, number>();
-
-  /** Plans what a program reads and writes. */
-  async add(program: Program, { readFloats }: SegmentsOptions): Promise<void> {
-    const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
-    for (const dispatch of program.dispatches) {
-      if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
-      for (const [name, width] of widthsOf(dispatch)) {
-        if (this.#at.has(name)) continue;
-        const tensor = constants.get(name);
-        const at = tensor
-          ? this.memory.arena.place(await readFloats(tensor))
-          : this.memory.arena.reserve(MAX_ROWS * width);
-        this.#at.set(name, at);
-      }
-    }
-  }
-
-  addressOf(name: string): number {
-    return this.#at.get(name) ?? this.matrices.get(name)!.at;
-  }
-
-  #addMatrix(
-    { params: { k, matrixRows }, tensors }: Extract<Dispatch, { kind: "matvec" }>,
-    constants: ReadonlyMap<string, StoredTensor>,
-  ): void {
-    if (this.matrices.has(tensors.weights)) return;
-    this.matrices.set(tensors.weights, {
-      at: this.memory.reserveMatrix(k, matrixRows),
-      k,
-      outputs: matrixRows,
-      levels: constants.get(tensors.weights)!,
-      scales: constants.get(tensors.scales!)!,
-    });
-  }
-}
-
-/** Names of what a dispatch reads and writes, matrices aside, and elements of a row of each. */
-function widthsOf(dispatch: Dispatch): [string, number][] {
-  const { tensors } = dispatch;
-  const widths = (() => {
-    switch (dispatch.kind) {
-      case "matvec": {
-        const { k, n, x, matrixRows } = dispatch.params;
-        return { x: x.stride, affine: 2 * k, bias: matrixRows, residual: n, out: n };
-      }
-      case "norm": {
-        const { k, heads, x } = dispatch.params;
-        return { x: x.stride, affine: 2 * k, residual: heads * k, out: heads * k };
-      }
-      case "pointwise": {
-        const { a, b, width } = dispatch.params;
-        return { a: a.stride, b: b.stride || width, out: width };
-      }
-      case "take_rows":
-        return { out: dispatch.params.rowBytes / 4 };
-    }
-  })();
-  return Object.entries(widths).flatMap(([role, width]) => {
-    const name = (tensors as Readonly<Record<string, string | undefined>>)[role];
-    return name === undefined ? [] : [[name, width]];
-  });
-}
-
-/** Why our kernels do not run a program. */
-function refusalOf({ dispatches, weights, scratch }: Program): string | undefined {
-  const constants = new Set(weights.map(({ name }) => name));
-  try {
-    for (const dispatch of dispatches) {
-      if (dispatch.kind !== "take_rows") {
-        checkRowKernel(dispatch);
-        continue;
-      }
-      const { table } = dispatch.tensors;
-      if (constants.has(table)) throw new RangeError("It reads a table by token.");
-      if (scratch.has(table)) throw new RangeError("It takes rows of what it computes.");
-    }
-  } catch (error) {
-    if (error instanceof RangeError) return error.message;
-    throw error;
-  }
-  return undefined;
-}
-
-/** A program's kernels, in their order, and the tensors that enter and leave it. */
-class OpenProgram {
-  readonly #rows: SimdRows;
-  readonly #kernels: readonly ((step: SegmentStep) => void)[];
-  readonly #entering: readonly (readonly [name: string, at: number, width: number])[];
-  readonly #leaving: readonly (readonly [name: string, at: number, width: number])[];
-
-  constructor(rows: SimdRows, { dispatches, weights, scratch }: Program, plan: MemoryPlan) {
-    this.#rows = rows;
-    const inside = new Set([...scratch.keys(), ...weights.map(({ name }) => name)]);
-    const entering = new Map<string, number>();
-    const leaving = new Map<string, number>();
-    for (const dispatch of dispatches) {
-      const { out } = dispatch.tensors;
-      for (const [name, width] of widthsOf(dispatch)) {
-        if (inside.has(name) || leaving.has(name)) continue;
-        (name === out ? leaving : entering).set(name, width);
-      }
-    }
-    const placed = (widths: ReadonlyMap<string, number>) =>
-      Array.from(widths, ([name, width]) => [name, plan.addressOf(name), width] as const);
-    this.#entering = placed(entering);
-    this.#leaving = placed(leaving);
-    this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
-  }
-
-  run(step: SegmentStep): void {
-    const { numRows, tensors } = step;
-    for (const [name, at, width] of this.#entering) {
-      const values = tensors.get(name)!.data as Float32Array;
-      this.#rows.floats(at, numRows * width).set(values.subarray(0, numRows * width));
-    }
-    for (const kernel of this.#kernels) kernel(step);
-    for (const [name, at, width] of this.#leaving) {
-      (tensors.get(name)!.data as Float32Array).set(this.#rows.floats(at, numRows * width));
-    }
-  }
-
-  #open(dispatch: Dispatch, before: Dispatch | undefined, plan: MemoryPlan) {
-    const { kind, tensors } = dispatch;
-    if (kind === "take_rows") return this.#takeRows(dispatch, plan.addressOf(tensors.out));
-    const at = Object.fromEntries(
-      // They are packed with the levels.
-      tensorsOf(dispatch).filter(([role]) => role !== "scales")
-        .map(([role, name]) => [role, plan.addressOf(name)]),
-    );
-    const kernel: RowKernel = kind === "matvec"
-      ? this.#rows.product(dispatch.params, at, sharesRows(dispatch, before))
-      : kind === "norm"
-      ? this.#rows.norm(dispatch.params, at)
-      : this.#rows.pointwise(dispatch.params, at);
-    return ({ numRows }: SegmentStep) => kernel(numRows);
-  }
-
-  /** Of a tensor that enters, straight from where it is: it has more rows than the others. */
-  #takeRows(
-    { params: { rowBytes }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
-    out: number,
-  ) {
-    const width = rowBytes / 4;
-    return ({ numRows, tensors }: SegmentStep) => {
-      const table = tensors.get(names.table)!.data as Float32Array;
-      const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
-      for (let row = 0; row < numRows; row++) {
-        const from = Number(numbers[row]!) * width;
-        this.#rows.floats(out + row * rowBytes, width).set(table.subarray(from, from + width));
-      }
-    };
-  }
-}
-
-/** Whether a product is with the same rows, normalised alike, as the product before it. */
-function sharesRows(
-  { params, tensors }: Dispatch & { kind: "matvec" },
-  before?: Dispatch,
-): boolean {
-  if (before?.kind !== "matvec" || before.tensors.out === tensors.x) return false;
-  const { params: first, tensors: read } = before;
-  const isSame = read.x === tensors.x && read.affine === tensors.affine;
-  return isSame && first.k === params.k && first.x.stride === params.x.stride &&
-    first.x.offset === params.x.offset && first.norm?.kind === params.norm?.kind &&
-    first.norm?.epsilon === params.norm?.epsilon;
+/** A segment as our kernels run it on the CPU, or why they do not. */
+export function compiledForCpu(segment: CompiledSegment): CompiledSegment {
+  if ("refused" in segment) return segment;
+  const refused = refusalOf(segment.allRows) ?? refusalOf(segment.someRows);
+  return refused === undefined ? segment : { refused };
 }
 
 export class CpuSegments implements CompiledSegments {
@@ -239,11 +56,7 @@ export class CpuSegments implements CompiledSegments {
     options: SegmentsOptions,
     threads: KernelThreads,
   ): Promise<CpuSegments | undefined> {
-    const segments = options.segments.map((segment): CompiledSegment => {
-      if ("refused" in segment) return segment;
-      const refused = refusalOf(segment.allRows) ?? refusalOf(segment.someRows);
-      return refused === undefined ? segment : { refused };
-    });
+    const segments = options.segments.map(compiledForCpu);
     const open = segments.flatMap((each) => "refused" in each ? [] : each);
     if (open.length === 0) return undefined;
     // They are there once the weights are, when steps are timed.

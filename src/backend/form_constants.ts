@@ -24,10 +24,9 @@ export async function readConstants(
     const [q, k] = await Promise.all(
       [norms?.q, norms?.k].map((tensor) => tensor && readFloats(tensor)),
     );
-    const size = (q ?? k)?.length ?? 0;
-    const gammas = norms && new Float32Array(2 * size);
+    const gammas = norms && new Float32Array(norms.sizes[0] + norms.sizes[1]);
     if (q) gammas!.set(q);
-    if (k) gammas!.set(k, size);
+    if (k) gammas!.set(k, norms!.sizes[0]);
     constants.set(layer, {
       gammas,
       angles: rotary && { cos: await anglesOf(rotary.cos), sin: await anglesOf(rotary.sin) },

@@ -48,7 +48,7 @@ export interface PagedAttention {
 
 /** What an attention reads in the form that a compiled segment leaves it. */
 export interface FormConstants {
-  /** f32 `[2, headDim]`: the factors of the form's norms. */
+  /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the form's norms. */
   readonly gammas?: Float32Array | undefined;
   /** f32 `[positions, headDim / 2]` each: what the form's rotation is by. */
   readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;

@@ -14,6 +14,8 @@ import type { SiteParams } from "./attention_params.ts";
 
 /** Least queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;
+/** Queries that are worked on together: keys after the last of them are left out. */
+const CHUNK = 128;
 
 /** Opens a graph on ONNX Runtime. */
 export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
@@ -58,7 +60,7 @@ export class PromptAttention {
       readonly into: Float32Array | Float16Array;
     },
   ): Promise<void> {
-    const { shape: { heads, kvHeads, headSize }, write } = this.#layers[layer]!;
+    const { shape: { heads, kvHeads, headSize }, write, attend: { window } } = this.#layers[layer]!;
     const first = step.queryStarts[sequence]!;
     const numQueries = step.queryStarts[sequence + 1]! - first;
     const numKeys = step.kvLengths[sequence]!;
@@ -66,34 +68,57 @@ export class PromptAttention {
     const table = sequence * step.maxBlocksPerSequence;
     const blocks = step.blockTables.subarray(table, table + step.maxBlocksPerSequence);
 
-    const inputs = kernels.inputs(layer);
-    const rows = (name: "q" | "k" | "v", numHeads: number) => {
-      const width = numHeads * headSize;
-      const buffer = this.#buffer(name, numQueries * width);
-      copyRows(inputs[name], buffer, { ...write[name], width, first, numRows: numQueries });
-      return new Tensor("float32", buffer, [1, numQueries, width]);
-    };
-    const pastLength = kvHeads * numPast * headSize;
-    const past = {
-      keys: this.#buffer("pastK", pastLength),
-      values: this.#buffer("pastV", pastLength),
-    };
-    kernels.readCache(layer, { blocks, numKeys: numPast, ...past });
-    const pastDims = [1, kvHeads, numPast, headSize];
-    const session = await this.#sessionOf(layer);
-    const dims = [1, numQueries, heads * headSize];
+    const cacheLength = kvHeads * numKeys * headSize;
+    const keys = this.#buffer("keys", cacheLength);
+    const values = this.#buffer("values", cacheLength);
+    kernels.readCache(layer, { blocks, numKeys, keys, values });
+    const width = heads * headSize;
+    const queries = this.#buffer("queries", numQueries * width);
+    const { q } = kernels.inputs(layer);
+    copyRows(q, queries, { ...write.q, width, first, numRows: numQueries });
     // ONNX Runtime writes f32 into memory that nobody shares.
     const out = into instanceof Float32Array ? into : this.#buffer("out", into.length);
-    await session.run({
-      [CAUSAL_INPUTS.q]: rows("q", heads),
-      [CAUSAL_INPUTS.k]: rows("k", kvHeads),
-      [CAUSAL_INPUTS.v]: rows("v", kvHeads),
-      [CAUSAL_INPUTS.pastK]: new Tensor("float32", past.keys, pastDims),
-      [CAUSAL_INPUTS.pastV]: new Tensor("float32", past.values, pastDims),
-      [CAUSAL_INPUTS.lastKey]: new Tensor("int32", Int32Array.of(numKeys - 1), [1]),
-      [CAUSAL_INPUTS.numKeys]: new Tensor("int32", Int32Array.of(numKeys), [1]),
-    }, { out: new Tensor("float32", out, dims) });
+    const session = await this.#sessionOf(layer);
+    for (let query = 0; query < numQueries; query += CHUNK) {
+      const numTokens = Math.min(CHUNK, numQueries - query);
+      const position = numPast + query;
+      const range = {
+        firstKey: window > 0 ? Math.max(0, position - window + 1) : 0,
+        endKey: position + numTokens,
+      };
+      const dims = [numTokens, kvHeads, width / kvHeads];
+      const rows = (all: Float32Array<ArrayBuffer>) =>
+        new Tensor("float32", all.subarray(query * width, (query + numTokens) * width), dims);
+      await session.run({
+        [CAUSAL_INPUTS.q]: rows(queries),
+        ...this.#positions(position, { ...range, numTokens, group: heads / kvHeads }),
+        ...headsOf(keys, CAUSAL_INPUTS.k, { ...range, numKeys, kvHeads, headSize }),
+        ...headsOf(values, CAUSAL_INPUTS.v, { ...range, numKeys, kvHeads, headSize }),
+      }, { out: rows(out as Float32Array<ArrayBuffer>) });
+    }
     if (out !== into) into.set(out);
+  }
+
+  /** Of a chunk's rows, and of the keys that they may see. */
+  #positions(
+    position: number,
+    { firstKey, endKey, numTokens, group }: {
+      readonly firstKey: number;
+      readonly endKey: number;
+      readonly numTokens: number;
+      readonly group: number;
+    },
+  ): Record<string, Tensor> {
+    const numRows = numTokens * group;
+    const queries = this.#buffer("queryPositions", numRows);
+    for (let row = 0; row < numRows; row++) queries[row] = position + Math.floor(row / group);
+    const numKeys = endKey - firstKey;
+    const keys = this.#buffer("keyPositions", numKeys);
+    for (let key = 0; key < numKeys; key++) keys[key] = firstKey + key;
+    return {
+      [CAUSAL_INPUTS.queryPositions]: new Tensor("float32", queries, [numRows, 1]),
+      [CAUSAL_INPUTS.keyPositions]: new Tensor("float32", keys, [1, numKeys]),
+    };
   }
 
   /** Closes its sessions. */
@@ -128,6 +153,26 @@ export class PromptAttention {
     }
     return buffer.subarray(0, length);
   }
+}
+
+/** The keys or values of a range, by head: parts of those of a sequence, `[kvHeads, numKeys, headSize]`. */
+function headsOf(
+  all: Float32Array<ArrayBuffer>,
+  nameOf: (head: number) => string,
+  { firstKey, endKey, numKeys, kvHeads, headSize }: {
+    readonly firstKey: number;
+    readonly endKey: number;
+    readonly numKeys: number;
+    readonly kvHeads: number;
+    readonly headSize: number;
+  },
+): Record<string, Tensor> {
+  const dims = [endKey - firstKey, headSize];
+  return Object.fromEntries(Array.from({ length: kvHeads }, (_, head) => {
+    const begin = head * numKeys;
+    const part = all.subarray((begin + firstKey) * headSize, (begin + endKey) * headSize);
+    return [nameOf(head), new Tensor("float32", part, dims)];
+  }));
 }
 
 /** Packs rows, which may be parts of wider ones. */

@@ -92,6 +92,7 @@ export class WebGpuAttention implements PagedAttention {
         epsilon: norms.epsilon,
         ofQueries: norms.q !== undefined,
         ofKeys: norms.k !== undefined,
+        ofRows: norms.ofRows,
       },
     );
     const factors = gammas && this.#upload("head norms", gammas, GPUBufferUsage.UNIFORM);

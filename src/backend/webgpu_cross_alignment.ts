@@ -12,7 +12,7 @@ import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "./cross_a
 import { blocksPerSlot } from "./cross_attention.ts";
 
 /** An attention whose keys are kept. */
-export interface KeptKeys {
+interface KeptKeys {
   readonly params: SiteParams;
   readonly kCache: GPUBuffer;
 }

@@ -10,7 +10,7 @@ import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { type GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 
 /** The nodes after the lookup in its graph. */
-export interface EmbeddingGraph {
+interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
   /** From rows to the graph's outputs; absent if the rows are the output. */
   readonly rest?: GraphSession | undefined;

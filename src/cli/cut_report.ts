@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { MAX_ROWS } from "../backend/cpu_program.ts";
+import { compiledForCpu } from "../backend/cpu_segments.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -31,24 +33,39 @@ function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
   );
 }
 
-/** @param compiled how a GPU runs the segment in small steps, if known. */
-function describeSegment(segment: Segment, compiled?: CompiledSegment): string[] {
+/** Segments as small steps run them, by device. */
+interface CompiledSegments {
+  readonly gpu: readonly CompiledSegment[];
+  readonly cpu: readonly CompiledSegment[];
+}
+
+function describeSegment(segment: Segment, compiled?: CompiledSegments): string[] {
   const { index, model, weightBytes, inputs, outputs } = segment;
   return [
     `segment ${index}: ${model.graph.nodes.length} nodes, ${megabytes(weightBytes)} of weights`,
     ...inputs.map((port) => `    in   ${describePort(port)}`),
     ...outputs.map((port) => `    out  ${describePort(port)}`),
-    ...compiled ? [`    GPU  ${describeCompiled(compiled)}`] : [],
+    ...compiled
+      ? [
+        `    GPU  ${describeOnGpu(compiled.gpu[index]!)}`,
+        `    CPU  ${describeOnCpu(compiled.cpu[index]!)}`,
+      ]
+      : [],
   ];
 }
 
-function describeCompiled(compiled: CompiledSegment): string {
+function describeOnCpu(compiled: CompiledSegment): string {
+  if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
+  return `Hearth's kernels in steps of up to ${MAX_ROWS} rows, where they are faster`;
+}
+
+function describeOnGpu(compiled: CompiledSegment): string {
   if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
   const [all, some] = [compiled.allRows, compiled.someRows].map(({ dispatches }) =>
     dispatches.length
   ) as [number, number];
   const picked = some === all ? "" : `, ${some} where not all rows are wanted`;
-  return `in steps of few rows ${all} dispatches${picked}`;
+  return `in steps of few rows ${all} ${all === 1 ? "dispatch" : "dispatches"}${picked}`;
 }
 
 /** Names of the attentions of a cut that are to an encoder. */
@@ -62,7 +79,14 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
   return compileCut(onGpu, {
     takesForm: ({ name }) => !crossSites.has(name),
     contextLength: 1,
+    writesSums: true,
   });
+}
+
+/** How the CPU's native runtime runs a cut's segments in small steps. */
+function compileForCpu(cut: GraphCut): CompiledSegment[] {
+  const options = { takesForm: () => false, contextLength: 1, writesSums: false };
+  return compileCut(cut, options).map(compiledForCpu);
 }
 
 /** Counts what a step of few rows takes on a GPU. */
@@ -133,7 +157,7 @@ export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
     lines.push(`encoder    ${crossSites.size} of ${cut.attentions.length} attentions are to it`);
   }
   for (const note of cut.notes) lines.push(`note       ${note}`);
-  return [...lines, "", ...describeSteps(cut, compiled)];
+  return [...lines, "", ...describeSteps(cut, { gpu: compiled, cpu: compileForCpu(cut) })];
 }
 
 /** Where a GPU has the weights. */
@@ -199,10 +223,10 @@ function describeContext(maxPositions: number): string {
 
 function describeSteps(
   { segments, attentions }: { segments: readonly Segment[]; attentions: readonly Site[] },
-  compiled: readonly CompiledSegment[] = [],
+  compiled?: CompiledSegments,
 ): string[] {
   return segments.flatMap((segment) => [
-    ...describeSegment(segment, compiled[segment.index]),
+    ...describeSegment(segment, compiled),
     ...attentions.filter(({ afterSegment }) => afterSegment === segment.index)
       .flatMap(describeAttention),
   ]);

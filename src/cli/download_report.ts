@@ -5,7 +5,7 @@
  */
 import { formatBytes } from "../format_bytes.ts";
 import type { DownloadProgress } from "../hub/download.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 
 const LINE_EVERY_MS = 5_000;
 

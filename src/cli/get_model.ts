@@ -6,11 +6,11 @@
 import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../config.ts";
 import type { HubModel } from "../hub/resolve.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 import { describeDownload } from "./download_report.ts";
 
 /** Which weights, and how to get them. */
-export interface GetModelOptions {
+interface GetModelOptions {
   readonly device: DeviceChoice;
   readonly dtype: Dtype | undefined;
   readonly kind: ModelKind | undefined;

@@ -18,13 +18,13 @@ import {
 import { COMMON_FLAGS } from "./shared_flags.ts";
 
 /** Which command is meant, and the words left for it. */
-export interface CommandWords {
+interface CommandWords {
   readonly command: Command;
   readonly words: readonly string[];
 }
 
 /** A call of a command, or the request for its help or version. */
-export type ParsedCall = Call<FlagTable> | "help" | "version";
+type ParsedCall = Call<FlagTable> | "help" | "version";
 
 interface Occurrence {
   readonly key: string;
@@ -41,7 +41,7 @@ interface OptionToken {
 }
 
 /**
- * Takes the command's name off the words; the first of `commands` is the default.
+ * Takes the command's name off the words; the first of `commands` is the default. `help run` is `run --help`.
  *
  * @throws {UsageError} when the first word is neither a flag nor a command.
  */
@@ -51,6 +51,9 @@ export function chooseCommand(
 ): CommandWords {
   const [first, ...rest] = words;
   if (first === undefined || first.startsWith("-")) return { command: commands[0], words };
+  if (first === "help") {
+    return { command: chooseCommand(commands, rest).command, words: ["--help"] };
+  }
   const command = commands.find(({ name }) => name === first);
   if (command !== undefined) return { command, words: rest };
   const names = commands.map(({ name }) => name);

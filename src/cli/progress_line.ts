@@ -4,7 +4,7 @@
  * @module
  */
 import { stderrQueue } from "../log.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;

@@ -93,14 +93,24 @@ async function writeResult(task: RunTask, output: Output): Promise<void> {
   }
 }
 
-/** Opened before the model is loaded, so that a wrong path fails at once. */
+/**
+ * Opened before the model is loaded, so that a wrong path fails at once. What the file holds is lost only once there is
+ * something to write.
+ */
 function openOutput(path: string | undefined): Output {
   if (path === undefined) {
     return { write: writeToStdout, [Symbol.dispose]: () => {} };
   }
   try {
-    const file = Deno.openSync(path, { write: true, create: true, truncate: true });
-    return { write: (piece) => writePiece(file, piece), [Symbol.dispose]: () => file.close() };
+    const file = Deno.openSync(path, { write: true, create: true });
+    // Devices and pipes have no length to cut.
+    let holdsOld = file.statSync().isFile;
+    const write = (piece: string | Uint8Array): void => {
+      if (holdsOld) file.truncateSync(0);
+      holdsOld = false;
+      writePiece(file, piece);
+    };
+    return { write, [Symbol.dispose]: () => file.close() };
   } catch (error) {
     throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
   }

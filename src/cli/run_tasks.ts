@@ -9,7 +9,7 @@ import { HearthError, StartupError } from "../errors.ts";
 import type { ChatMessage, MessagePart } from "../models/task.ts";
 import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/pcm_writer.ts";
-import { SOUND_FORMATS } from "../media/sound_format.ts";
+import { SOUND_FORMATS, type SoundFormat } from "../media/sound_format.ts";
 import { findVoice } from "../http/audio/voices.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";
 import type { RunSession } from "./timed_session.ts";
@@ -31,7 +31,7 @@ export interface RunTask {
  *
  * @throws {StartupError} when the inputs do not suit.
  */
-export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
+type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 
 /** By the kind of the loaded model. */
 export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
@@ -165,13 +165,25 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
+/** @throws {StartupError} when the name ends in what is no format that can be written. */
+function soundFormatOf(output: string | undefined): SoundFormat {
+  const extension = extname(output ?? "").slice(1).toLowerCase();
+  if (extension === "") return "wav";
+  const format = SOUND_FORMATS.find((each) => each === extension);
+  if (format !== undefined) return format;
+  throw new StartupError(
+    `${output} cannot be written: want a name that ends in one of ${
+      SOUND_FORMATS.map((each) => `.${each}`).join(", ")
+    }, saw .${extension}.`,
+  );
+}
+
 /**
- * A sound file of the format that its name says, else WAV; a WAV's header tells its length. An input that is not text
+ * A sound file of the format that its name says, WAV where it has no ending; a WAV's header tells its length. An input that is not text
  * is a recording whose voice is cloned.
  */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
-  const extension = extname(output ?? "").slice(1).toLowerCase();
-  const format = SOUND_FORMATS.find((each) => each === extension) ?? "wav";
+  const format = soundFormatOf(output);
   const texts = inputs.filter(isText);
   const [recording, another] = inputs.filter((input) => !isText(input));
   if (texts.length === 0 || another !== undefined || (recording && voice !== undefined)) {
@@ -179,12 +191,18 @@ async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTa
       "A speech synthesis model takes texts, and a --voice or one recording whose voice to clone.",
     );
   }
+  const info = session.requireReady();
+  if (recording !== undefined && info.noRecordings !== undefined) {
+    throw new StartupError(
+      `${recording.name}: the model cannot clone the voice of a recording: ${info.noRecordings}.`,
+    );
+  }
   const events = session.stream({
     type: "speak",
     requestId: "run",
     text: texts.map(textOf).join("\n\n"),
     param: texts[0]!.name,
-    voice: voice && findVoice(session.requireReady(), voice),
+    voice: voice && findVoice(info, voice),
     recording: recording && { audio: recording.bytes, param: recording.name },
     speed,
     format,

@@ -17,7 +17,7 @@ import { nameModel } from "../hub/resolve.ts";
 import { configureLog, log } from "../log.ts";
 import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 import { readApiKeys } from "./api_key_file.ts";
 import { SparseLines } from "./download_report.ts";
 import { findCompanions, findFolder } from "./find_folder.ts";

@@ -15,7 +15,7 @@ import { keepOutputs } from "../onnx/rewrite/if_branch.ts";
 import { swapHeadsAndTokens } from "../onnx/rewrite/swap_outputs.ts";
 
 /** How to open it. */
-export interface CrossProjectionOptions {
+interface CrossProjectionOptions {
   readonly backend: Backend;
   readonly files: FolderFiles;
   /** The cross-attentions of the cut, and the cache inputs that each reads. */
@@ -27,7 +27,7 @@ export interface CrossProjectionOptions {
 }
 
 /** Takes the keys and values of the site `layer` of the cut, `[inputs, positions, kvHeads, headDim]`. */
-export type TakeProjected = (layer: number, tensors: CrossTensors) => void;
+type TakeProjected = (layer: number, tensors: CrossTensors) => void;
 
 /** A graph, and the sites that read its outputs. */
 interface Projection {

@@ -7,14 +7,14 @@
 import { type DecoderLimits, GREEDY, type StepBatch } from "./decoder.ts";
 
 /** A step's rows, how it ran, and how long it took. */
-export interface TimedStep {
+interface TimedStep {
   readonly rows: number;
   readonly way: "compiled" | "ort";
   readonly ms: number;
 }
 
 /** What is measured. */
-export interface CrossoverOptions {
+interface CrossoverOptions {
   /** Most rows of a step that can run compiled. */
   readonly most: number;
   /** Sets the limit: steps of more rows run in ONNX Runtime. */
@@ -29,8 +29,13 @@ const ROWS = [16, 8, 4, 1];
 const ROUNDS = { clear: 2, close: 3 };
 /** No further size is measured after this time; one in progress is finished. */
 const MAX_MILLISECONDS = 500;
+/** A first compiled step that takes longer spends it computing: its few programs compile in less. */
+const MAX_COMPILE_MILLISECONDS = 2000;
 /** Served steps of about as many rows until the fastest of them counts: the first may have compiled programs. */
 const MIN_STEPS = 3;
+
+/** Of steps of as many rows, in milliseconds. */
+type StepTimes = Readonly<Record<TimedStep["way"], number>>;
 
 /** Steps of one way whose rows reach the same power of two. */
 interface SeenSteps {
@@ -126,20 +131,29 @@ export class Crossover {
 async function timesAt(
   rows: number,
   { limit, run, end }: CrossoverOptions & { readonly end: number },
-): Promise<{ compiled: number; ort: number }> {
-  const times = { compiled: Infinity, ort: Infinity };
-  const isClear = () => Math.max(times.ort / times.compiled, times.compiled / times.ort) >= 2;
-  // The first round compiles programs; the others alternate, because the machine may be busy.
-  for (let round = 0; round <= (isClear() ? ROUNDS.clear : ROUNDS.close); round++) {
+): Promise<StepTimes> {
+  const timeRound = async (): Promise<StepTimes> => {
+    const times = { compiled: 0, ort: 0 };
     for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
       limit(maxRows);
       const start = performance.now();
       await run(rows);
-      if (round > 0) times[way] = Math.min(times[way], performance.now() - start);
+      times[way] = performance.now() - start;
     }
-    if (round > 0 && performance.now() > end) break;
+    return times;
+  };
+  const first = await timeRound();
+  if (first.compiled > MAX_COMPILE_MILLISECONDS) return first;
+  // The first round compiled programs; the others alternate, because the machine may be busy.
+  let { compiled, ort } = await timeRound();
+  const isClear = () => Math.max(ort / compiled, compiled / ort) >= 2;
+  for (let round = 2; round <= (isClear() ? ROUNDS.clear : ROUNDS.close); round++) {
+    if (performance.now() > end) break;
+    const next = await timeRound();
+    compiled = Math.min(compiled, next.compiled);
+    ort = Math.min(ort, next.ort);
   }
-  return times;
+  return { compiled, ort };
 }
 
 /** A step of the first tokens of as many sequences as there may be, evenly divided among them. */

@@ -33,7 +33,7 @@ export interface DecoderLimits {
 }
 
 /** One sequence's share of a step. */
-export interface StepSequence {
+interface StepSequence {
   readonly sequenceId: number;
   /** Present when this step computes the sequence's last token, so that a new one is sampled. */
   readonly sample?: SampleRow | undefined;

@@ -27,7 +27,7 @@ export interface InputEncoder<Input extends object> {
 }
 
 /** A text and the encoder input to align it with. */
-export interface AlignedText {
+interface AlignedText {
   readonly encoderInput: object;
   /** All tokens, from the first on. */
   readonly tokens: readonly number[];
@@ -38,7 +38,7 @@ export interface AlignedText {
 }
 
 /** What it is made of; it owns all of it. */
-export interface EncoderDecoderParts<Input extends object> {
+interface EncoderDecoderParts<Input extends object> {
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;
   readonly projection: CrossProjection;

@@ -18,7 +18,7 @@ import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** How to open them. */
-export interface EncoderDecoderOptions extends AttentionOptions {
+interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
   /** Whether a site attends to the encoder. */
   readonly isCross: (site: AttentionSite) => boolean;
@@ -31,7 +31,7 @@ export interface EncoderDecoderOptions extends AttentionOptions {
 }
 
 /** Where cross-attention queries are copied for alignment. */
-export interface QueryCapture {
+interface QueryCapture {
   readonly alignment: CrossAlignment;
   /** Position of the step's first token in its text. */
   readonly firstToken: number;

@@ -26,7 +26,7 @@ export interface DecoderState {
 }
 
 /** What a decoder step gives. */
-export interface DecoderStep {
+interface DecoderStep {
   /** `[rows, 1, vocabSize]`. */
   readonly logits: Tensor;
   readonly state: DecoderState;

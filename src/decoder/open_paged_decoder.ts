@@ -20,7 +20,7 @@ import { bytesOf } from "./segment_runner.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
-export interface PagedOpenOptions {
+interface PagedOpenOptions {
   readonly backend: Backend;
   readonly cut: GraphCut;
   readonly files: ModelFiles;
@@ -89,7 +89,9 @@ async function compile(
   },
 ): Promise<void> {
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
-  const segments = compileCut(cut, { takesForm, contextLength: limits.contextLength });
+  const { contextLength } = limits;
+  const writesSums = backend.kind === "webgpu";
+  const segments = compileCut(cut, { takesForm, contextLength, writesSums });
   const compiled = await backend.openCompiled({
     ...{ segments, weights, files, attention, spareBytes, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),

@@ -10,7 +10,7 @@ import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 
 /** What to open, and where. */
-export interface OpenSegmentsOptions {
+interface OpenSegmentsOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
   /** Where the segments read their large weights, if not each its own. */

@@ -25,7 +25,7 @@ import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What a paged decoder is made of. It owns all of it. */
-export interface PagedDecoderParts {
+interface PagedDecoderParts {
   readonly backend: Backend;
   readonly cut: GraphCut;
   /** For a cut that begins with embeddings. */
@@ -105,7 +105,12 @@ export class PagedDecoder implements Decoder {
       limit: (maxRows) => this.limitCompiledRows(maxRows),
       run: async (numRows) => void await run(firstTokens(numRows, limits)),
     });
-    this.#crossover = crossover;
+    if (crossover.mostRows > 0) this.#crossover = crossover;
+    else {
+      // Served steps cannot change it, and on the CPU the segments hold a second copy of weights.
+      this.#compiled = undefined;
+      this.#runner.releaseCompiled();
+    }
     const ort = new Map(crossover.steps("ort").map(({ rows, ms }) => [rows, ms]));
     const measured = crossover.steps("compiled").map(({ rows, ms }) =>
       `${rows}: ${ms.toFixed(1)} against ${ort.get(rows)!.toFixed(1)}`

@@ -16,7 +16,7 @@ export interface AxisSizes {
 }
 
 /** What is run. */
-export interface SegmentRunnerOptions<Cut extends PlannedCut> {
+interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
   /** Of the cut's segments, in their order; the runner owns them. */
@@ -91,6 +91,13 @@ export class SegmentRunner<Cut extends PlannedCut> {
     this.#mostCompiledRows = Math.min(maxRows, compiled.maxRows);
   }
 
+  /** Disposes of what {@linkcode useCompiled} was given. */
+  releaseCompiled(): void {
+    this.#compiled?.dispose();
+    this.#compiled = undefined;
+    this.#mostCompiledRows = 0;
+  }
+
   /**
    * Runs the first `numSegments` segments, all if absent, and the attentions after each.
    *
@@ -130,7 +137,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
 
   /** Frees memory and sessions. */
   async dispose(): Promise<void> {
-    this.#compiled?.dispose();
+    this.releaseCompiled();
     for (const piece of this.#pieces) piece?.dispose();
     for (const session of this.#options.sessions) await session.release();
   }

@@ -16,7 +16,7 @@ interface Input {
 }
 
 /** Names and sizes of the inputs. */
-export type InputPorts = Pick<GraphCut, "positions" | "rows"> & { readonly tokens: TensorPort };
+type InputPorts = Pick<GraphCut, "positions" | "rows"> & { readonly tokens: TensorPort };
 
 /** Token ids, positions and wanted rows of a step, in memory that is allocated once. */
 export class StepInputs {

@@ -11,7 +11,7 @@ import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
 /** What it works with. */
-export interface TextAlignerOptions {
+interface TextAlignerOptions {
   readonly backend: Backend;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;

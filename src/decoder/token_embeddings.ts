@@ -8,7 +8,7 @@ import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx
 import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */
-export interface TokensToEmbed {
+interface TokensToEmbed {
   /** int64 `[1, tokens]`. */
   readonly ids: Tensor;
   /** Spans among them; their first token is relative to these ids. */
@@ -21,7 +21,7 @@ export interface TokensToEmbed {
 const POSITIONS = "position_ids";
 
 /** How to open. */
-export interface TokenEmbeddingsOptions {
+interface TokenEmbeddingsOptions {
   readonly backend: Backend;
   /** Token ids to embeddings; owned from here on. */
   readonly session: GraphSession;

@@ -33,7 +33,7 @@ export class UnsupportedGraphError extends Error {
 }
 
 /** What to load. */
-export interface WholeDecoderOptions {
+interface WholeDecoderOptions {
   readonly backend: Backend;
   readonly model: ModelProto;
   /** Where its weights are. */

@@ -17,7 +17,7 @@ import type { LogitsProcessor } from "./paged_decoder.ts";
 const BLOCK_SIZE = 16;
 
 /** How to open it. */
-export interface WholeEncoderDecoderOptions<Input extends object> extends MergedDecoderOptions {
+interface WholeEncoderDecoderOptions<Input extends object> extends MergedDecoderOptions {
   readonly encoder: InputEncoder<Input>;
   /** Most tokens of a sequence. */
   readonly contextLength: number;

@@ -32,7 +32,7 @@ export type EndReason = "length" | "stop";
  * Receives one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
  * throws ends only its own request, with the error as the reason.
  */
-export interface TokenListener<Token extends SampledToken = SampledToken> {
+interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * A sample got a token.
    *

@@ -8,7 +8,7 @@ import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
  * - `running`: holds blocks and takes part in steps.
  * - `ended`: finished or cancelled; holds nothing.
  */
-export type SequenceStatus = "waiting" | "running" | "ended";
+type SequenceStatus = "waiting" | "running" | "ended";
 
 /** Where media (an image, a sound) stand in a prompt: their placeholder tokens do not tell them apart. */
 export interface MediaSpan {

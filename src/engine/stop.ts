@@ -17,7 +17,7 @@ class TrieNode {
 const tries = new WeakMap<readonly string[], TrieNode>();
 
 /** What {@linkcode StopMatcher.push} lets through. */
-export interface StopResult {
+interface StopResult {
   /** Text before any stop string. */
   readonly text: string;
   /** The stop string that was found; no text follows it. */

@@ -1,5 +1,5 @@
 /** What {@linkcode TokenTexts} needs of a tokenizer. */
-export interface TokenSource {
+interface TokenSource {
   /** `decoder` of its `tokenizer.json`. */
   readonly decoder: unknown;
   /** The token as the vocabulary spells it. */

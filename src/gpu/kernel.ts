@@ -9,10 +9,10 @@ import type { GpuContext } from "./device.ts";
 export type Elem = "f32" | "f16";
 
 /** How a kernel accesses a binding's buffer. */
-export type Access = "read" | "read_write" | "uniform";
+type Access = "read" | "read_write" | "uniform";
 
 /** Bindings of group 0 by name; their order is their numbers. */
-export type Bindings = Readonly<Record<string, Access>>;
+type Bindings = Readonly<Record<string, Access>>;
 
 const BUFFER_TYPES = {
   read: "read-only-storage",
@@ -21,7 +21,7 @@ const BUFFER_TYPES = {
 } as const;
 
 /** A WGSL program and its specialisation. */
-export interface KernelSpec<B extends Bindings> {
+interface KernelSpec<B extends Bindings> {
   /** Name of the kernel and of its entry point. */
   readonly name: string;
   readonly source: string;
@@ -31,7 +31,7 @@ export interface KernelSpec<B extends Bindings> {
 }
 
 /** A buffer for each binding: none missing, none extra. */
-export type Tensors<B extends Bindings> = Readonly<Record<keyof B, GPUBuffer>>;
+type Tensors<B extends Bindings> = Readonly<Record<keyof B, GPUBuffer>>;
 
 type AnyKernel = Kernel<Bindings>;
 interface BindGroupNode {

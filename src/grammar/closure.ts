@@ -22,7 +22,7 @@ export interface Call {
 }
 
 /** Where a rule returns to; `call` is `undefined` at the end of the text. */
-export interface Return {
+interface Return {
   readonly state: number;
   readonly call: Call | undefined;
 }

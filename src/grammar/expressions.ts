@@ -4,8 +4,9 @@
  * @see Owens, Reppy, Turon 2009: Regular-expression derivatives re-examined
  * @module
  */
-import { type ByteClasses, divideBytes } from "./byte_classes.ts";
+import type { ByteClasses } from "./byte_classes.ts";
 import { type ExpressionNode, ExpressionNodes, tooComplex } from "./expression_nodes.ts";
+import { FirstBytes } from "./first_bytes.ts";
 
 /** No text at all. */
 export const NOTHING = 0;
@@ -24,8 +25,7 @@ export class Expressions {
   readonly #nodes = new ExpressionNodes();
   readonly #isEmpty = new Map<number, boolean>();
   readonly #derivatives = new Map<number, number>();
-  readonly #classes = new Map<number, ByteClasses>();
-  readonly #classesBySets = new Map<string, ByteClasses>();
+  readonly #firstBytes = new FirstBytes(this.#nodes, (byte) => this.range(byte, byte));
 
   constructor() {
     this.#nodes.intern({ kind: "nothing" });
@@ -165,18 +165,7 @@ export class Expressions {
 
   /** Bytes by what they lead to: those of one class have the same derivative. */
   classesOf(id: number): ByteClasses {
-    let classes = this.#classes.get(id);
-    if (classes !== undefined) return classes;
-    const sets = new Set<number>();
-    this.#collectFirst(id, sets, new Set());
-    const key = [...sets].sort((a, b) => a - b).join();
-    classes = this.#classesBySets.get(key);
-    if (classes === undefined) {
-      const bits = [...sets].map((set) => (this.#nodes.get(set) as { bits: Uint32Array }).bits);
-      this.#classesBySets.set(key, classes = divideBytes(bits));
-    }
-    this.#classes.set(id, classes);
-    return classes;
+    return this.#firstBytes.classesOf(id);
   }
 
   /** Whether no text matches. @throws {GrammarError} when that takes too long to tell. */
@@ -259,31 +248,6 @@ export class Expressions {
         if (digit < 0 || digit > 9) return NOTHING;
         return this.multipleOf(node.divisor, (node.rest * 10 + digit) % node.divisor);
       }
-    }
-  }
-
-  /** The sets that distinguish first bytes. */
-  #collectFirst(id: number, sets: Set<number>, seen: Set<number>): void {
-    if (seen.has(id)) return;
-    seen.add(id);
-    const node = this.#nodes.get(id);
-    switch (node.kind) {
-      case "set":
-        sets.add(id);
-        return;
-      case "concat":
-        this.#collectFirst(node.first, sets, seen);
-        if (this.isNullable(node.first)) this.#collectFirst(node.rest, sets, seen);
-        return;
-      case "or":
-      case "and":
-        for (const part of node.parts) this.#collectFirst(part, sets, seen);
-        return;
-      case "not":
-      case "repeat":
-        return this.#collectFirst(node.part, sets, seen);
-      case "multiple":
-        for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.range(digit, digit));
     }
   }
 }

@@ -32,7 +32,7 @@ export interface Network {
 }
 
 /** The states of all rules before pruning. */
-export interface RawNetwork {
+interface RawNetwork {
   readonly edges: readonly (readonly Edge[])[];
   readonly silent: readonly (readonly number[])[];
   readonly isFinal: readonly boolean[];

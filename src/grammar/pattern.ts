@@ -9,7 +9,7 @@ import { GrammarError } from "./grammar_error.ts";
 import { type Item, parsePattern, type Sequence } from "./pattern_parser.ts";
 
 /** How a pattern is read. */
-export interface PatternOptions {
+interface PatternOptions {
   readonly expressions: Expressions;
   /** How one character of a set is spelled in the answer. */
   readonly encode: (points: CodePoints) => number;

@@ -8,7 +8,7 @@ import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
 import { valuesOf } from "./schema_facts.ts";
 
 /** Constraints of several schemas, holding at once, on an array. */
-export interface ArrayFacts {
+interface ArrayFacts {
   readonly prefix: readonly (readonly SchemaNode[])[];
   /** Of the items after these; `undefined` if there may be none. */
   readonly rest: readonly SchemaNode[] | undefined;

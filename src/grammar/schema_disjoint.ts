@@ -20,7 +20,7 @@ import { type Member, objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
 /** What this needs of the grammar under construction. */
-export interface DisjointParts {
+interface DisjointParts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;

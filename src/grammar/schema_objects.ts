@@ -18,7 +18,7 @@ export interface Member {
 }
 
 /** Members of any other name that an expression matches, without its quotation marks. */
-export interface OtherMembers {
+interface OtherMembers {
   readonly names: number;
   readonly schemas: readonly SchemaNode[];
 }

@@ -9,7 +9,7 @@ import { HearthError } from "../errors.ts";
 import { hostNameOf, hostOf, isLoopback } from "./locality.ts";
 
 /** The settings that decide it. */
-export type GuardSettings = Pick<
+type GuardSettings = Pick<
   ServerSettings,
   "host" | "allowedHosts" | "corsOrigins"
 >;

@@ -19,7 +19,7 @@ export function isLoopback(host: string): boolean {
 const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
 /** The connection and headers of a request. */
-export type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
+type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
  * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (proxies

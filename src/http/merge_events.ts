@@ -6,7 +6,7 @@
 import type { TaskEvents } from "./task_events.ts";
 
 /** An event and the index of its request. */
-export interface EventFrom<Event> {
+interface EventFrom<Event> {
   readonly from: number;
   readonly event: Event;
 }

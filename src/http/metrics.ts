@@ -17,7 +17,7 @@ const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", 
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** An answered request. */
-export interface Observation {
+interface Observation {
   /** `none` when no route served it. */
   readonly route: string;
   readonly method: string;

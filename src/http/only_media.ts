@@ -16,7 +16,7 @@ export interface LocatedPart {
 }
 
 /** The kind of media that a model takes. */
-export type Medium = "audio" | "image";
+type Medium = "audio" | "image";
 
 const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
 

@@ -32,7 +32,7 @@ function inSeconds(ms: number): number {
 }
 
 /** A finished request. */
-export interface EndedRequest {
+interface EndedRequest {
   readonly request: Request;
   readonly route: string;
   readonly status: number;

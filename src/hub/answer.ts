@@ -32,7 +32,7 @@ export class HubError extends StartupError {
 }
 
 /** A request to the hub. */
-export interface HubRequest {
+interface HubRequest {
   readonly url: string;
   /** What is requested, for messages. */
   readonly subject: string;

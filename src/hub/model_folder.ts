@@ -16,6 +16,13 @@ export function numberAt(json: Json, name: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
+/** The number under the first of these names that has one. @throws {StartupError} naming them, when none has. */
+export function requireNumber(json: Json, ...names: readonly string[]): number {
+  const found = names.map((name) => numberAt(json, name)).find((value) => value !== undefined);
+  if (found !== undefined) return found;
+  throw new StartupError(`The folder's configuration gives no ${names.join(" or ")}.`);
+}
+
 /** The token ids under a name, one or a list of them; what is no id is left out. */
 export function tokensAt(json: Json, name: string): number[] {
   return [json[name]].flat().filter((id) => typeof id === "number" && id >= 0) as number[];

@@ -10,7 +10,7 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
 /** Waits; rejects with the signal's reason when it aborts. */
-export type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 
 /** How to retry. */
 export interface RetryOptions {

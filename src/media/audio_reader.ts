@@ -10,7 +10,7 @@ const KEPT_SAMPLES = 15 * 60 * 16_000;
 const BLOCK_SAMPLES = 65_536;
 
 /** How a file is read. */
-export interface AudioReaderOptions extends DecodeAudioOptions {
+interface AudioReaderOptions extends DecodeAudioOptions {
   /** Samples that stay in memory from one call to the next, rounded up to blocks of 65,536. */
   readonly keptSamples?: number;
 }

@@ -6,10 +6,10 @@
 import type { Pixels } from "./pixels.ts";
 
 /** A part of an image, in whole pixels: left, top, right, bottom. */
-export type Box = readonly [left: number, top: number, right: number, bottom: number];
+type Box = readonly [left: number, top: number, right: number, bottom: number];
 
 /** How far an image is widened, in pixels. */
-export interface Margins {
+interface Margins {
   readonly left?: number;
   readonly top?: number;
   readonly right?: number;

@@ -8,7 +8,7 @@
  */
 
 /** Complex numbers, structure of arrays. */
-export interface ComplexArray {
+interface ComplexArray {
   readonly re: Float64Array;
   readonly im: Float64Array;
 }

@@ -13,7 +13,7 @@ const REFERENCE_SIDE = 1024;
 const LEAST_WEIGHT = 1e-5;
 
 /** Smooth foreground and background colours for every pixel. */
-export interface SeparatedColors {
+interface SeparatedColors {
   readonly foreground: ColorPlanes;
   readonly background: ColorPlanes;
 }

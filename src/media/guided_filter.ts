@@ -14,7 +14,7 @@ import { boxMean, type Plane } from "./plane.ts";
 export type ColorPlanes = readonly [Plane, Plane, Plane];
 
 /** The filtered plane at a pixel of colour (r, g, b) is `factors · (r, g, b) + constant`. */
-export interface LinearModel {
+interface LinearModel {
   readonly factors: ColorPlanes;
   readonly constant: Plane;
 }

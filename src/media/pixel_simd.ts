@@ -7,7 +7,7 @@
 import binary from "./pixel_simd.wasm.base64" with { type: "text" };
 
 /** Addresses and lengths are in bytes; each kernel's source says what it reads and writes beyond them. */
-export interface PixelKernels {
+interface PixelKernels {
   /** 1 or 0. */
   isOpaque(pixels: number, numPixels: number): number;
   dropAlpha(pixels: number, numPixels: number, output: number): void;

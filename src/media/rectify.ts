@@ -8,17 +8,14 @@ import type { Pixels } from "./pixels.ts";
 /** A point in an image: pixel `x` covers `x` to `x + 1`. */
 type Point = readonly [x: number, y: number];
 
-/** Three corners of the rectangle, and the size of the result in pixels. */
-export interface RectifyOptions {
+/** The part of an image between the corners, interpolated linearly; what is outside repeats the image's edge. */
+export function rectify(pixels: Pixels, options: {
   readonly topLeft: Point;
   readonly topRight: Point;
   readonly bottomLeft: Point;
   readonly width: number;
   readonly height: number;
-}
-
-/** The part of an image between the corners, interpolated linearly; what is outside repeats the image's edge. */
-export function rectify(pixels: Pixels, options: RectifyOptions): Pixels {
+}): Pixels {
   const { topLeft, topRight, bottomLeft, width, height } = options;
   const { channels } = pixels;
   const data = new Uint8Array(width * height * channels);

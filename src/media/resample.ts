@@ -17,7 +17,7 @@ import {
 export type { ResampleFilter };
 
 /** How to resize. */
-export interface ResizeOptions {
+interface ResizeOptions {
   /** Pixels of the result, at least 1. */
   readonly width: number;
   /** Pixels of the result, at least 1. */

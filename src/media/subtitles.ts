@@ -6,7 +6,7 @@
  */
 
 /** A line of text and when it is spoken. */
-export interface Cue {
+interface Cue {
   readonly startSeconds: number;
   readonly endSeconds: number;
   readonly text: string;

@@ -9,7 +9,7 @@ import { Semaphore } from "./semaphore.ts";
 import type { ErrorEvent } from "./task.ts";
 
 /** The work for one request. */
-export interface ActiveRequest {
+interface ActiveRequest {
   readonly requestId: string;
   /** For the log: `transcription`. */
   readonly what: string;
@@ -82,21 +82,29 @@ export class ActiveRequests {
 }
 
 async function run(
-  { requestId, what, emit, param }: ActiveRequest,
+  request: ActiveRequest,
   { answer, signal }: { readonly answer: () => Promise<void>; readonly signal: AbortSignal },
 ): Promise<void> {
   try {
     await answer();
   } catch (error) {
-    if (signal.aborted) return;
-    const known = HearthError.from(error);
-    if (known.kind === "inference_failed") log.error(`${what} failed`, { requestId, error });
-    emit({ type: "error", error: nameMedia(known, param).toWire() });
+    if (!signal.aborted) emitError(error, request);
   }
 }
 
-/** The same error, with the path of the media. */
-function nameMedia(error: HearthError, param: string | undefined): HearthError {
-  if (param === undefined || error.kind !== "invalid_media") return error;
+/** Sends a request's error to the client, and logs it unless it is the client's. */
+export function emitError(
+  error: unknown,
+  { requestId, what, emit, param }: Pick<ActiveRequest, "requestId" | "what" | "emit" | "param">,
+): void {
+  const known = HearthError.from(error);
+  if (known.kind === "inference_failed") log.error(`${what} failed`, { requestId, error });
+  emit({ type: "error", error: nameMedia(known, param).toWire() });
+}
+
+/** An error, with the path of the media that it is about. */
+export function nameMedia<E>(error: E, param: string | undefined): E | HearthError {
+  const isOfMedia = error instanceof HearthError && error.kind === "invalid_media";
+  if (param === undefined || !isOfMedia) return error;
   return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
 }

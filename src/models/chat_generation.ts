@@ -7,7 +7,7 @@ import type { EngineLoop } from "../engine/loop.ts";
 import type { GenerationRequest } from "../engine/generation_request.ts";
 import { HearthError } from "../errors.ts";
 import type { GrammarCompiler } from "../grammar/compiler.ts";
-import { log } from "../log.ts";
+import { emitError } from "./active_requests.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_form.ts";
@@ -16,26 +16,25 @@ import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** The model's input: tokens, and media among them. */
-export interface ChatPrompt
-  extends Pick<GenerationRequest, "promptTokens" | "media" | "sectionPositions"> {
+/** The model's input: tokens, and media among them or encoded apart from them. */
+export interface ChatPrompt extends
+  Pick<
+    GenerationRequest,
+    "promptTokens" | "media" | "sectionPositions" | "encoderInput" | "rules"
+  > {
+  /** Positions of the encoder's output, known when the first token is; counted with the prompt's tokens. */
+  readonly numEncoded?: () => number;
   /** The rendered text of these tokens. */
   readonly text: string;
 }
 
 /** The parts used for generation. */
-export interface ChatGenerationParts {
+interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<TextTokenizer, "decoderKeeping" | "idOf" | "template" | "tokenTexts">;
   readonly defaults: GenerationDefaults;
-  readonly grammars: GrammarCompiler;
-}
-
-/** A task, its prompt, and the receiver of its events. */
-export interface ChatGeneration {
-  readonly task: ChatTask;
-  readonly prompt: ChatPrompt;
-  readonly emit: (event: ChatEvent) => void;
+  /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
+  readonly grammars?: GrammarCompiler;
 }
 
 /**
@@ -47,9 +46,13 @@ export interface ChatGeneration {
  */
 export function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
-  { task, prompt, emit }: ChatGeneration,
+  { task, prompt, emit }: {
+    readonly task: ChatTask;
+    readonly prompt: ChatPrompt;
+    readonly emit: (event: ChatEvent) => void;
+  },
 ): () => void {
-  const { options } = task;
+  const { options, requestId } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
   const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
   const { tokenTexts } = tokenizer;
@@ -59,7 +62,9 @@ export function generateChat(
     isParallel: task.tools?.isParallel,
     eosTokenIds: defaults.eosTokenIds,
     options,
-    numPromptTokens: prompt.promptTokens.length,
+    get numPromptTokens() {
+      return prompt.promptTokens.length + (prompt.numEncoded?.() ?? 0);
+    },
     echo: task.raw?.echo ? prompt.text : undefined,
     emit,
   });
@@ -69,11 +74,9 @@ export function generateChat(
     return () => {};
   }
   const spec = answerGrammarOf(task, form);
-  const { promptTokens, media, sectionPositions } = prompt;
+  const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
   const end = engine.add({
-    promptTokens,
-    media,
-    sectionPositions,
+    ...{ promptTokens, media, sectionPositions, encoderInput, rules },
     samples: samplingOfChoices(options, defaults),
     // The engine generates at least one token.
     maxTokens: options.maxTokens === 0 ? 1 : options.maxTokens,
@@ -83,14 +86,14 @@ export function generateChat(
       .filter((id) => id < engine.limits.vocabSize),
     topLogprobs: options.topLogprobs,
     promptLogprobs: options.promptLogprobs,
-    grammar: spec && grammars.compile(spec),
+    grammar: spec && grammars?.compile(spec),
   }, {
     onScored: (token) => completion.pushPrompt(token),
     onToken: (index, token, end) => completion.push(index, token, end),
     onDone: (numCachedTokens, times) => completion.end(numCachedTokens, times),
-    onError: (error) => emitError(error, { task, emit }),
+    onError: (error) => emitError(error, { requestId, what: "generation", emit }),
   });
-  completion.begin();
+  if (prompt.numEncoded === undefined) completion.begin();
   if (options.promptLogprobs !== undefined) {
     completion.pushPrompt({ tokenId: promptTokens[0]!, top: [] });
   }
@@ -109,16 +112,6 @@ function biasOf(
   const tokenId = trigger === undefined ? undefined : tokenizer.idOf(trigger);
   if (tokenId === undefined) return logitBias && new Map(logitBias);
   return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
-}
-
-/** Sends an error to the client, and logs it unless it is the client's. */
-function emitError(
-  error: unknown,
-  { task, emit }: { readonly task: ChatTask; readonly emit: (event: ChatEvent) => void },
-): void {
-  const known = HearthError.from(error);
-  if (known !== error) log.error("generation failed", { requestId: task.requestId, error });
-  emit({ type: "error", error: known.toWire() });
 }
 
 /** @throws {HearthError} `invalid_value` when an option names a token beyond the vocabulary. */

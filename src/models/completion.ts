@@ -21,7 +21,7 @@ export interface TokenDecoder {
 }
 
 /** The options of a completion. */
-export interface CompletionOptions {
+interface CompletionOptions {
   readonly tokenizer: TokenDecoder;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;

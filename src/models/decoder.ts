@@ -33,7 +33,7 @@ export interface DecoderLoadOptions
 const EMBEDDINGS = "inputs_embeds";
 
 /** A decoder and what was chosen for it. */
-export interface LoadedDecoder {
+interface LoadedDecoder {
   readonly decoder: Decoder;
   readonly dtype: Dtype;
   /** The embeddings' graph, if separate. */

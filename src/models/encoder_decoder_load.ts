@@ -12,7 +12,7 @@ import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { type GraphContext, readGraph } from "./graph_file.ts";
 
 /** How to open it. */
-export interface EncoderDecoderLoadOptions<Input extends object>
+interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
   /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
   readonly numPositions: number | undefined;
@@ -39,7 +39,7 @@ export async function loadEncoderDecoder<Input extends object>(
     if (parts === undefined) return { refused: "It is not merged of two decoders." };
     const { numPositions } = options;
     if (numPositions === undefined) {
-      return { refused: "Inputs of all sizes have places of their own." };
+      return { refused: "Inputs of different sizes have different numbers of positions." };
     }
     try {
       return await openEncoderDecoder(parts, { ...options, numPositions, files });

@@ -8,15 +8,19 @@
 import { MODEL_KINDS, type ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
-import { type Family, hasGraph, isBuiltAs, isForTask, isOfType } from "./family.ts";
 import {
   asr,
+  type Family,
+  hasGraph,
+  isBuiltAs,
   isDecoderFor,
+  isForTask,
+  isOfType,
   isVisionLanguageModel,
   textGraphs,
   tts,
   visionGraphs,
-} from "./family_forms.ts";
+} from "./family.ts";
 import { allGraphs, graphsBeside, graphsNamed, type WantedGraph } from "./graph_choice.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
@@ -27,7 +31,7 @@ const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
 
 /** Every family that is served, in the order in which folders are asked. */
-export const FAMILIES: readonly Family[] = [
+const FAMILIES: readonly Family[] = [
   {
     name: "text-generation",
     kind: "text",

@@ -1,12 +1,15 @@
 /**
- * A family of models: how its folders are recognised, which graphs it runs, and how it is opened.
+ * A family of models: how its folders are recognised, which graphs it runs, and how it is opened; and what families of
+ * one kind share.
  *
  * @module
  */
 import type { ModelKind } from "../config.ts";
-import type { ModelFolder } from "../hub/model_folder.ts";
-import type { WantedGraph } from "./graph_choice.ts";
+import { dtypesOf, type ModelFolder } from "../hub/model_folder.ts";
+import { allGraphs, type WantedGraph } from "./graph_choice.ts";
 import type { LOADERS } from "./loaders.ts";
+import { basename } from "node:path";
+import { hubIdOfSnapshot } from "../hub/cache.ts";
 
 export interface Family {
   /** Its `model_type`, if it has one. */
@@ -45,4 +48,67 @@ export function isForTask({ config }: ModelFolder, task: string): boolean {
 /** Whether a folder has a graph, in any dtype. */
 export function hasGraph({ files }: ModelFolder, name: string): boolean {
   return [...files].some((file) => file.startsWith(`onnx/${name}`) && file.endsWith(".onnx"));
+}
+
+const MERGED = "decoder_model_merged";
+/** Files of voices. */
+const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
+
+/** A family of speech recognition models, recognised by its types. */
+export function asr(
+  name: string,
+  types: readonly string[],
+  options: Pick<Family, "graphs" | "files" | "loader">,
+): Family {
+  return { name, kind: "asr", matches: (folder) => isOfType(folder, ...types), ...options };
+}
+
+/** A family of speech synthesis models, recognised by its type; all graphs in precisions that suit sound, if not told. */
+export function tts(
+  type: Family["loader"],
+  options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
+): Family {
+  return {
+    name: type,
+    kind: "tts",
+    matches: (folder) => isOfType(folder, type),
+    graphs: soundGraphs,
+    files: VOICES,
+    loader: type,
+    ...options,
+  };
+}
+
+function soundGraphs(folder: ModelFolder): WantedGraph[] {
+  return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
+}
+
+/** The graphs of a decoder, and of its embeddings if separate. */
+export function textGraphs(folder: ModelFolder): WantedGraph[] {
+  const has = (name: string) => dtypesOf(folder, name).length > 0;
+  const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
+  const needsEmbeddings = main.name === MERGED && has("embed_tokens");
+  return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
+}
+
+/** The same, and the one that encodes images. */
+export function visionGraphs(folder: ModelFolder): WantedGraph[] {
+  return [...textGraphs(folder), { name: "vision_encoder" }];
+}
+
+/** A vision-language decoder, unlike an encoder-decoder for images. */
+export function isVisionLanguageModel(folder: ModelFolder): boolean {
+  return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
+}
+
+/**
+ * Language models trained to embed or rerank keep their architecture; they are recognised by name, and by a single
+ * graph that takes tokens.
+ */
+export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
+  const { path } = folder;
+  const name = hubIdOfSnapshot(path)?.name ?? basename(path);
+  const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
+  return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
+    !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);
 }

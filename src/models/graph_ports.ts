@@ -8,18 +8,15 @@ import { makeNode, type ModelProto } from "../onnx/file/proto.ts";
 import { makeValueInfo } from "../onnx/file/proto_write.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 
-/** Names that a graph must have. */
-export interface WantedPorts {
+/** @returns the session. @throws {StartupError} naming what it has and what is wanted, when it lacks an input or an output. */
+export function requirePorts(session: GraphSession, wanted: {
   readonly inputs?: readonly string[];
   readonly outputs?: readonly string[];
   /** What the graph is called where it lacks one: `onnx/model.onnx`. */
   readonly of: string;
   /** The setting that chose the graph, if one did. */
   readonly setting?: Setting | undefined;
-}
-
-/** @returns the session. @throws {StartupError} naming what it has and what is wanted, when it lacks an input or an output. */
-export function requirePorts(session: GraphSession, wanted: WantedPorts): GraphSession {
+}): GraphSession {
   for (const what of ["inputs", "outputs"] as const) {
     const names = session[what].map(({ name }) => name);
     const needed = wanted[what] ?? [];

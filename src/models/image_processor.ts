@@ -27,21 +27,19 @@ export interface Size {
 type Triple = readonly [number, number, number];
 
 /** The size to which an image is resized, or `undefined` if it is not. */
-export type SizeRule =
+type SizeRule =
   | Size
   /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
 /** The preprocessing steps. */
-export interface ImageProcessor {
+export interface ImageProcessor extends Levels {
   readonly size: SizeRule;
   /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
   readonly multipleOf: number;
   readonly border: "none" | "toMultiple" | Size;
   readonly filter: ResampleFilter;
-  readonly scale: Triple;
-  readonly offset: Triple;
 }
 
 /**
@@ -74,13 +72,25 @@ export function readImageProcessor(config: Json): ImageProcessor {
   };
 }
 
-/** Rescaling and normalising combined: `level · scale + offset`. */
-function readLevels(config: Json): Pick<ImageProcessor, "scale" | "offset"> {
-  const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
-  const isNormalized = config["do_normalize"] === true;
-  const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
-  const std = isNormalized ? tripleOf(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
-  const perChannel = (compute: (channel: number) => number): Triple => [
+/** Pixel levels to numbers, by channel in the order that the graph takes them: `level · scale + offset`. */
+export interface Levels {
+  readonly scale: Triple;
+  readonly offset: Triple;
+}
+
+/**
+ * Rescaling and normalising combined.
+ *
+ * @param options.mean of each channel, once levels are rescaled.
+ */
+export function levelsOf(
+  { rescale = 1 / 255, mean, std }: {
+    readonly rescale?: number;
+    readonly mean: readonly number[];
+    readonly std: readonly number[];
+  },
+): Levels {
+  const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
     compute(0),
     compute(1),
     compute(2),
@@ -89,6 +99,14 @@ function readLevels(config: Json): Pick<ImageProcessor, "scale" | "offset"> {
     scale: perChannel((channel) => rescale / std[channel]!),
     offset: perChannel((channel) => (0 - mean[channel]!) / std[channel]!),
   };
+}
+
+function readLevels(config: Json): Levels {
+  const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
+  const isNormalized = config["do_normalize"] === true;
+  const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
+  const std = isNormalized ? tripleOf(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
+  return levelsOf({ rescale, mean, std });
 }
 
 function tripleOf(value: unknown, fallback: number): number[] {

@@ -11,18 +11,15 @@ import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 
 type Float = "float32" | "float16";
 
-/** The tensors' names and types. */
-export interface JoinOptions {
+/** Opens the graph. */
+export function openJoinGraph(backend: Backend, options: {
   /** `[rows, positions, width]`. */
   readonly first: readonly [name: string, dtype: Float];
   /** `[rows, more positions, width]`. */
   readonly second: readonly [name: string, dtype: Float];
   /** `[rows, all positions, width]`, of the second's type. */
   readonly output: string;
-}
-
-/** Opens the graph. */
-export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<GraphSession> {
+}): Promise<GraphSession> {
   const { first: [first, firstDtype], second: [second, secondDtype], output } = options;
   const shape = (positions: string) => ["rows", positions, "width"];
   const bytes = writeModel({
@@ -36,8 +33,8 @@ export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<G
       ],
       initializers: [],
       inputs: [
-        makeValueInfo(first, firstDtype, shape("first_places")),
-        makeValueInfo(second, secondDtype, shape("second_places")),
+        makeValueInfo(first, firstDtype, shape("first_positions")),
+        makeValueInfo(second, secondDtype, shape("second_positions")),
       ],
       outputs: [makeValueInfo(output, secondDtype, shape("tokens"))],
       valueInfos: [],

@@ -13,10 +13,10 @@ import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
-import type { LoadProgress } from "./progress.ts";
+import type { LoadProgress } from "./open_context.ts";
 
 /** What to load, and on which device. */
-export interface ModelLoadOptions {
+interface ModelLoadOptions {
   readonly model: ResolvedModel;
   /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;

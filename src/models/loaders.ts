@@ -9,7 +9,7 @@ import type { DescribeFamily } from "./asr/generating_families.ts";
 import type { OpenContext } from "./open_context.ts";
 import type { Model } from "./model.ts";
 import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
-import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
+import type { FamilyOptions, OcrFamily } from "./ocr/ocr_families.ts";
 import type { LoadSynthesizer } from "./tts/synthesizer.ts";
 
 /** Families of speech synthesis models, by their `model_type`. */
@@ -35,10 +35,10 @@ export const LOADERS = {
   visionEncoderDecoder: async (context) =>
     await openOcr(
       context,
-      (await import("./ocr/vision_encoder_decoder.ts")).openVisionEncoderDecoder,
+      (await import("./ocr/ocr_families.ts")).openVisionEncoderDecoder,
     ),
   florence: async (context) =>
-    await openOcr(context, (await import("./ocr/florence.ts")).openFlorence),
+    await openOcr(context, (await import("./ocr/ocr_families.ts")).openFlorence),
   lineOcr: async (context) =>
     await openLineOcr(context, (await import("./ocr/line_ocr_config.ts")).readLineOcrConfig),
   paddleOcr: async (context) =>
@@ -62,14 +62,13 @@ export const LOADERS = {
   speecht5: (context) => openTts("speecht5", context),
 } satisfies Record<string, (context: OpenContext) => Promise<Model>>;
 
-/** Speech recognition models run by transformers.js: they generate text without times. */
+/** Speech recognition models that generate text without times. */
 async function generating(
   choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
 ): Promise<LoadRecogniser> {
-  const { loadGenerating } = await import("./asr/generating_load.ts");
+  const { loadGenerating } = await import("./asr/generating_recogniser.ts");
   const describe = choose(await import("./asr/generating_families.ts"));
-  return async (context, options) =>
-    await loadGenerating(context, { ...options, family: await describe(context.folder) });
+  return (context, options) => loadGenerating(context, { ...options, describe });
 }
 
 async function openAsr(context: OpenContext, load: LoadRecogniser): Promise<Model> {

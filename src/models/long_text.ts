@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Tokenizer } from "@huggingface/tokenizers";
 import { HearthError } from "../errors.ts";
 
 /** Shorter texts are encoded as they are. */
@@ -20,16 +21,6 @@ const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["Über", " größer, it's 3 o'clock"],
 ];
 
-/** The needed part of a tokenizer. */
-export interface LongTextOptions {
-  /** Tokens of a text, without special ones. */
-  readonly encode: (text: string) => number[];
-  /** How its tokens are spelled. */
-  readonly spellings: () => Iterable<string>;
-  /** Special tokens that must not be split. */
-  readonly addedTokens: () => Iterable<string>;
-}
-
 /** How many tokens are wanted. */
 export interface LengthOptions {
   /** The model's context length; no limit if absent. */
@@ -42,12 +33,12 @@ export interface LengthOptions {
 }
 
 export class LongTextEncoder {
-  readonly #options: LongTextOptions;
+  readonly #tokenizer: Tokenizer;
   #maxTokenChars: number | undefined;
   #isSliced: boolean | undefined;
 
-  constructor(options: LongTextOptions) {
-    this.#options = options;
+  constructor(tokenizer: Tokenizer) {
+    this.#tokenizer = tokenizer;
   }
 
   /**
@@ -59,15 +50,15 @@ export class LongTextEncoder {
    */
   encode(text: string, options: LengthOptions): number[] {
     const { maxTokens = Infinity, mayCut } = options;
-    if (text.length <= MIN_LONG_CHARS) return this.#options.encode(text);
+    if (text.length <= MIN_LONG_CHARS) return this.#encode(text);
     const limit = mayCut ? maxTokens : 2 * maxTokens;
     const maxChars = limit * this.#tokenChars();
     if (text.length > maxChars && !mayCut) throw tooLong(options);
     const readable = text.length > maxChars ? text.slice(0, maxChars) : text;
-    if (!this.#mayBeSliced()) return this.#options.encode(readable);
+    if (!this.#mayBeSliced()) return this.#encode(readable);
     const ids: number[] = [];
     for (const slice of slicesOf(readable)) {
-      for (const id of this.#options.encode(slice)) ids.push(id);
+      for (const id of this.#encode(slice)) ids.push(id);
       if (ids.length <= limit) continue;
       if (mayCut) return ids;
       throw tooLong(options);
@@ -75,10 +66,14 @@ export class LongTextEncoder {
     return ids;
   }
 
+  #encode(text: string): number[] {
+    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
+  }
+
   #tokenChars(): number {
     if (this.#maxTokenChars === undefined) {
       let longest = MIN_TOKEN_CHARS;
-      for (const spelling of this.#options.spellings()) {
+      for (const spelling of this.#tokenizer.get_vocab(true).keys()) {
         longest = Math.max(longest, spelling.length);
       }
       this.#maxTokenChars = longest;
@@ -89,11 +84,13 @@ export class LongTextEncoder {
   /** Whether the tokens of slices are those of the whole. */
   #mayBeSliced(): boolean {
     if (this.#isSliced === undefined) {
-      const { encode, addedTokens } = this.#options;
       const splitsAlike = PROBES.every(([first, second]) =>
-        String(encode(first + second)) === String([...encode(first), ...encode(second)])
+        String(this.#encode(first + second)) ===
+          String([...this.#encode(first), ...this.#encode(second)])
       );
-      this.#isSliced = splitsAlike && ![...addedTokens()].some((token) => /\s/.test(token.trim()));
+      // Special tokens must not be split.
+      const added = this.#tokenizer.get_added_tokens_decoder().values();
+      this.#isSliced = splitsAlike && !added.some(({ content }) => /\s/.test(content.trim()));
     }
     return this.#isSliced;
   }

@@ -5,6 +5,7 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
+import { type Json, tokensAt } from "../hub/model_folder.ts";
 import { buildCast } from "../onnx/rewrite/cast_model.ts";
 import type { GraphSession, Tensor, ValueInfo } from "../onnx/runtime/ort.ts";
 import { feedsOf, type PlainTensors } from "./plain_tensor.ts";
@@ -16,12 +17,19 @@ const ALIASES: Readonly<Record<string, string>> = {
 };
 
 /** What is encoded. */
-export type Medium = "image" | "audio";
+type Medium = "image" | "audio";
+
+/** The token that stands for a medium in prompts, if `config.json` names it. */
+export function mediaTokenOf(config: Json, medium: Medium): number | undefined {
+  return [`${medium}_token_index`, `${medium}_token_id`].flatMap((name) =>
+    tokensAt(config, name)
+  )[0];
+}
 
 const NAMES = { image: "vision encoder", audio: "audio encoder" } as const;
 
 /** The parts of an encoder. */
-export interface MediaEncoderOptions {
+interface MediaEncoderOptions {
   readonly backend: Backend;
   /** Owned from here on. */
   readonly session: GraphSession;

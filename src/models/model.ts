@@ -5,7 +5,7 @@
  */
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
-import { HearthError } from "../errors.ts";
+import { HearthError, type Refusal } from "../errors.ts";
 import type { ModelTokenizer } from "./model_tokenizer.ts";
 import type { Task, TaskEvent, VoiceInfo } from "./task.ts";
 
@@ -22,7 +22,7 @@ export interface Model {
   /** Its voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly VoiceInfo[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
-  readonly noRecordings?: string | undefined;
+  readonly noRecordings?: Refusal | undefined;
   /** Absent if it is not available. */
   readonly tokenizer?: ModelTokenizer | undefined;
   readonly metrics: Registry;

@@ -7,7 +7,16 @@ import type { Backend } from "../backend/backend.ts";
 import type { EngineSettings } from "../config.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import type { ChosenGraphs } from "./graph_choice.ts";
-import type { LoadProgress } from "./progress.ts";
+
+/** The progress of loading. */
+export interface LoadProgress {
+  /** The current step, in words: `reading onnx/model_q4.onnx`. */
+  readonly what: string;
+  /** 0 to 1, if known; for a download, of all its files. */
+  readonly fraction?: number | undefined;
+  /** Details: `238 MB of 568 MB, 12.4 MB/s, 27 s left`. */
+  readonly detail?: string | undefined;
+}
 
 /** The context in which a model is opened. */
 export interface OpenContext {

@@ -6,7 +6,7 @@
 import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
 
 /** A tensor in ordinary memory. */
-export interface PlainTensor {
+interface PlainTensor {
   /** Element type as ONNX Runtime names it. */
   readonly type: string;
   readonly data: Float32Array | Float16Array | BigInt64Array | Int32Array | Uint8Array;
@@ -50,17 +50,36 @@ export function feedsOf(
 /** A tensor of an input's type. */
 function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
   if (type === input.type) return new Tensor(input.type, data as Float32Array, dims);
-  const numbers = Array.from<number | bigint, number>(data, Number);
-  switch (input.type) {
+  return tensorFor(input, Array.from<number | bigint, number>(data, Number), dims);
+}
+
+/** Numbers as an input takes them. @throws {Error} when it takes none. */
+export function tensorFor(
+  { name, type }: Pick<ValueInfo, "name" | "type">,
+  values: ArrayLike<number>,
+  dims: readonly number[],
+): Tensor {
+  switch (type) {
     case "float16":
-      return new Tensor("float16", new Uint16Array(Float16Array.from(numbers).buffer), dims);
-    case "float32":
-      return new Tensor("float32", Float32Array.from(numbers), dims);
+      return new Tensor("float16", new Uint16Array(Float16Array.from(values).buffer), dims);
+    case "float32": {
+      const floats = values instanceof Float32Array ? values : Float32Array.from(values);
+      return new Tensor("float32", floats, dims);
+    }
     case "int64":
-      return new Tensor("int64", BigInt64Array.from(numbers, BigInt), dims);
+      return new Tensor("int64", toBigInts(values), dims);
+    case "int32":
+      return new Tensor("int32", Int32Array.from(values), dims);
     case "bool":
-      return new Tensor("bool", Uint8Array.from(numbers), dims);
+      return new Tensor("bool", Uint8Array.from(values), dims);
     default:
-      throw new Error(`The input "${input.name}" is ${input.type}, which cannot be given.`);
+      throw new Error(`The input "${name}" is ${type}, which cannot be given.`);
   }
+}
+
+/** Several times as fast as `BigInt64Array.from()`. */
+function toBigInts(values: ArrayLike<number>): BigInt64Array {
+  const integers = new BigInt64Array(values.length);
+  for (let i = 0; i < values.length; i++) integers[i] = BigInt(values[i]!);
+  return integers;
 }

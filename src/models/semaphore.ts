@@ -1,9 +1,102 @@
-import { SizeQueue } from "./size_queue.ts";
+/**
+ * Who may begin: a semaphore of equal permits, and a budget of which each takes a part. In both small work overtakes
+ * waiting large work, but not forever.
+ *
+ * @module
+ */
 
-/** How to acquire a permit. */
-export interface AcquireOptions {
-  /** Size of the work, in any unit: the smallest waiter goes first, the oldest among equals. */
-  readonly size?: number | undefined;
+/** How often an entry may be overtaken by later, smaller ones. */
+const MAX_PASSED_OVER = 32;
+
+/** A queued entry. */
+interface Waiter<Pass> {
+  /** Of what it wants to do, in any unit. */
+  readonly size: number;
+  /** Ends its wait. */
+  readonly enter: (pass: Pass) => void;
+}
+
+/**
+ * A queue in which small entries overtake large ones, but not forever: one that was overtaken 32 times is next, then
+ * small ones may overtake others again.
+ */
+class SizeQueue<Pass> {
+  readonly #waiting: Waiter<Pass>[] = [];
+  readonly #numPassedOver = new Map<Waiter<Pass>, number>();
+
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Waits until {@linkcode takeNext} took the entry and something is passed to it.
+   *
+   * @param onLeave called when it left the queue without.
+   * @throws the signal's reason when it is aborted first.
+   */
+  async wait(size: number, signal: AbortSignal, onLeave: () => void = () => {}): Promise<Pass> {
+    const { promise, resolve, reject } = Promise.withResolvers<Pass>();
+    const waiter = { size, enter: resolve };
+    const leave = () => {
+      this.#remove(waiter);
+      reject(signal.reason);
+      onLeave();
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    this.#waiting.push(waiter);
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+  }
+
+  /**
+   * Takes the next entry among those that can begin.
+   *
+   * @param options.keepsRoom returns none while one that was overtaken too often cannot begin yet.
+   */
+  takeNext(
+    isAble: (waiter: Waiter<Pass>) => boolean,
+    { keepsRoom = false }: { readonly keepsRoom?: boolean } = {},
+  ): Waiter<Pass> | undefined {
+    const overdue = this.#waiting.find((each) =>
+      this.#isOverdue(each) && (keepsRoom || isAble(each))
+    );
+    const next = overdue ?? this.#smallest(isAble);
+    if (next === undefined || !isAble(next)) return undefined;
+    if (next === overdue) this.#numPassedOver.clear();
+    else this.#count(next);
+    this.#remove(next);
+    return next;
+  }
+
+  #remove(waiter: Waiter<Pass>): void {
+    const at = this.#waiting.indexOf(waiter);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    this.#numPassedOver.delete(waiter);
+  }
+
+  #isOverdue(waiter: Waiter<Pass>): boolean {
+    return (this.#numPassedOver.get(waiter) ?? 0) >= MAX_PASSED_OVER;
+  }
+
+  /** The first among equals. */
+  #smallest(isAble: (waiter: Waiter<Pass>) => boolean): Waiter<Pass> | undefined {
+    let smallest: Waiter<Pass> | undefined;
+    for (const each of this.#waiting) {
+      if (isAble(each) && (smallest === undefined || each.size < smallest.size)) smallest = each;
+    }
+    return smallest;
+  }
+
+  /** Counts entries older than `next` as overtaken. */
+  #count(next: Waiter<Pass>): void {
+    for (const each of this.#waiting) {
+      if (each === next) return;
+      this.#numPassedOver.set(each, (this.#numPassedOver.get(each) ?? 0) + 1);
+    }
+  }
 }
 
 /**
@@ -31,7 +124,10 @@ export class Semaphore {
   }
 
   /** Waits for a permit; the caller releases it. @throws the signal's reason when it is aborted first. */
-  async acquire(signal: AbortSignal, { size = 0 }: AcquireOptions = {}): Promise<number> {
+  async acquire(signal: AbortSignal, { size = 0 }: {
+    /** Size of the work, in any unit: the smallest waiter goes first, the oldest among equals. */
+    readonly size?: number | undefined;
+  } = {}): Promise<number> {
     signal.throwIfAborted();
     if (this.#mayTake(size)) return this.#free.pop()!;
     return await this.#waiting.wait(size, signal);
@@ -49,5 +145,58 @@ export class Semaphore {
   #mayTake(size: number): boolean {
     const isLarge = size > this.#maxSmall;
     return this.#free.length > (isLarge ? Math.floor(this.#size / 2) : 0);
+  }
+}
+
+/** Small requests overtake large ones, but not forever. */
+export class Budget {
+  readonly #total: number;
+  #left: number;
+  #numTaken = 0;
+  readonly #waiting = new SizeQueue<void>();
+
+  constructor(total: number) {
+    this.#total = total;
+    this.#left = total;
+  }
+
+  /** Parts in use. */
+  get numTaken(): number {
+    return this.#numTaken;
+  }
+
+  get numWaiting(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Waits for a part; more than the total counts as the total.
+   *
+   * @returns a function that releases it; to be called once.
+   * @throws the signal's reason when it is aborted first.
+   */
+  async take(wanted: number, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    const size = Math.min(wanted, this.#total);
+    const entered = this.#waiting.wait(size, signal, () => this.#admit());
+    this.#admit();
+    await entered;
+    return () => this.#giveBack(size);
+  }
+
+  #giveBack(amount: number): void {
+    this.#left += amount;
+    this.#numTaken--;
+    this.#admit();
+  }
+
+  /** Room is reserved for one that was overtaken too often. */
+  #admit(): void {
+    const isAble = ({ size }: { readonly size: number }) => size <= this.#left;
+    for (let next; (next = this.#waiting.takeNext(isAble, { keepsRoom: true })) !== undefined;) {
+      this.#left -= next.size;
+      this.#numTaken++;
+      next.enter();
+    }
   }
 }

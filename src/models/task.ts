@@ -1,8 +1,9 @@
 /**
- * Tasks for a model, and their events: plain data sent between threads.
+ * Tasks for a model, and their events: plain data sent between threads, but for the memory of media, which is transferred.
  *
  * @module
  */
+import type { ErrorEvent } from "./tasks/ending.ts";
 import type { ChatEvent, ChatTask } from "./tasks/chat.ts";
 import type {
   DetokenizeTask,
@@ -14,13 +15,45 @@ import type {
   TokenTaskEvent,
 } from "./tasks/texts.ts";
 import type { SpeakEvent, SpeakTask, TranscribeEvent, TranscribeTask } from "./tasks/speech.ts";
-import type { MatteEvent, MatteTask } from "./tasks/matte.ts";
+
+/** Removes the background of an image. */
+export interface MatteTask {
+  readonly type: "matte";
+  readonly requestId: string;
+  /** The file's bytes, of any supported format; transferred to the worker. */
+  readonly image: Uint8Array<ArrayBuffer>;
+  /** The image's path in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
+  readonly options: MatteOptions;
+}
+
+/** Options of the result; by default the image's own pixels with an alpha channel. */
+export interface MatteOptions {
+  /** Background colour: red, green and blue, 0 to 255. */
+  readonly background?: readonly [red: number, green: number, blue: number] | undefined;
+  /** The alpha channel alone, as a grey image. */
+  readonly maskOnly?: boolean | undefined;
+  /** Crop to the subject. */
+  readonly crop?: boolean | undefined;
+  /** Follow the image's own edges, and take the background's colour out of the subject's rim. */
+  readonly refine?: boolean | undefined;
+}
+
+/** The single answer to a matte task. */
+export type MatteEvent =
+  | {
+    readonly type: "done";
+    /** A PNG file, transferred to the server. */
+    readonly png: Uint8Array<ArrayBuffer>;
+    readonly width: number;
+    readonly height: number;
+  }
+  | ErrorEvent;
 
 export type * from "./tasks/ending.ts";
 export type * from "./tasks/chat.ts";
 export type * from "./tasks/texts.ts";
 export type * from "./tasks/speech.ts";
-export type * from "./tasks/matte.ts";
 
 /** A task for the model. */
 export type Task =
@@ -50,3 +83,31 @@ export type EventOf<T extends Task> = EventsByType[T["type"]];
 
 /** An event of any task. */
 export type TaskEvent = EventOf<Task>;
+
+/** The memory of a task's or an event's media, each piece once. */
+export function mediaOf(message: Task | TaskEvent): Set<ArrayBuffer> {
+  return new Set(filesOf(message).map(({ buffer }) => buffer));
+}
+
+function filesOf(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
+  switch (message.type) {
+    case "transcribe":
+      return [message.audio];
+    case "matte":
+      return [message.image];
+    case "speak":
+      return message.recording === undefined ? [] : [message.recording.audio];
+    case "chat":
+      return message.messages.flatMap(({ content }) =>
+        typeof content === "string"
+          ? []
+          : content.flatMap((part) => part.type === "image" ? [part.bytes] : [])
+      );
+    case "audio":
+      return [message.bytes];
+    case "done":
+      return "png" in message ? [message.png] : [];
+    default:
+      return [];
+  }
+}

@@ -3,19 +3,12 @@
  *
  * @module
  */
-import { Tokenizer } from "@huggingface/tokenizers";
 import { TokenTexts } from "../engine/token_text.ts";
-import { StartupError } from "../errors.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
+import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { LongTextEncoder } from "./long_text.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
-
-/** A token beside the vocabulary proper. */
-export interface AddedToken {
-  readonly content: string;
-  readonly special: boolean;
-}
+import { countTokenIds, readTokenizer } from "./tokenizer_files.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
@@ -40,23 +33,17 @@ export interface TextTokenizer {
   /** The bytes of single tokens, special tokens as spelled. */
   readonly tokenTexts: TokenTexts;
   /** Tokens beside the vocabulary proper, by id. Those that are special are left out of `decode`. */
-  readonly addedTokens: ReadonlyMap<number, AddedToken>;
+  readonly addedTokens: ReadonlyMap<number, {
+    readonly content: string;
+    readonly special: boolean;
+  }>;
 }
 
-/** Loads `tokenizer.json`, `tokenizer_config.json` and the chat template. */
+/** Loads the tokenizer and the chat template. @throws {StartupError} when there is no tokenizer. */
 export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer> {
-  if (!folder.files.has("tokenizer.json")) {
-    throw new StartupError(`${folder.path} has no tokenizer.json, which a text model needs.`);
-  }
-  const config = await readOptionalJson(folder, "tokenizer_config.json");
-  const tokenizerJson = await readJson(folder.path, "tokenizer.json");
-  const tokenizer = new Tokenizer(tokenizerJson, config);
+  const { tokenizer, json, config } = await readTokenizer(folder);
   const addedTokens = tokenizer.get_added_tokens_decoder();
-  const long = new LongTextEncoder({
-    encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
-    spellings: () => tokenizer.get_vocab(true).keys(),
-    addedTokens: () => [...addedTokens.values()].map(({ content }) => content),
-  });
+  const long = new LongTextEncoder(tokenizer);
   const maxTokens = knownContextLengthOf(folder);
   const encode = (text: string) =>
     long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
@@ -66,8 +53,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   return {
     template: await loadChatTemplate(folder, config),
     get vocabSize() {
-      return vocabSize ??= 1 +
-        tokenizer.get_vocab(true).values().reduce((a, b) => Math.max(a, b));
+      return vocabSize ??= countTokenIds(tokenizer);
     },
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
     encode,
@@ -87,7 +73,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     decodeAll: (ids) => tokenizer.decode(ids),
     addedTokens,
     tokenTexts: new TokenTexts({
-      decoder: tokenizerJson["decoder"],
+      decoder: json["decoder"],
       tokenOf: (id) => tokenizer.id_to_token(id),
       isAdded: (id) => addedTokens.has(id),
       decode: (ids) => tokenizer.decode(ids),

@@ -8,7 +8,7 @@ import { Semaphore } from "./semaphore.ts";
 import type { InputOf, OutputOf, WorkerFunctions, WorkerRpc } from "./worker_rpc.ts";
 
 /** The options of a pool. */
-export interface WorkerPoolOptions<Functions extends WorkerFunctions> {
+interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */
   readonly size: number;
   /** Starts a worker, when a request comes and all are busy. */
@@ -25,16 +25,6 @@ export interface WorkerPoolOptions<Functions extends WorkerFunctions> {
 
 /** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
-
-/** Options of a call. */
-export interface CallOptions {
-  /** Removes the request from the queue. A running one is finished, unless the pool `endsAborted`. */
-  readonly signal: AbortSignal;
-  /** Memory transferred to the worker. */
-  readonly transfer?: Transferable[];
-  /** Amount of work, in any unit: small requests overtake waiting large ones. */
-  readonly work?: number | undefined;
-}
 
 /** The least work first, then the oldest; a worker that dies or fails is replaced at the next request. */
 export class WorkerPool<Functions extends WorkerFunctions> {
@@ -68,7 +58,14 @@ export class WorkerPool<Functions extends WorkerFunctions> {
   async call<Name extends keyof Functions & string>(
     name: Name,
     input: InputOf<Functions, Name>,
-    { signal, transfer, work }: CallOptions,
+    { signal, transfer, work }: {
+      /** Removes the request from the queue. A running one is finished, unless the pool `endsAborted`. */
+      readonly signal: AbortSignal;
+      /** Memory transferred to the worker. */
+      readonly transfer?: Transferable[];
+      /** Amount of work, in any unit: small requests overtake waiting large ones. */
+      readonly work?: number | undefined;
+    },
   ): Promise<OutputOf<Functions, Name>> {
     const { start, endsAborted = false } = this.#options;
     const permit = await this.#semaphore.acquire(signal, { size: work });

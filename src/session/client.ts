@@ -4,27 +4,18 @@
  * @module
  */
 import type { MetricObject } from "prom-client";
-import type { LoadProgress } from "../models/progress.ts";
-import { mediaOf } from "../models/media_of.ts";
-import type { Task } from "../models/task.ts";
+import type { LoadProgress } from "../models/open_context.ts";
+import { mediaOf, type Task } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
 
 /** What a worker reports about itself. Nothing follows `onFailed` or `onLost`. */
-export interface WorkerListener {
+interface WorkerListener {
   onProgress(progress: LoadProgress): void;
   onReady(info: ModelInfo): void;
   /** The model cannot be loaded. */
   onFailed(reason: string): void;
   /** The device was lost, or the worker died. */
   onLost(reason: string): void;
-}
-
-/** What a worker is to load, and who is told of its state. */
-export interface WorkerClientOptions {
-  readonly load: LoadOptions;
-  readonly listener: WorkerListener;
-  /** Whether the process ends right after `stop()`, and the thread with it. */
-  readonly exitsAfterStop: boolean;
 }
 
 /** Longest wait for a worker to free its resources after its device was lost. */
@@ -43,7 +34,12 @@ export class WorkerClient {
   #isOver = false;
 
   /** Owns `worker` from here on and loads the model at once. */
-  constructor(worker: Worker, { load, listener, exitsAfterStop }: WorkerClientOptions) {
+  constructor(worker: Worker, { load, listener, exitsAfterStop }: {
+    readonly load: LoadOptions;
+    readonly listener: WorkerListener;
+    /** Whether the process ends right after `stop()`, and the thread with it. */
+    readonly exitsAfterStop: boolean;
+  }) {
     this.#worker = worker;
     this.#exitsAfterStop = exitsAfterStop;
     this.#listener = listener;

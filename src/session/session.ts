@@ -14,10 +14,10 @@ import { lastEvent, TaskStream } from "./task_stream.ts";
 import { recordWork } from "./work_times.ts";
 
 /** The parts of a session. */
-export interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
+interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
 
 /** How to cancel a request. */
-export interface RequestOptions {
+interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 
 /** The state of a session. */

@@ -6,7 +6,7 @@
 import type { MetricObject } from "prom-client";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 import type { Task } from "../models/task.ts";
 import type { LoadOptions } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
@@ -38,7 +38,7 @@ export interface SupervisorOptions {
 }
 
 /** Told of the worker's state; only of losses once the supervisor is retired. */
-export interface SupervisorListener {
+interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
   /** The worker's requests will not be finished; the resulting state was reported before. */
   onLost(reason: string): void;

@@ -5,7 +5,7 @@
  */
 
 /** Writes a number out: digits, perhaps with a point and a sign. */
-export type ToWords = (number: string) => string;
+type ToWords = (number: string) => string;
 
 /** By language code of two or three letters. */
 const LOADERS: Readonly<Record<string, () => Promise<{ toCardinal: (value: string) => string }>>> =

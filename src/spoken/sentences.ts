@@ -5,7 +5,7 @@
  */
 
 /** A sentence, and whether the paragraph goes on after it. */
-export interface Sentence {
+interface Sentence {
   readonly text: string;
   readonly endsParagraph: boolean;
 }

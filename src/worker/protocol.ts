@@ -15,7 +15,7 @@ import type {
   ResolvedModel,
 } from "../config.ts";
 import type { SettingNames } from "../errors.ts";
-import type { LoadProgress } from "../models/progress.ts";
+import type { LoadProgress } from "../models/open_context.ts";
 import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 
 /** What the worker is to load, and how. */

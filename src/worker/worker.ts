@@ -6,14 +6,13 @@
 import { join } from "node:path";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
-import { HearthError, StartupError, startupMessage } from "../errors.ts";
+import { HearthError, type Refusal, StartupError, startupMessage } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
-import { mediaOf } from "../models/media_of.ts";
+import { mediaOf, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
 import { answerTokens } from "../models/model_tokenizer.ts";
-import type { Task, TaskEvent } from "../models/task.ts";
 import { Backpressure } from "./backpressure.ts";
 import {
   type FromWorker,
@@ -81,7 +80,7 @@ async function load(options: LoadOptions): Promise<void> {
         maxModelLength,
         maxSequences,
         voices,
-        noRecordings,
+        noRecordings: noRecordings && startupMessage(noRecordings, options.settingNames),
       },
     });
   } catch (error) {
@@ -90,7 +89,7 @@ async function load(options: LoadOptions): Promise<void> {
     await backend?.dispose();
     scope.postMessage({
       type: "failed",
-      reason: startupMessage(error as Error, options.settingNames),
+      reason: startupMessage(error as Refusal, options.settingNames),
     });
   }
 }

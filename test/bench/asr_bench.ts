@@ -14,7 +14,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { findSpeechFolder } from "../fixtures/speech.ts";
 import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
@@ -47,7 +47,7 @@ type Transcribe = (wav: Uint8Array<ArrayBuffer>) => Promise<string>;
 
 async function makeTheirs(device: GPUDevice | undefined): Promise<Transcribe> {
   const modelsFolder = `${findModelFolder(MODEL)}/..`;
-  const { pipeline } = await loadTransformers({ backend: peerBackend(device), modelsFolder });
+  const { pipeline } = await loadTransformers({ openModel: peerSessions(device), modelsFolder });
   const recognise = await pipeline("automatic-speech-recognition", MODEL, {
     dtype: "fp32",
     device: "auto",

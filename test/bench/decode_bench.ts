@@ -16,7 +16,7 @@ import type { Dtype } from "../../src/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";
@@ -178,7 +178,7 @@ async function benchCase(
   const folder = one.model === SMALL_TWIN ? await smallQwen3Folder() : findModelFolder(one.model);
   if (folder === undefined) return [[`${one.model} is not there`, "", "", "", ""]];
   const transformers = await loadTransformers({
-    backend: peerBackend(device),
+    openModel: peerSessions(device),
     modelsFolder: `${folder}/..`,
   });
   const label = `${one.model} ${one.dtype}`;

@@ -18,7 +18,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { embed, openModel } from "../fixtures/model.ts";
@@ -102,7 +102,7 @@ async function openContenders(device: Device) {
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   const model = await openModel(FOLDER, { backend, cpuThreads: navigator.hardwareConcurrency });
   const transformers = await loadTransformers({
-    backend: peerBackend(gpu?.device),
+    openModel: peerSessions(gpu?.device),
     modelsFolder: `${FOLDER}/..`,
   });
   const pipeline = await transformers.pipeline("feature-extraction", MODEL, {

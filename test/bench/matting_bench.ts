@@ -16,7 +16,7 @@ import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { matte } from "../fixtures/matting.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -57,7 +57,7 @@ type CutOut = (file: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>
 
 async function makeTheirs(device: GPUDevice | undefined): Promise<CutOut> {
   const { pipeline, RawImage } = await loadTransformers({
-    backend: peerBackend(device),
+    openModel: peerSessions(device),
     modelsFolder: `${FOLDER}/..`,
   });
   type Image = InstanceType<typeof RawImage>;

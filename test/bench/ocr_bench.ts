@@ -17,7 +17,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { toRawImage } from "../../src/onnx/runtime/raw_image.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -78,7 +78,7 @@ async function makeFolder() {
 
 async function makeTheirs(folder: string, device: GPUDevice | undefined): Promise<Read> {
   const transformers = await loadTransformers({
-    backend: peerBackend(device),
+    openModel: peerSessions(device),
     modelsFolder: dirname(folder),
   });
   const name = basename(folder);

@@ -7,10 +7,10 @@
  */
 import { basename, dirname } from "node:path";
 import { openDevice } from "../../src/gpu/device.ts";
-import { readReference } from "../../src/models/tts/reference_recording.ts";
-import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
+import { readReference } from "../../src/models/tts/recorded_voices.ts";
+import { toPhonemes } from "../../src/models/tts/tts_kokoro.ts";
 import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import type { TtsFamily } from "../fixtures/tiny_tts.ts";
 import { time } from "./report.ts";
 
@@ -118,7 +118,10 @@ function writer(model: unknown): {
 async function load({ family, folder, device }: TheirSpeech) {
   const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   const modelsFolder = dirname(folder);
-  const transformers = await loadTransformers({ backend: peerBackend(gpu?.device), modelsFolder });
+  const transformers = await loadTransformers({
+    openModel: peerSessions(gpu?.device),
+    modelsFolder,
+  });
   const speak = await makeTheirs(family, transformers, folder);
   return async (text: string) => {
     const { waveform } = await speak(text);

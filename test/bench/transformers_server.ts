@@ -8,11 +8,11 @@
  */
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];
 const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
-const transformers = await loadTransformers({ backend: peerBackend(gpu?.device), modelsFolder });
+const transformers = await loadTransformers({ openModel: peerSessions(gpu?.device), modelsFolder });
 const pipeline = await transformers.pipeline("feature-extraction", model, {
   device: "auto",
   dtype: "fp32",

@@ -16,7 +16,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
-import { peerBackend } from "./peer_backend.ts";
+import { peerSessions } from "./peer_sessions.ts";
 import { toRawImage } from "../../src/onnx/runtime/raw_image.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -81,7 +81,7 @@ interface TheirModel {
 
 async function theirs(folder: string, device: GPUDevice | undefined): Promise<Contender> {
   const transformers = await loadTransformers({
-    backend: peerBackend(device),
+    openModel: peerSessions(device),
     modelsFolder: dirname(folder),
   });
   const name = basename(folder);

@@ -19,6 +19,27 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
     /^on a GPU {3}7\.3 MB of weights in buffers, 0\.\d+ MB as ONNX Runtime's constants, 0\.0\d+ MB of them in our kernels' buffers too; embeddings' rows are read from 1\.6 MB/m,
   );
   assert.match(out, /^attention 3: .*\n {4}6 heads over 2, size 32, float32/m);
+  assert.match(
+    out,
+    /^small step 17 dispatches for 5 of 5 segments, 8 at least for the attentions, one submit$/m,
+  );
+  assert.deepEqual(out.match(/^ {4}GPU .*$/gm), [
+    "    GPU  in steps of few rows 1 dispatch",
+    ...Array(3).fill("    GPU  in steps of few rows 4 dispatches"),
+    "    GPU  in steps of few rows 4 dispatches, 6 where not all rows are wanted",
+  ]);
+});
+
+Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and why", async () => {
+  const url = new URL("../fixtures/exports/gpt_neox_dynamo_18.onnx", import.meta.url);
+  const { code, stdout: out } = await runHearth(["inspect", url.pathname]);
+  assert.equal(code, 0);
+  assert.match(out, /^small step 3 dispatches for 1 of 3 segments, .*, 2 runs of ONNX Runtime$/m);
+  const [first, second, last] = out.match(/^ {4}GPU .*$/gm)!;
+  for (const line of [first, second]) {
+    assert.match(line!, /GPU {2}ONNX Runtime, always\. Its Split ".+" takes a part of each head\./);
+  }
+  assert.match(last!, /GPU {2}in steps of few rows 3 dispatches/);
 });
 
 Deno.test("hearth inspect of an encoder tells how its attentions are cut out", async () => {

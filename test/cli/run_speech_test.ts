@@ -79,7 +79,7 @@ Deno.test("run says what is missing of a model that speaks", async () => {
       "kokoro",
       /af_heart\.bin has 6 bytes; wanted are rows of 8/,
     ],
-    [{ "tokenizer.json": undefined }, "vits", /has no tokenizer\.json, which a speech model needs/],
+    [{ "tokenizer.json": undefined }, "vits", /has no tokenizer\.json, which this model needs/],
     [{ "voices/F1.bin": undefined, "voices/M1.bin": undefined }, "supertonic", /has no voice that/],
   ] as const;
   for (const [changes, family, message] of cases) {
@@ -91,4 +91,14 @@ Deno.test("run says what is missing of a model that speaks", async () => {
     assert.match(stderr, message);
     assert.doesNotMatch(stderr, /\n\s+at /);
   }
+});
+
+Deno.test("run refuses to write speech under the name of a format that it cannot write", async () => {
+  await using tiny = await makeTinyTts("vits");
+  const output = join(tiny.folder, "hello.ogg");
+  const { code, stderr } = await runHearth(
+    ["run", tiny.folder, "--device", "cpu", "-i", TEXT, "-o", output],
+  );
+  assert.equal(code, 1);
+  assert.match(stderr, /hello\.ogg cannot be written: want .*\.opus, .*saw \.ogg/);
 });

@@ -205,3 +205,23 @@ Deno.test("run without an input, with a bad output or a broken model says so and
     assert.doesNotMatch(broken.stderr, / {4}at /);
   });
 });
+
+Deno.test("run that is refused leaves the output file as it was; one that answers replaces it", async () => {
+  await withFolder(async (folder) => {
+    const output = join(folder, "kept.wav");
+    const kept = "What was there before, and longer than the answer to the question below.\n";
+    await Deno.writeTextFile(output, kept);
+    const speech = ["run", "hearth-demo-tts", ...CPU, "--voice", "nobody", "-i", "x"];
+    assert.equal((await runHearth([...speech, "-o", output])).code, 1);
+    const broken = join(folder, "model");
+    await Deno.mkdir(broken);
+    await Deno.writeTextFile(join(broken, "config.json"), "{}");
+    assert.equal((await runHearth(["run", broken, ...CPU, "-i", "x", "-o", output])).code, 1);
+    assert.equal(await Deno.readTextFile(output), kept);
+    const question = ["-i", "What is the capital of France?"];
+    assert.equal((await runHearth([...CHAT, ...question, "-o", output])).code, 0);
+    assert.equal(await Deno.readTextFile(output), "The capital of France is Paris.\n");
+    // Not a file, and nothing to cut.
+    assert.equal((await runHearth([...CHAT, ...question, "-o", "/dev/null"])).code, 0);
+  });
+});

@@ -4,6 +4,19 @@ import { fileURLToPath } from "node:url";
 const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
 /** With one log line each, more than a pipe of 64 KiB takes. */
 const NUM_REQUESTS = 600;
+const NUM_AHEAD = 50;
+
+/** Sends requests without waiting for answers; the last asks for the end of the connection. */
+async function sendAhead(url: string): Promise<void> {
+  const { hostname, port, host } = new URL(url);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  const head = `GET /health HTTP/1.1\r\nHost: ${host}\r\n`;
+  await connection.write(
+    new TextEncoder().encode(`${head}\r\n`.repeat(NUM_AHEAD) + `${head}Connection: close\r\n\r\n`),
+  );
+  const text = await new Response(connection.readable).text();
+  assert.equal(text.match(/HTTP\/1\.1 200/g)?.length, NUM_AHEAD + 1);
+}
 
 Deno.test("a reader of standard error that stalls holds up neither answers nor SIGTERM", {
   ignore: Deno.build.os === "windows",
@@ -25,6 +38,7 @@ Deno.test("a reader of standard error that stalls holds up neither answers nor S
       assert.equal(response.status, 404);
       await response.body?.cancel();
     }
+    await sendAhead(url);
     const metrics = await (await fetch(`${url}/metrics`)).text();
     assert.match(metrics, /^hearth_log_lines_dropped_total \d+$/m);
     child.kill("SIGTERM");

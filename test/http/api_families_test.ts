@@ -180,6 +180,15 @@ Deno.test("a client that hangs up ends its request in every family", async () =>
   }
 });
 
+Deno.test("an image that the model cannot take is called one, not by a type that the client did not send", async () => {
+  await using app = await new TestApp().ready();
+  const source = { type: "base64", media_type: "image/png", data: "AAAA" };
+  const content = [{ type: "image", source }];
+  const body = { model: MODEL, max_tokens: 1, messages: [{ role: "user", content }] };
+  const { error } = await (await app.post("/messages", body)).json();
+  assert.match(error.message, /^messages\[0\]\.content\[0\]: .* takes text, saw an image\.$/);
+});
+
 Deno.test("errors name the field that the client sent, whatever chat request it became", async () => {
   await using app = await new TestApp().ready();
   const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };

@@ -39,7 +39,7 @@ gpuTest(
   },
 );
 
-const NUM_LOSSES = 3;
+const NUM_LOSSES = 5;
 
 /** Bytes of the buffers that a worker has on its device. */
 async function bufferBytesOf(worker: Worker): Promise<number> {
@@ -72,8 +72,10 @@ gpuTest(
       assert.ok(Math.abs(now - bytes) < bytes / 10, `${now} bytes of buffers, ${bytes} at first`);
       resident.push(Deno.memoryUsage().rss);
     }
-    // The first loss leaves what a second worker's code takes. A software device's buffers are in ordinary memory.
+    // The first loss leaves what a second worker's code takes. A software device's buffers are in ordinary memory:
+    // one copy left behind at each loss would take twice what is allowed, and other tests in this process move it too.
     const growth = resident.at(-1)! - resident[0]!;
-    assert.ok(growth < bytes, `${growth} bytes more, with ${bytes} of buffers`);
+    const allowed = (NUM_LOSSES - 1) * bytes / 2;
+    assert.ok(growth < allowed, `${growth} bytes more, with ${bytes} of buffers`);
   },
 );

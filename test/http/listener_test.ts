@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage, RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/http/server.ts";
+import { nextTurn } from "../../src/next_turn.ts";
 import { limitConnections } from "../../src/http/connection/connections.ts";
 import { TestListener } from "../fixtures/listener.ts";
 import { TestApp } from "../fixtures/server.ts";
@@ -168,6 +169,31 @@ Deno.test("Listener answers requests that were sent at once one after the other"
   });
 });
 
+Deno.test("Listener reads no more requests of a client while ten of it are unanswered", async () => {
+  const responses: ServerResponse[] = [];
+  let numAnswered = 0;
+  const handler: RequestListener = (_, response) => void responses.push(response);
+  await withListener(handler, async (connection) => {
+    const numRequests = 2_000;
+    const head = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    await connection.write(encoder.encode(head.repeat(numRequests)));
+    const received = connection.readable.pipeTo(new WritableStream());
+    let most = 0;
+    for (let numIdle = 0; numIdle < 20;) {
+      const open = responses.splice(0);
+      most = Math.max(most, open.length);
+      for (const response of open) response.end();
+      numAnswered += open.length;
+      numIdle = open.length === 0 ? numIdle + 1 : 0;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    assert.equal(numAnswered, numRequests);
+    // Of the first read of 4 KiB.
+    assert.ok(most <= 4096 / head.length + 20, `${most} requests at once`);
+    void received.catch(() => {});
+  });
+});
+
 Deno.test("Listener, when it closes, answers a request that came before the last one was answered", async () => {
   const isAnswered = Promise.withResolvers<void>();
   const handler: RequestListener = ({ url }, response) => {
@@ -221,6 +247,40 @@ Deno.test("Listener takes a body no faster than it is read, and sends no faster 
     assert.ok(numReceived > NUM_BYTES);
     assert.equal(isDrained, false);
   });
+});
+
+Deno.test("Listener takes one piece of the large bodies in each turn of the event loop", async () => {
+  const numClients = 12;
+  const numBytes = 256 * 1024;
+  const sent = Promise.withResolvers<void>();
+  let inTurn = 0;
+  let most = 0;
+  let numRead = 0;
+  await using server = new TestListener(async (incoming, outgoing) => {
+    await sent.promise;
+    incoming.on("data", ({ length }: Uint8Array) => {
+      numRead += length;
+      most = Math.max(most, inTurn += length);
+    });
+    incoming.once("end", () => outgoing.end("read"));
+  });
+  const connections = await Promise.all(
+    Array.from({ length: numClients }, () => connect(server.port)),
+  );
+  // All of it waits in the system's buffers.
+  for (const connection of connections) {
+    await connection.write(
+      encoder.encode(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${numBytes}\r\n\r\n`),
+    );
+    await connection.write(new Uint8Array(numBytes));
+  }
+  sent.resolve();
+  while (numRead < numClients * numBytes) {
+    await nextTurn();
+    inTurn = 0;
+  }
+  for (const connection of connections) connection.close();
+  assert.ok(most <= 2 * 64 * 1024, `${most} bytes in one turn`);
 });
 
 Deno.test("Listener disconnects a client that takes nothing of its answer, not one that is slow", async () => {

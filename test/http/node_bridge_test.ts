@@ -72,6 +72,26 @@ Deno.test("bridge() lets reading fail when a client hangs up in the middle of it
   assert.match(String(await failure.promise), /the client went away/);
 });
 
+Deno.test("bridge() joins the chunks of a body that have arrived", async () => {
+  const numBytes = 100_000;
+  let numPieces = 0;
+  await using server = listen(async (request) => {
+    const text: string[] = [];
+    for await (const piece of request.body!.pipeThrough(new TextDecoderStream())) {
+      text.push(piece);
+      numPieces++;
+    }
+    return new Response(String(text.join("").length));
+  });
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+  await connection.write(encoder.encode(
+    "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" +
+      "1\r\nx\r\n".repeat(numBytes) + "0\r\n\r\n",
+  ));
+  assert.match(await readAll(connection), new RegExp(`\r\n${numBytes}$`));
+  assert.ok(numPieces < numBytes / 100, `${numPieces} pieces`);
+});
+
 Deno.test("bridge() delivers an answer to a client that is still sending", async () => {
   await using server = listen(async (request) => {
     const reader = request.body!.getReader();

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { requireEndpoint } from "../../src/api/endpoints.ts";
 import type { TestApp } from "../fixtures/server.ts";
 import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
 import { eventJson } from "../fixtures/sse.ts";
@@ -345,3 +346,11 @@ Deno.test("hostile texts are taken by the rules of eSpeak, too", async () => {
 });
 
 Deno.test.afterAll(() => app[Symbol.asyncDispose]());
+
+Deno.test("requireEndpoint() names the path that was asked for, where another stands for it", () => {
+  const model = { id: "toy", aliases: [], kind: "text" } as const;
+  assert.throws(
+    () => requireEndpoint(model, "/audio/speech", "/audio/voices"),
+    /does not serve \/audio\/voices; it serves \/chat\/completions/,
+  );
+});

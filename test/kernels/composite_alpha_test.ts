@@ -7,6 +7,7 @@ import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
+import { upload } from "./tensors.ts";
 import { Random } from "../unit/engine/random.ts";
 import { noiseImage } from "./image_case.ts";
 
@@ -167,4 +168,28 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
     maskBuffer.destroy();
   }
   kernel.dispose();
+});
+
+kernelTest("CompositeAlpha takes masks that are no numbers as its reference does", async (gpu) => {
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+  const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
+  const form = formOf(3, 3);
+  const image = { width: 17, height: 7, channels: 4, data: new Uint8Array(17 * 7 * 4).fill(255) };
+  const want = { ...image, data: image.data.slice() } as Pixels;
+  compositeAlpha(want, { values, form });
+  const mask = upload(gpu, values, "f32");
+  const buffer = createBuffer(gpu, { size: image.data.byteLength, usage });
+  gpu.device.queue.writeBuffer(buffer, 0, image.data);
+  const kernel = new CompositeAlpha(gpu);
+  const encoder = gpu.device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  const source = { buffer, width: image.width, height: image.height };
+  kernel.encode(pass, { image: source, mask: { buffer: mask, start: 0 }, form });
+  pass.end();
+  gpu.device.queue.submit([encoder.finish()]);
+  const got = await readImage(gpu, buffer, want);
+  assert.deepEqual(got.data, want.data);
+  kernel.dispose();
+  buffer.destroy();
+  mask.destroy();
 });

@@ -17,8 +17,8 @@ import { cacheAt, makeStep } from "./paged_case.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
-/** Factors of norms: of queries, then of keys. */
-const GAMMAS = Float32Array.from({ length: 64 }, (_, i) => 0.5 + (i % 7) / 4);
+/** Factors of norms: of queries, then of keys; as many as all heads of a token have. */
+const GAMMAS = Float32Array.from({ length: 192 }, (_, i) => 0.5 + (i % 7) / 4);
 /** What the cache holds where nothing is written. */
 const UNTOUCHED = 7;
 /** Decodes, a prompt over block edges, and a chunk that continues one. */
@@ -82,10 +82,21 @@ function writeExactly(
 ): Written {
   const { heads, kvHeads, headSize, blockSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
-  const rotate = (at: number, position: number, gammas: Float32Array | undefined) => {
+  /** Factors of a head, and the elements whose mean square it is divided by. */
+  const normOf = (row: number, numHeads: number, head: number, first: number) => {
+    const from = first + (norms?.ofRows ? head * headSize : 0);
+    return {
+      gammas: GAMMAS.subarray(from, from + headSize),
+      span: norms?.ofRows
+        ? rows.subarray(row, row + numHeads * headSize)
+        : rows.subarray(row + head * headSize, row + (head + 1) * headSize),
+    };
+  };
+  const rotate = (at: number, position: number, norm?: ReturnType<typeof normOf>) => {
     const head = Float64Array.from(rows.subarray(at, at + headSize));
-    if (norms && gammas) {
-      const square = head.reduce((sum, x) => sum + x * x, 0) / headSize;
+    if (norms && norm) {
+      const { gammas, span } = norm;
+      const square = Float64Array.from(span).reduce((sum, x) => sum + x * x, 0) / span.length;
       head.forEach((x, i) => head[i] = x * gammas[i]! / Math.sqrt(square + norms.epsilon));
     }
     const half = (rotary?.size ?? 0) / 2;
@@ -106,13 +117,15 @@ function writeExactly(
       const position = step.positions[token]!;
       const row = token * stride;
       for (let head = 0; head < heads; head++) {
-        const gammas = norms?.ofQueries ? GAMMAS.subarray(0, headSize) : undefined;
-        q.set(rotate(row + head * headSize, position, gammas), (token * heads + head) * headSize);
+        const norm = norms?.ofQueries ? normOf(row, heads, head, 0) : undefined;
+        q.set(rotate(row + head * headSize, position, norm), (token * heads + head) * headSize);
       }
       for (let head = 0; head < kvHeads; head++) {
         const at = cacheAt(shape, step, s, position, head);
-        const gammas = norms?.ofKeys ? GAMMAS.subarray(headSize) : undefined;
-        k.set(rotate(row + (heads + head) * headSize, position, gammas), at);
+        const keys = row + heads * headSize;
+        const first = (norms?.ofRows ? heads : 1) * headSize;
+        const norm = norms?.ofKeys ? normOf(keys, kvHeads, head, first) : undefined;
+        k.set(rotate(keys + head * headSize, position, norm), at);
         const value = row + (heads + kvHeads + head) * headSize;
         v.set(rows.subarray(value, value + headSize), at);
       }
@@ -210,6 +223,8 @@ const ROTARIES: Record<string, RotaryParams | undefined> = {
 const NORMS: Record<string, HeadNormParams> = {
   "queries and keys": { epsilon: 1e-6, ofQueries: true, ofKeys: true },
   "keys alone": { epsilon: 1e-2, ofQueries: false, ofKeys: true },
+  "all heads together": { epsilon: 1e-6, ofQueries: true, ofKeys: true, ofRows: true },
+  "all keys together": { epsilon: 1e-2, ofQueries: false, ofKeys: true, ofRows: true },
 };
 
 for (const [normed, norms] of Object.entries(NORMS)) {

@@ -22,7 +22,7 @@ export interface Draw {
 
 /** Tensors of the sizes and forms that the parameters want, with {@linkcode ROOM} rows. */
 export function drawTensors(params: MatvecParams, { number, byte }: Draw): ReferenceMatvecTensors {
-  const { elem, k, n, matrixRows, x, weights, norm, hasBias, hasResidual } = params;
+  const { elem, k, n, matrixRows, x, weights, norm, sum, hasBias, hasResidual } = params;
   const floats = (length: number, size = 1) =>
     Float32Array.from({ length }, () => {
       const value = number() * size;
@@ -44,8 +44,17 @@ export function drawTensors(params: MatvecParams, { number, byte }: Draw): Refer
     gamma: norm && floats(k),
     beta: norm?.hasBeta ? floats(k) : undefined,
     bias: hasBias ? floats(matrixRows) : undefined,
-    residual: hasResidual ? floats(ROOM * n) : undefined,
+    sumGamma: sum && floats(k),
+    residual: sum ? floats(ROOM * k) : hasResidual ? floats(ROOM * n) : undefined,
   };
+}
+
+/** What a run has written. */
+export interface MatvecRun {
+  /** `[numRows, n]`. */
+  readonly out: Float32Array;
+  /** `[numRows, k]`; empty where the rows are no sums. */
+  readonly sum: Float32Array;
 }
 
 /** @returns `[numRows, n]`. */
@@ -53,26 +62,43 @@ export async function runMatvec(
   gpu: GpuContext,
   params: MatvecParams,
   tensors: ReferenceMatvecTensors,
-  { numRows, tiling }: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
+  options: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
 ): Promise<Float32Array> {
-  const { elem, n } = params;
+  return (await runMatvecOfSums(gpu, params, tensors, options)).out;
+}
+
+export async function runMatvecOfSums(
+  gpu: GpuContext,
+  params: MatvecParams,
+  tensors: ReferenceMatvecTensors,
+  { numRows, tiling }: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
+): Promise<MatvecRun> {
+  const { elem, k, n } = params;
   const optional = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
   const out = upload(gpu, new Float32Array(ROOM * n), elem);
-  const { weights, zeroPoints } = tensors;
+  const sum = params.sum && upload(gpu, new Float32Array(ROOM * k), elem);
+  const { weights, zeroPoints, sumGamma, bias } = tensors;
+  const affine = affineOf(tensors);
+  const vectors = [sumGamma, affine, bias].flatMap((values) => values ? [...values] : []);
   const buffers = {
     x: upload(gpu, tensors.x, elem),
     weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
     scales: optional(tensors.scales),
     zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
-    affine: optional(affineOf(tensors)),
-    bias: optional(tensors.bias),
+    affine: optional(params.sum ? Float32Array.from(vectors) : affine),
+    bias: params.sum ? undefined : optional(bias),
     residual: optional(tensors.residual),
+    sum,
     out,
   };
   const kernel = new Matvec(gpu, params, tiling);
-  const length = numRows * n;
   const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, buffers, numRows);
-  const result = await runAndRead(gpu, encode, { buffer: out, length, elem });
+  const result = {
+    out: await runAndRead(gpu, encode, { buffer: out, length: numRows * n, elem }),
+    sum: sum
+      ? await runAndRead(gpu, () => {}, { buffer: sum, length: numRows * k, elem })
+      : new Float32Array(),
+  };
   for (const buffer of Object.values(buffers)) buffer?.destroy();
   return result;
 }

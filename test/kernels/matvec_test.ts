@@ -2,12 +2,16 @@ import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/activation.ts";
 import { Matvec } from "../../kernels/matvec.ts";
 import type { MatvecParams } from "../../kernels/matvec_params.ts";
-import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
+import {
+  matvecReference,
+  matvecRow,
+  type ReferenceMatvecTensors,
+} from "../../kernels/matvec_reference.ts";
 import { chooseMatvecTiling, type MatvecTiling, numSums } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { drawTensors, ROOM, runMatvec } from "./matvec_case.ts";
+import { drawTensors, ROOM, runMatvec, runMatvecOfSums } from "./matvec_case.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
@@ -120,6 +124,48 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 }
 
+for (const elem of ["f32", "f16"] as const) {
+  kernelTest(`matvec of rows that are sums, which it writes too, ${elem}`, async (gpu) => {
+    const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
+    const norms = [
+      undefined,
+      ...(["rms", "layer"] as const).map((kind) => ({
+        ...{ kind, epsilon: 1e-5, hasBeta: kind === "layer" },
+      })),
+    ];
+    const forms = [
+      { weights: nbits, tiling: HARDWARE },
+      { weights: { kind: "rows" }, tiling: HARDWARE },
+      { weights: { kind: "columns" }, tiling: HARDWARE_COLUMNS },
+    ] as const;
+    for (const { weights, tiling: hardware } of forms) {
+      for (const norm of norms) {
+        const gate = norm && { gateRow: 44, upRow: 0 };
+        const params: MatvecParams = {
+          ...{ ...PLAIN, elem, weights, norm, gate },
+          // Several workgroups, one of which writes the sums.
+          ...gate ? { matrixRows: 84 } : { n: 150, matrixRows: 150 },
+          x: { stride: 96, offset: 12 },
+          sum: { epsilon: 1e-4 },
+          hasBias: true,
+        };
+        const tensors = makeTensors(params);
+        const tiling = gate && weights.kind === "columns" ? { ...hardware, outs: 8 } : hardware;
+        for (const numRows of [1, 9]) {
+          for (const each of [undefined, tiling]) {
+            const got = await runMatvecOfSums(gpu, params, tensors, { numRows, tiling: each });
+            assertClose(got.out, matvecReference(params, tensors, numRows), TOLERANCE[elem]);
+            const sums = Array.from({ length: numRows }, (_, row) => [
+              ...matvecRow(params, tensors, row),
+            ]);
+            assertClose(got.sum, Float32Array.from(sums.flat()), TOLERANCE[elem]);
+          }
+        }
+      }
+    }
+  }, { ignore: elem === "f16" && !HAS_F16 });
+}
+
 kernelTest("matvec runs as on a graphics card with what every device shares", async (gpu) => {
   const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
   const k = 512;
@@ -169,8 +215,13 @@ kernelTest("matvec with each activation", async (gpu) => {
 kernelTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => {
   const weights = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
   const norm = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
-  for (const tiling of [undefined, HARDWARE]) {
-    const params = { ...PLAIN, weights, norm, hasResidual: true };
+  const others = [{ hasResidual: true }, { sum: { epsilon: 1e-6 } }];
+  for (
+    const [tiling, other] of [undefined, HARDWARE].flatMap((each) =>
+      others.map((other) => [each, other] as const)
+    )
+  ) {
+    const params = { ...PLAIN, weights, norm, ...other };
     const tensors = makeTensors(params);
     const all = await runMatvec(gpu, params, tensors, { numRows: 16, tiling });
     assertClose(all, matvecReference(params, tensors, 16), TOLERANCE.f32);
@@ -188,4 +239,16 @@ kernelTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
   assert.throws(make({ weights: { kind: "columns" }, matrixRows: 82, n: 41, gate }), /82 columns/);
   const weights = { kind: "nbits", bits: 4, blockSize: 24, hasZeroPoints: false } as const;
   assert.throws(make({ weights }), /Blocks of 24 levels/);
+  // More workgroups than a dispatch has.
+  assert.throws(make({ n: 600_000, matrixRows: 600_000 }), /600000 outputs.*524280 at most/);
+  for (const isFallbackAdapter of [false, true]) {
+    for (const kind of ["rows", "columns"] as const) {
+      for (const gate of [undefined, { gateRow: 0, upRow: 40 }]) {
+        const params = { ...PLAIN, weights: { kind }, gate };
+        const { groups, outs } = chooseMatvecTiling({ isFallbackAdapter }, params);
+        assert.ok(groups * outs / (gate ? 2 : 1) >= (gate ? 4 : 8));
+      }
+    }
+  }
+  assert.throws(make({ sum: { epsilon: 1e-5 }, hasResidual: true }), /one tensor to add/);
 });

@@ -43,16 +43,19 @@ function random(length: number, normal: () => number, size = 1): Float32Array {
   return new Float32Array(length).map(() => normal() * size);
 }
 
-function makeTensors({ k, n, x, matrixRows, norm, hasBias, hasResidual }: MatvecParams) {
+function makeTensors(
+  { k, n, x, matrixRows, norm, hasBias, hasResidual }: MatvecParams,
+  numRows = ROWS,
+) {
   const normal = makeNormal(5);
   return {
-    x: random(ROWS * x.stride, normal).map((value, i) => i % 37 === 0 ? value * 8 : value),
+    x: random(numRows * x.stride, normal).map((value, i) => i % 37 === 0 ? value * 8 : value),
     weights: new Uint8Array(matrixRows * k / 2).map(() => Math.abs(normal()) * 1e4),
     scales: random(matrixRows * k / BLOCK, normal, 0.02),
     gamma: norm && random(k, normal),
     beta: norm?.hasBeta ? random(k, normal) : undefined,
     bias: hasBias ? random(matrixRows, normal) : undefined,
-    residual: hasResidual ? random(ROWS * n, normal) : undefined,
+    residual: hasResidual ? random(numRows * n, normal) : undefined,
   };
 }
 
@@ -90,8 +93,9 @@ async function openProduct(
   params: MatvecParams,
   tensors: ReturnType<typeof makeTensors>,
   threads = new KernelThreads(1),
+  numRows = ROWS,
 ): Promise<() => Float32Array> {
-  const memory = new RowArena(ROWS);
+  const memory = new RowArena(numRows);
   const weights = memory.reserveMatrix(params.k, params.matrixRows);
   const { x, gamma, beta = [], bias, residual } = tensors;
   const affine = gamma && Float32Array.of(...gamma, ...beta);
@@ -100,7 +104,7 @@ async function openProduct(
       values ? [[name, memory.arena.place(values)]] : []
     ),
   );
-  const out = memory.arena.reserve(ROWS * params.n);
+  const out = memory.arena.reserve(numRows * params.n);
   const rows = memory.allocate(threads);
   await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows }, {
     levels: readerOf(tensors.weights),
@@ -108,9 +112,9 @@ async function openProduct(
   });
   const kernel = rows.product(params, { ...placed, weights, out }, false);
   return () => {
-    const result = rows.floats(out, ROWS * params.n);
+    const result = rows.floats(out, numRows * params.n);
     result.fill(0);
-    kernel(ROWS);
+    kernel(numRows);
     return result.slice();
   };
 }
@@ -137,6 +141,25 @@ for (const [name, params] of cases) {
     assertClose(run(), wanted(params, tensors), EXACT);
   });
 }
+
+Deno.test("SimdRows.product() gives a row the same bits alone and beside others", async () => {
+  const numRows = 7;
+  const k = 256;
+  const params = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
+  const tensors = makeTensors(params, numRows);
+  const open = async (first: number, end: number) => {
+    const x = tensors.x.slice(first * params.x.stride, end * params.x.stride);
+    const residual = tensors.residual!.slice(first * params.n, end * params.n);
+    return (await openProduct(params, { ...tensors, x, residual }, undefined, end - first))();
+  };
+  const together = await open(0, numRows);
+  for (let first = 0; first < numRows; first++) {
+    for (const end of [first + 1, Math.min(first + 3, numRows)]) {
+      const wanted = together.subarray(first * params.n, end * params.n);
+      assert.deepEqual(await open(first, end), wanted, `rows ${first} to ${end}`);
+    }
+  }
+});
 
 Deno.test("SimdRows.product() gives the same bits with any number of threads", async () => {
   const k = 512;

@@ -136,7 +136,12 @@ function assertSame(got: readonly SampledToken[], want: readonly SampledToken[])
   });
 }
 
-for (const [vocabSize, elem] of [[300, "f32"], [2000, "f16"], [50257, "f16"]] as const) {
+for (
+  const [vocabSize, elem] of [[300, "f32"], [2000, "f16"], [50257, "f16"], [
+    262_144,
+    "f32",
+  ]] as const
+) {
   kernelTest(`Sampler chooses what its reference chooses: ${vocabSize} ${elem}`, async (gpu) => {
     const logits = makeLogits(vocabSize, 3, elem);
     const cases: Case[] = [...Object.values(CASES), [{}]];
@@ -256,6 +261,23 @@ kernelTest(
     bench.dispose();
   },
 );
+
+kernelTest("Sampler leaves out adjusted tokens that the logits do not reach", async (gpu) => {
+  const logits = makeLogits(300);
+  // A row's first token follows the last of the row before it.
+  logits[0] = 20;
+  const bench = await Bench.create(gpu, logits, 2);
+  const adjustments = makeAdjustments([[300, 1, 1, 5], [319, 0, 1, 0], [2, 0, 1, 0]]);
+  for (const params of [{}, { temperature: 1, topK: 5 }]) {
+    const rows = [makeRow(params, { adjustments }), makeRow(params, { adjustments })];
+    const repeated = Float32Array.of(...logits, ...logits);
+    assertSame(
+      await bench.sample(rows),
+      new ReferenceSampler(300).sample(repeated, 300, rows).map((token) => ({ ...token, top: [] })),
+    );
+  }
+  bench.dispose();
+});
 
 kernelTest("Sampler creates nothing on the device in a steady step", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 2);

@@ -68,7 +68,40 @@ Deno.test("applyTokenRules() leaves a row without a rule as it is", () => {
   assert.equal(logits[SMALL.vocabSize + 3], Math.fround(LOWEST_LOGIT.f32));
 });
 
+/** Whether all timestamps stay and no text, or text too. */
+const DAMAGED = [
+  { values: { 5: NaN }, left: "times" },
+  { values: { 5: NaN, 6: 9 }, left: "text" },
+  { values: { 15: NaN }, left: "times" },
+  { values: { 5: Infinity }, left: "text" },
+  { values: { 15: Infinity }, left: "times" },
+  { values: { 5: Infinity, 15: Infinity }, left: "text" },
+] as const;
+
+Deno.test("applyTokenRules() takes NaN for nothing and infinity for the largest number", () => {
+  for (const { values, left: want } of DAMAGED) {
+    const logits = logitsWith(values);
+    applyTokenRules(logits, [ALL], SMALL);
+    const isText = logits[4]! > Math.fround(LOWEST_LOGIT.f32);
+    assert.equal(isText ? "text" : "times", want, JSON.stringify(Object.entries(values)));
+  }
+});
+
 for (const elem of ["f32", "f16"] as const) {
+  kernelTest(`TokenRules takes NaN and infinity as its reference does, in ${elem}`, async (gpu) => {
+    const rules = DAMAGED.map(() => ALL);
+    const logits = Float32Array.from(DAMAGED.flatMap(({ values }) => [...logitsWith(values)]));
+    const typed = elem === "f16" ? new Float16Array(logits) : logits.slice();
+    const buffer = upload(gpu, logits, elem);
+    const kernel = new TokenRules(gpu, { ...SMALL, elem, maxRows: rules.length });
+    const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, rules, buffer);
+    const got = await runAndRead(gpu, encode, { buffer, length: logits.length, elem });
+    applyTokenRules(typed, rules, SMALL);
+    assert.deepEqual([...got], [...Float32Array.from(typed)]);
+    kernel.dispose();
+    buffer.destroy();
+  });
+
   kernelTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
     const options: TokenRulesOptions = {
       vocabSize: 2285,

@@ -43,7 +43,10 @@ if (scope.DedicatedWorkerGlobalScope !== undefined) {
     const target = { url, small: smallRequest(kind as LoadKind) };
     const tallies = await SCENARIOS[scenario]!.run(target, { kind, numRequests });
     scope.postMessage(Object.fromEntries(
-      Object.entries(tallies).map(([name, { seconds, ends }]) => [name, { seconds, ends }]),
+      Object.entries(tallies).map(([name, { seconds, ends, good }]) => [
+        name,
+        { seconds, ends, good },
+      ]),
     ));
   };
 }

@@ -1,7 +1,8 @@
 /**
  * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: beside each scenario of
  * hostile load a small request and `/health` every 100 ms, for each built-in model. Prints how those fared, and what the
- * server held before and after. Its standard error is a pipe that nobody reads, and it may open 256 files.
+ * server held before and after, and how late those that measure sent them. Its standard error is a pipe that nobody
+ * reads, and it may open 256 files.
  *
  * @module
  */
@@ -9,13 +10,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { attack } from "./attack_thread.ts";
 import { pause } from "./hostile.ts";
+import { ask, Prober } from "./prober.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import { Served, type Usage } from "./served.ts";
 import { type LoadKind, MODELS, smallRequest } from "./small_requests.ts";
 import { Tally, time } from "./tally.ts";
 
 const PROBE_EVERY_MS = 100;
-const PATIENCE_MS = 60_000;
 /** What is allocated once is there after so many. */
 const NUM_WARM_UP = 200;
 const WARM_UP_MS = 10_000;
@@ -33,31 +34,6 @@ const { values } = parseArgs({
   },
 });
 
-async function ask(
-  url: string,
-  { client, ...init }: RequestInit & { readonly client: Deno.HttpClient },
-): Promise<string> {
-  const signal = AbortSignal.timeout(PATIENCE_MS);
-  const response = await fetch(url, { ...init, client, signal });
-  await response.arrayBuffer();
-  return String(response.status);
-}
-
-/** Sends one every so many milliseconds, whether the last was answered or not, until it is ended. */
-async function probe(
-  send: () => Promise<string>,
-  { everyMs, signal }: { readonly everyMs: number; readonly signal: AbortSignal },
-): Promise<Tally> {
-  const tally = new Tally();
-  const open: Promise<void>[] = [];
-  while (!signal.aborted) {
-    open.push(time(tally, send));
-    await pause(everyMs);
-  }
-  await Promise.all(open);
-  return tally;
-}
-
 /** As many small ones as fit into the time, one after the other. @returns their median in milliseconds. */
 async function warmUp(send: () => Promise<string>): Promise<number> {
   const tally = new Tally();
@@ -67,7 +43,7 @@ async function warmUp(send: () => Promise<string>): Promise<number> {
 }
 
 function print(...cells: (string | number)[]): void {
-  const widths = [10, 28, 5, 7, 9, 9, 9, 9];
+  const widths = [10, 28, 5, 7, 9, 9, 9, 9, 9];
   const line = cells.map((cell, at) =>
     at < 2 ? String(cell).padEnd(widths[at]!) : String(cell).padStart(widths[at] ?? 0)
   );
@@ -100,7 +76,7 @@ async function load(kind: LoadKind): Promise<unknown> {
     maxFiles: MAX_FILES,
   });
   const { url } = served;
-  // With connections of its own, so that those of one scenario do not count for the next.
+  // Its connections are closed at the end, so that they do not count.
   let client = Deno.createHttpClient({});
   let numSent = 0;
   const sendSmall = () => {
@@ -116,26 +92,21 @@ async function load(kind: LoadKind): Promise<unknown> {
     if (kinds?.includes(kind) === false) continue;
     const isNamed = values.scenario.some((part) => part !== "" && scenario.includes(part));
     if (!isNamed && (isExtra || !values.scenario.includes(""))) continue;
-    const ended = new AbortController();
-    const { signal } = ended;
-    const smalls = probe(sendSmall, { everyMs, signal });
-    const healths = probe(() => ask(`${url}/health`, { client }), {
-      everyMs: PROBE_EVERY_MS,
-      signal,
-    });
+    const prober = await Prober.start({ url, kind, everyMs, firstIndex: numSent });
     const start = performance.now();
     const hostile = await attack({ url, kind, scenario, numRequests: Number(values.requests) });
     const seconds = (performance.now() - start) / 1000;
-    ended.abort();
-    const [answered, health] = await Promise.all([smalls, healths]);
+    const { small, health, late } = await prober.stop();
+    numSent += small.count;
     const now = served.usage();
     print(
-      ...[kind, scenario, seconds.toFixed(0), answered.count],
-      `${(100 * answered.shareWithin(2)).toFixed(1)} %`,
-      ...[inSeconds(answered.within(0.5)), inSeconds(answered.within(0.99))],
-      ...[inSeconds(health.within(0.99)), ` ${describeEnds(hostile)}, ${now.rssMb.toFixed(0)} MiB`],
+      ...[kind, scenario, seconds.toFixed(0), small.count],
+      `${(100 * small.shareWithin(2)).toFixed(1)} %`,
+      ...[inSeconds(small.within(0.5)), inSeconds(small.within(0.99))],
+      ...[inSeconds(health.within(0.99)), inSeconds(late.within(0.99))],
+      ` ${describeEnds(hostile)}, ${now.rssMb.toFixed(0)} MiB`,
     );
-    results[scenario] = { answered, health, hostile, now };
+    results[scenario] = { small, health, late, hostile, now };
   }
   client.close();
   client = Deno.createHttpClient({});
@@ -163,7 +134,7 @@ async function settle(served: Served, sendSmall: () => Promise<string>): Promise
   return served.usage();
 }
 
-print("kind", "beside", "", "small", "in 2 s", "p50", "p99", "/health", " ends, memory");
+print("kind", "beside", "", "small", "in 2 s", "p50", "p99", "/health", "late", " ends, memory");
 for (const kind of values.kind as LoadKind[]) {
   const figures = await load(kind);
   // deno-lint-ignore no-console -- its purpose

@@ -21,6 +21,8 @@ const NUM_IDLE = 300;
 const IDLE_MS = 3_000;
 const NUM_LARGE_BODIES = 12;
 const LARGE_BODY_BYTES = 95 * MIB;
+const NUM_FLOODS = 12;
+const FLOOD_MS = 5_000;
 const NUM_SLOW = 10;
 /** A byte count each second that no honest client is as slow as. */
 const SLOW_BYTES = 1024;
@@ -55,6 +57,10 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "300 idle connections": { run: (target) => together(NUM_IDLE, idle, target) },
   "12 bodies of 95 MiB": {
     run: (target) => together(NUM_LARGE_BODIES, sendLarge, target),
+  },
+  "12 bodies in chunks of a byte": { run: (target) => together(NUM_FLOODS, sendChunks, target) },
+  "12 clients that wait for no answer": {
+    run: (target) => together(NUM_FLOODS, sendAhead, target),
   },
   "10 slow bodies": { run: (target) => together(NUM_SLOW, sendSlowly, target) },
   "24 images of 64 megapixels": {
@@ -139,6 +145,44 @@ async function sendLarge(target: Target): Promise<string> {
     let rest = LARGE_BODY_BYTES - before!.length - after!.length;
     for (; rest > 0; rest -= piece.length) yield piece.subarray(0, rest);
     yield encoder.encode(after);
+  });
+}
+
+/** Sends spaces before a body's JSON, each as a chunk, as fast as they are taken. */
+async function sendChunks({ url, small }: Target): Promise<string> {
+  const { host } = new URL(url);
+  const first = `POST ${small.path} HTTP/1.1\r\nHost: ${host}\r\n` +
+    "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+  return await flood(url, { first, then: "1\r\n \r\n".repeat(10_000) });
+}
+
+/** Sends requests as fast as they are taken. */
+async function sendAhead({ url }: Target): Promise<string> {
+  const request = `GET /health HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
+  return await flood(url, { first: "", then: request.repeat(1_000) });
+}
+
+/** Sends for some seconds, and reads what is answered. */
+async function flood(
+  url: string,
+  { first, then }: { readonly first: string; readonly then: string },
+): Promise<string> {
+  return await raw(url, async (tcp) => {
+    const drained = (async () => {
+      const buffer = new Uint8Array(MIB / 16);
+      while (await tcp.read(buffer) !== null);
+    })().catch(() => {});
+    const timer = setTimeout(() => tcp.close(), FLOOD_MS);
+    try {
+      await tcp.write(encoder.encode(first));
+      const piece = encoder.encode(then);
+      for (;;) {
+        for (let at = 0; at < piece.length; at += await tcp.write(piece.subarray(at)));
+      }
+    } finally {
+      clearTimeout(timer);
+      await drained;
+    }
   });
 }
 

@@ -8,23 +8,25 @@
 export interface TallyData {
   readonly seconds: number[];
   readonly ends: Record<string, number>;
+  /** Seconds of those that were answered with 200. */
+  readonly good: number[];
 }
 
 export class Tally implements TallyData {
   readonly seconds: number[];
   readonly ends: Record<string, number>;
-  /** Seconds of those that ended as wanted. */
-  readonly #good: number[] = [];
+  readonly good: number[];
 
-  constructor({ seconds, ends }: TallyData = { seconds: [], ends: {} }) {
+  constructor({ seconds, ends, good }: TallyData = { seconds: [], ends: {}, good: [] }) {
     this.seconds = seconds;
     this.ends = ends;
+    this.good = good;
   }
 
   add(end: string, seconds: number): void {
     this.seconds.push(seconds);
     this.ends[end] = (this.ends[end] ?? 0) + 1;
-    if (end === "200") this.#good.push(seconds);
+    if (end === "200") this.good.push(seconds);
   }
 
   get count(): number {
@@ -39,7 +41,7 @@ export class Tally implements TallyData {
 
   /** Share that was answered with 200 within `seconds`. */
   shareWithin(seconds: number): number {
-    return this.#good.filter((each) => each <= seconds).length / this.count;
+    return this.good.filter((each) => each <= seconds).length / this.count;
   }
 }
 

@@ -7,7 +7,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
-import { imageTokenIdOf } from "../../src/models/vision/vision.ts";
+import { mediaTokenOf } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
@@ -74,7 +74,7 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
   const tokenizer = await loadTokenizer(folder);
   const processor = await VisionProcessor.load(FOLDER);
   const { placeholder } = processor;
-  const imageTokenId = imageTokenIdOf(folder.config);
+  const imageTokenId = mediaTokenOf(folder.config, "image");
   const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
   for (const golden of goldens) {
     const messages = messagesOf(golden);

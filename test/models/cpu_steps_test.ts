@@ -1,8 +1,10 @@
 /** Steps of few rows on the CPU run in our kernels where the graph allows rows of 8 bits; answers stay what they were. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/backend/cpu.ts";
+import type { EngineSettings } from "../../src/config.ts";
 import { firstTokens } from "../../src/decoder/crossover.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
@@ -16,6 +18,7 @@ import { writeModel } from "../../src/onnx/file/proto_write.ts";
 import { loadNative } from "../../src/onnx/runtime/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { generate } from "../fixtures/generate.ts";
+import { runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { promptOf, Ties } from "../fixtures/small_steps.ts";
@@ -27,32 +30,44 @@ const NUM_TOKENS = 24;
 /** A sum's last bit may round a level of a row up or down, one of 254. */
 const TIE = 0.02;
 
-/** The built-in model in q4, as it is or with an accuracy level. */
-async function openModel(backend: CpuBackend, level?: number): Promise<PagedDecoder> {
-  await using copy = await ModelFolder.create();
+/** The folder of the built-in model, whose q4 graph may have an accuracy level. */
+async function copyModel(level?: number): Promise<ModelFolder> {
+  const copy = await ModelFolder.create();
   await copy.writeConfig(await Deno.readTextFile(join(MODEL, "config.json")));
-  if (level !== undefined) {
-    const graphs = join(copy.path, "onnx");
-    await using files = new FolderFiles(graphs);
-    const model = await readModel(files, GRAPH);
-    const { attributes } = makeNode("", [], [], { attributes: { accuracy_level: level } });
-    const withLevel = (node: Node): Node =>
-      node.opType === "MatMulNBits"
-        ? { ...node, attributes: [...node.attributes, ...attributes] }
-        : node;
-    // They are in the file that is written again.
-    const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => {
-      const bytes = await bytesOfStored(tensor, files);
-      return { ...tensor, data: { kind: "memory", bytes } as const };
-    }));
-    const graph = { ...model.graph, initializers, nodes: model.graph.nodes.map(withLevel) };
-    const bytes = writeModel({ ...model, graph });
-    await Deno.remove(join(graphs, GRAPH));
-    await Deno.writeFile(join(graphs, GRAPH), bytes);
-  }
+  if (level === undefined) return copy;
+  const graphs = join(copy.path, "onnx");
+  await using files = new FolderFiles(graphs);
+  const model = await readModel(files, GRAPH);
+  const { attributes } = makeNode("", [], [], { attributes: { accuracy_level: level } });
+  const withLevel = (node: Node): Node =>
+    node.opType === "MatMulNBits"
+      ? { ...node, attributes: [...node.attributes, ...attributes] }
+      : node;
+  // They are in the file that is written again.
+  const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => {
+    const bytes = await bytesOfStored(tensor, files);
+    return { ...tensor, data: { kind: "memory", bytes } as const };
+  }));
+  const graph = { ...model.graph, initializers, nodes: model.graph.nodes.map(withLevel) };
+  const bytes = writeModel({ ...model, graph });
+  await Deno.remove(join(graphs, GRAPH));
+  await Deno.writeFile(join(graphs, GRAPH), bytes);
+  return copy;
+}
+
+/** The built-in model in q4, as it is or with an accuracy level. */
+async function openModel(
+  backend: CpuBackend,
+  { level, engine }: {
+    readonly level?: number | undefined;
+    readonly engine?: Partial<EngineSettings>;
+  } = {},
+): Promise<PagedDecoder> {
+  await using copy = await copyModel(level);
   const folder = await openFolder(copy.path);
-  const engine = { prefixCache: false };
-  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype: "q4", engine }));
+  const settings = { prefixCache: false, ...engine };
+  const context = contextOf(folder, { backend, dtype: "q4", engine: settings });
+  const { decoder } = await loadDecoder(context);
   assert.ok(decoder instanceof PagedDecoder);
   return decoder;
 }
@@ -72,7 +87,7 @@ async function countRuns(work: () => Promise<unknown>): Promise<number> {
 
 Deno.test("a step of one token on the CPU is one run of ONNX Runtime, and answers as all of it", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
-  const decoder = await openModel(backend, 4);
+  const decoder = await openModel(backend, { level: 4 });
   const engine = new EngineLoop(decoder, { prefixCache: false });
   const answer = async (seed: number) => {
     const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
@@ -97,13 +112,53 @@ Deno.test("a step of one token on the CPU is one run of ONNX Runtime, and answer
   await backend.dispose();
 });
 
+Deno.test("segments in which no step is faster are given up", async () => {
+  const backend = await CpuBackend.open({ threads: 2 });
+  // At most one token a step: the only size that is measured.
+  const decoder = await openModel(backend, { level: 4, engine: { maxBatchTokens: 1 } });
+  const step = () => decoder.run(firstTokens(1, decoder.limits));
+  decoder.limitCompiledRows(1);
+  assert.equal(await countRuns(step), 1);
+  let isCompiled = false;
+  await decoder.calibrateWith(async (batch) => {
+    // Each round times a compiled step first.
+    isCompiled = !isCompiled;
+    if (isCompiled) await pause(50);
+    return await decoder.run(batch);
+  });
+  assert.equal(await countRuns(step), LAYERS + 1);
+  decoder.limitCompiledRows(1);
+  assert.equal(await countRuns(step), LAYERS + 1);
+  await decoder.dispose();
+  await backend.dispose();
+});
+
 Deno.test("a graph that wants rows of 32 bits stays with ONNX Runtime", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   for (const level of [undefined, 1]) {
-    const decoder = await openModel(backend, level);
+    const decoder = await openModel(backend, { level });
     decoder.limitCompiledRows(4);
     assert.equal(await countRuns(() => decoder.run(firstTokens(1, decoder.limits))), LAYERS + 1);
     await decoder.dispose();
   }
   await backend.dispose();
+});
+
+Deno.test("hearth inspect says which segments the CPU's kernels run, and why not others", async () => {
+  const inspected = async (level?: number) => {
+    await using copy = await copyModel(level);
+    const { code, stdout } = await runHearth(["inspect", join(copy.path, "onnx", GRAPH)]);
+    assert.equal(code, 0);
+    return stdout.match(/^ {4}CPU .*$/gm);
+  };
+  const table =
+    'ONNX Runtime, always. Its constant "model.embed_tokens.weight" is float16, not float32.';
+  assert.deepEqual(await inspected(4), [
+    `    CPU  ${table}`,
+    ...Array(LAYERS).fill(
+      "    CPU  Hearth's kernels in steps of up to 8 rows, where they are faster",
+    ),
+  ]);
+  const [, second] = (await inspected())!;
+  assert.match(second!, /CPU {2}ONNX Runtime, always\. Kernels on the CPU read 4-bit weights in /);
 });

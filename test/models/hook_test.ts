@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
+import { sessionsOf } from "../fixtures/transformers_sessions.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
@@ -13,7 +14,10 @@ for (const runtime of ["native", "web"] as const) {
 }
 
 async function assertGenerates(backend: CpuBackend): Promise<void> {
-  const transformers = await loadTransformers({ modelsFolder: dirname(FOLDER), backend });
+  const transformers = await loadTransformers({
+    modelsFolder: dirname(FOLDER),
+    openModel: sessionsOf(backend),
+  });
   const model = await transformers.AutoModelForCausalLM.from_pretrained("hearth-demo-chat", {
     dtype: "fp32",
     device: "auto",

@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { levelsOf } from "../../src/models/ocr/line_ocr_config.ts";
-import { turnUpright } from "../../src/models/ocr/line_classifier.ts";
-import { LineGraph } from "../../src/models/ocr/line_graph.ts";
+import { channelLevelsOf } from "../../src/models/ocr/line_ocr_config.ts";
+import { LineGraph, turnUpright } from "../../src/models/ocr/line_graph.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { Drawing, rectangle } from "../fixtures/drawing.ts";
@@ -57,7 +56,7 @@ cpuTest("turnUpright() turns the lines that its graph says are upside down", asy
     width: WIDTH,
     height: HEIGHT,
     threshold: 0.9,
-    levels: levelsOf({ mean: half, std: half, isBgr: true }),
+    levels: channelLevelsOf({ mean: half, std: half, isBgr: true }),
   }, { backend, session: await backend.openSession(classifier()) });
   const drawing = new Drawing({ width: 150, height: 40 });
   // A mark that is in one corner, so that a half turn is told from a mirror image.

@@ -41,7 +41,7 @@ function logitOf(level: number): number {
   return LOGIT_SCALE * (level / 127.5 - 1);
 }
 
-async function levelsOf(
+async function channelLevelsOf(
   graph: MattingGraphOptions,
   config: Record<string, unknown> = {},
 ): Promise<Uint8Array> {
@@ -84,27 +84,27 @@ const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknow
 
 for (const [name, [graph, config]] of Object.entries(FORMS)) {
   Deno.test(`MattingModel takes a graph with ${name}`, async () => {
-    assertAlpha(await levelsOf(graph, config), PROBABILITY);
+    assertAlpha(await channelLevelsOf(graph, config), PROBABILITY);
   });
 }
 
 Deno.test("MattingModel takes a graph of float16", async () => {
-  assertAlpha(await levelsOf({ dtype: "float16" }), PROBABILITY, 1.5);
-  assertAlpha(await levelsOf({ dtype: "float16", ends: "logits" }), PROBABILITY, 1.5);
+  assertAlpha(await channelLevelsOf({ dtype: "float16" }), PROBABILITY, 1.5);
+  assertAlpha(await channelLevelsOf({ dtype: "float16", ends: "logits" }), PROBABILITY, 1.5);
 });
 
 Deno.test("MattingModel takes alphas that were never logits as they are", async () => {
   const clipped = (level: number) => Math.min(1, Math.max(0, logitOf(level)));
-  assertAlpha(await levelsOf({ ends: "clip" }), clipped);
+  assertAlpha(await channelLevelsOf({ ends: "clip" }), clipped);
 });
 
 Deno.test("MattingModel stretches the masks of families whose authors do", async () => {
   const [lowest, highest] = [PROBABILITY(0), PROBABILITY(255)];
   const stretched = (level: number) => (PROBABILITY(level) - lowest) / (highest - lowest);
   const config = { model_type: "SegformerForSemanticSegmentation", architectures: ["BriaRMBG"] };
-  assertAlpha(await levelsOf({ outputName: "output" }, config), stretched);
-  assertAlpha(await levelsOf({ ends: "logits" }, { model_type: "ben" }), stretched);
-  assertAlpha(await levelsOf({ ends: "scaled" }, { model_type: "ben" }), stretched);
+  assertAlpha(await channelLevelsOf({ outputName: "output" }, config), stretched);
+  assertAlpha(await channelLevelsOf({ ends: "logits" }, { model_type: "ben" }), stretched);
+  assertAlpha(await channelLevelsOf({ ends: "scaled" }, { model_type: "ben" }), stretched);
 });
 
 Deno.test("MattingModel does not stretch noise into a subject", async () => {

@@ -24,7 +24,7 @@ for (const family of OCR_FAMILIES) {
     await using tiny = await makeTinyOcr(family);
     const reader = await ImageReader.load(tiny.folder);
     for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
-      const prepared = await reader.prepare(await decodeImage(ocrImage(number)));
+      const prepared = await reader.normalize(await decodeImage(ocrImage(number)));
       assert.deepEqual([...prepared.dims], dims);
       values.forEach((value, spot) => {
         const ours = prepared.data[spot * step]!;

@@ -195,6 +195,21 @@ gpuTest("a step of hearth-demo-vision's decoder is 32 dispatches in one submit",
   await decoder.dispose();
 });
 
+gpuTest("a step of 28 layers in Qwen3's layout is 170 dispatches in one submit", async (gpu) => {
+  const path = await Deno.makeTempDir({ prefix: "hearth-qwen3-" });
+  await writeQwen3(path, { sizes: SMALL_QWEN3, dtypes: ["q4f16"] });
+  const backend = await WebGpuBackend.create(gpu);
+  const { decoder } = await loadDecoder(contextOf(await openFolder(path), { backend }));
+  assert.ok(decoder instanceof PagedDecoder);
+  await assertSteps(decoder, {
+    // Four of each layer and two of its attention, one before the layers, and the sampler's.
+    ours: { dispatches: 28 * 6 + 2, submits: 1, runs: 0 },
+    ort: { dispatches: 397, submits: 2 * 28 + 2, runs: 29 },
+  });
+  await decoder.dispose();
+  await Deno.remove(path, { recursive: true });
+});
+
 /** A text's rows in our kernels, and in ONNX Runtime. */
 async function countRows(rows: RowDecoder, decoder: PagedDecoder): Promise<Costs> {
   const numTokens = 9;

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { readReference } from "../../src/models/tts/reference_recording.ts";
+import { readReference } from "../../src/models/tts/recorded_voices.ts";
 import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
-import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
+import { toPhonemes } from "../../src/models/tts/tts_kokoro.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";
-import { openTestDevice } from "../fixtures/gpu.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { recordSomebody } from "../fixtures/recordings.ts";
 import {
   makeSpeakerEncoder,

@@ -7,7 +7,7 @@ import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
-import { imageTokenIdOf } from "../../src/models/vision/vision.ts";
+import { mediaTokenOf } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";
@@ -65,7 +65,7 @@ for (const family of VISION_FAMILIES) {
     const tokenizer = await loadTokenizer(opened);
     const processor = await VisionProcessor.load(folder.path);
     const { placeholder } = processor;
-    const imageTokenId = imageTokenIdOf(opened.config);
+    const imageTokenId = mediaTokenOf(opened.config, "image");
     const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
     for (const one of visionCases(family)) {
       const golden = GOLDENS[family][one.name]!;

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import type { HearthError } from "../../src/errors.ts";
-import { VisionPreprocessor } from "../../src/models/vision/vision_preprocessor.ts";
+import { ImagePreprocessor } from "../../src/models/image_preprocessor.ts";
 import { drawImage } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 
-const { signal: NEVER } = new AbortController();
+const NEVER = new AbortController();
 
 /** Starts a preparer and ends it after use. */
-async function withPreparer(use: (preparer: VisionPreprocessor) => Promise<void>): Promise<void> {
+async function withPreparer(use: (preparer: ImagePreprocessor) => Promise<void>): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreprocessor.open(folder.path);
+  const preparer = await ImagePreprocessor.open({
+    processor: { load: "loadProcessor", folder: folder.path },
+  });
   try {
     await use(preparer);
   } finally {
@@ -17,10 +19,11 @@ async function withPreparer(use: (preparer: VisionPreprocessor) => Promise<void>
   }
 }
 
-Deno.test("VisionPreprocessor.prepare() gives the encoder's inputs and the image's words", () =>
+Deno.test("ImagePreprocessor.call() gives the encoder's inputs and the image's words", () =>
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
-    const { text, tensors } = await preparer.prepare(
+    const { text, tensors } = await preparer.call(
+      "prepare",
       { bytes: drawImage(0, [112, 56]) },
       NEVER,
     );
@@ -29,12 +32,12 @@ Deno.test("VisionPreprocessor.prepare() gives the encoder's inputs and the image
     assert.deepEqual([...tensors["image_grid_thw"]!.data], [1n, 4n, 8n]);
   }));
 
-Deno.test("VisionPreprocessor.prepare() shows what is transparent on white", () =>
+Deno.test("ImagePreprocessor.call() shows what is transparent on white", () =>
   withPreparer(async (preparer) => {
     const clear = Uint8Array.fromBase64(
       "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==",
     );
-    const { tensors } = await preparer.prepare({ bytes: clear }, NEVER);
+    const { tensors } = await preparer.call("prepare", { bytes: clear }, NEVER);
     const white = [0.48145466, 0.4578275, 0.40821073].map((mean, i) =>
       (1 - mean) / [0.26862954, 0.26130258, 0.27577711][i]!
     );
@@ -44,36 +47,42 @@ Deno.test("VisionPreprocessor.prepare() shows what is transparent on white", () 
     }
   }));
 
-Deno.test("VisionPreprocessor.prepare() leaves the queue when aborted, and serves the next after a refusal", () =>
+Deno.test("ImagePreprocessor.call() leaves the queue when aborted, and serves the next after a refusal", () =>
   withPreparer(async (preparer) => {
     const image = drawImage(1, [400, 300]);
     const abort = new AbortController();
-    const first = preparer.prepare({ bytes: image }, NEVER);
-    const second = preparer.prepare({ bytes: image }, abort.signal);
-    const broken = preparer.prepare({ bytes: image.slice(0, 40) }, NEVER);
+    const first = preparer.call("prepare", { bytes: image }, NEVER);
+    const second = preparer.call("prepare", { bytes: image }, abort);
+    const broken = preparer.call("prepare", { bytes: image.slice(0, 40) }, NEVER);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     await assert.rejects(broken, (error: HearthError) => error.kind === "invalid_media");
-    assert.equal((await first).text, (await preparer.prepare({ bytes: image }, NEVER)).text);
+    assert.equal(
+      (await first).text,
+      (await preparer.call("prepare", { bytes: image }, NEVER)).text,
+    );
   }));
 
-Deno.test("VisionPreprocessor.prepare() replaces a thread that has ended", () =>
+Deno.test("ImagePreprocessor.call() replaces a thread that has ended", () =>
   withPreparer(async (preparer) => {
     const image = drawImage(1, [800, 600]);
-    const interrupted = preparer.prepare({ bytes: image }, NEVER);
+    const interrupted = preparer.call("prepare", { bytes: image }, NEVER);
     await new Promise((resolve) => setTimeout(resolve, 1));
     preparer.close();
     await assert.rejects(interrupted, /was ended/);
-    assert.ok((await preparer.prepare({ bytes: image }, NEVER)).text.length > 0);
+    assert.ok((await preparer.call("prepare", { bytes: image }, NEVER)).text.length > 0);
   }));
 
-Deno.test("VisionPreprocessor.prepare() refuses an image above the limit that was set, naming the flag", async () => {
+Deno.test("ImagePreprocessor.call() refuses an image above the limit that was set, naming the flag", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreprocessor.open(folder.path, { maxPixels: 112 * 56 });
+  const preparer = await ImagePreprocessor.open({
+    processor: { load: "loadProcessor", folder: folder.path },
+    maxPixels: 112 * 56,
+  });
   try {
-    await preparer.prepare({ bytes: drawImage(0, [112, 56]) }, NEVER);
+    await preparer.call("prepare", { bytes: drawImage(0, [112, 56]) }, NEVER);
     await assert.rejects(
-      preparer.prepare({ bytes: drawImage(0, [112, 57]) }, NEVER),
+      preparer.call("prepare", { bytes: drawImage(0, [112, 57]) }, NEVER),
       { kind: "invalid_media", message: /--max-image-megapixels/ },
     );
   } finally {

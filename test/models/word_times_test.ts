@@ -5,6 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
@@ -130,7 +131,10 @@ speechTest("AsrModel tells when words are spoken where it tried a window again",
 Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
   await using folder = await copyWithAttentionOutputs();
   const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
-  const { pipeline } = await loadTransformers({ modelsFolder: folder.models });
+  const { pipeline } = await loadTransformers({
+    modelsFolder: folder.models,
+    openModel: sessionsOf(onWeb()),
+  });
   const recognise = await pipeline("automatic-speech-recognition", folder.name, {
     dtype: "fp32",
     device: "auto",

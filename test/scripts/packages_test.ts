@@ -11,11 +11,27 @@ interface GraphModule {
   readonly specifier: string;
   readonly npmPackage?: string;
   /** `code` is absent where only types are imported. */
-  readonly dependencies?: readonly { readonly code?: { readonly specifier: string } }[];
+  readonly dependencies?: readonly {
+    readonly code?: { readonly specifier: string };
+    readonly isDynamic?: boolean;
+  }[];
 }
 
-/** Packages that an entry point's modules import, those of types alone left out: what a start of it fetches. */
-async function readPackages(entry: string): Promise<Set<string>> {
+interface Imports {
+  /** Modules by URL. */
+  readonly modules: ReadonlySet<string>;
+  readonly packages: ReadonlySet<string>;
+}
+
+/**
+ * What an entry point's modules import, those of types alone left out.
+ *
+ * @param options.isStatic leaves out what is imported on demand.
+ */
+async function readImports(
+  entry: string,
+  { isStatic = false }: { readonly isStatic?: boolean } = {},
+): Promise<Imports> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", entry],
     cwd: REPOSITORY,
@@ -31,9 +47,16 @@ async function readPackages(entry: string): Promise<Set<string>> {
     const { npmPackage, dependencies = [] } = bySpecifier.get(redirects[specifier] ?? specifier) ??
       {};
     if (npmPackage !== undefined) packages.add(npmPackage);
-    for (const { code } of dependencies) if (code !== undefined) reached.add(code.specifier);
+    for (const { code, isDynamic = false } of dependencies) {
+      if (code !== undefined && !(isStatic && isDynamic)) reached.add(code.specifier);
+    }
   }
-  return packages;
+  return { modules: reached, packages };
+}
+
+/** Packages of all modules: what a start of the entry point fetches. */
+async function readPackages(entry: string): Promise<ReadonlySet<string>> {
+  return (await readImports(entry)).packages;
 }
 
 Deno.test("the first start fetches what every thread needs: later ones work without a network", async () => {
@@ -51,6 +74,25 @@ Deno.test("the server answers before any large package is fetched", async () => 
     assert.ok(!names.includes(large), `main.ts imports ${large}`);
   }
 });
+
+/** Modules that a kind of model has no use for: each takes time before the model is ready. */
+const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
+  "src/models/embedding/embedding.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
+  "src/models/embedding/rerank.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
+  "src/models/tts/tts.ts": ["src/media/audio.ts", "src/models/chat/"],
+  "src/models/tts/tts_vits.ts": ["src/models/chat/", "src/models/calls/"],
+  "src/models/matting/matting_load.ts": ["src/engine/", "src/models/chat/"],
+};
+
+for (const [entry, unneeded] of Object.entries(UNNEEDED)) {
+  Deno.test(`${entry} loads nothing that its models do not need`, async () => {
+    const { modules } = await readImports(entry, { isStatic: true });
+    assert.ok([...modules].some((module) => module.endsWith(entry)), [...modules].join());
+    for (const part of unneeded) {
+      assert.deepEqual([...modules].filter((module) => module.includes(`/${part}`)), []);
+    }
+  });
+}
 
 Deno.test("packages that only tests and scripts use are no packages of the program", () => {
   const own = new Set(Object.keys(config.imports));

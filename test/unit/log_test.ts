@@ -52,3 +52,11 @@ Deno.test("log leaves out what is below its level", async () => {
   );
   assert.deepEqual(text.match(/(WARN|ERROR|INFO|DEBUG) +\w/g), ["WARN  c", "ERROR d"]);
 });
+
+Deno.test("log writes Node's warnings as lines of its own", async () => {
+  const program = `import process from "node:process"; process.emitWarning("too many of them");`;
+  const line = await run({ level: "warn", format: "json" }, program);
+  assert.equal(JSON.parse(line).message, "a warning");
+  assert.match(JSON.parse(line).error, /too many of them/);
+  assert.equal(await run({ level: "error", format: "json" }, program), "");
+});

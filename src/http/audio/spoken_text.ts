@@ -10,7 +10,7 @@ import type { ModelInfo } from "../../worker/protocol.ts";
 import { type LocatedPart, mediumOf } from "../only_media.ts";
 
 /** A text and its path in the request. */
-export interface SpokenText {
+interface SpokenText {
   readonly text: string;
   readonly param: string;
   /** A recording whose voice is to be cloned. */

@@ -23,7 +23,7 @@ export function voicesRoute({ session }: AppDeps): Route {
     },
     handle: (call) => {
       const info = session.requireReady();
-      requireEndpoint(info, "/audio/speech");
+      requireEndpoint(info, "/audio/speech", "/audio/voices");
       return call.json(voiceList(info.voices ?? []));
     },
   };

@@ -10,7 +10,7 @@ import { HearthError } from "../../errors.ts";
 import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
 
 /** A form as it was sent. */
-export interface MultipartForm {
+interface MultipartForm {
   /** Names and texts, in their order; a name may come more than once. */
   readonly fields: readonly (readonly [name: string, value: string])[];
   /** Bytes of the file; `undefined` where there is no part of its name. */

@@ -31,7 +31,7 @@ import { formatEvent } from "../sse.ts";
 const DONE = formatEvent("[DONE]");
 
 /** What the answer depends on besides the events. */
-export interface AnswerOptions {
+interface AnswerOptions {
   readonly head: CompletionHead;
   /** Whether reasoning is included. */
   readonly showsReasoning: boolean;

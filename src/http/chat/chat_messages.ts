@@ -12,6 +12,7 @@ import type { ChatMessage, MessagePart, ToolCall } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 import { BODY_LIMITS } from "../body/body.ts";
 import { type MediaDeps, type MediaPart, readPart } from "../media.ts";
+import { mediumOf } from "../only_media.ts";
 
 /** Kinds that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
@@ -126,18 +127,23 @@ class MediaMeter {
   }
 }
 
-/** @throws {HearthError} `unsupported_by_model` unless the model takes parts of this type. */
+/**
+ * The message names the medium: other families of the API have other names for the type of the part.
+ *
+ * @throws {HearthError} `unsupported_by_model` unless the model takes parts of this medium.
+ */
 function requireImageSupport(
-  { type }: MediaPart,
+  part: MediaPart,
   { info, param }: { readonly info: ModelInfo; readonly param: string },
 ): void {
   const takesImages = IMAGE_KINDS.has(info.kind);
-  if (takesImages && (type === "image" || type === "image_url")) return;
+  const medium = mediumOf(part);
+  if (takesImages && medium === "image") return;
   throw new HearthError(
     "unsupported_by_model",
     `${param}: the loaded model ${info.id} (${info.kind}) takes text${
       takesImages ? " and images" : ""
-    }, saw a part of type ${type}.`,
+    }, saw ${medium === "image" ? "an image" : "audio"}.`,
     { param },
   );
 }

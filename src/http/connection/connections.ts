@@ -8,6 +8,7 @@ import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../api/error_body.ts";
 import { HearthError } from "../../errors.ts";
 import { formatAnswer } from "./malformed.ts";
+import type { TcpSocket } from "./tcp_socket.ts";
 
 /** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
 const RESERVED_DESCRIPTORS = 96;
@@ -63,16 +64,14 @@ export class Connections {
   /** Counts the connections of `server` from now on. */
   watch(server: Server): void {
     server.on("connection", (socket: Duplex) => this.#admit(socket));
-    // The next request may be here before the write of the last answer is known to be done.
-    const unanswered = new WeakMap<Duplex, number>();
-    server.on("request", ({ socket }: IncomingMessage, outgoing: ServerResponse) => {
+    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
+      const socket = incoming.socket as Duplex as TcpSocket;
       this.#silent.delete(socket);
       this.#idle.delete(socket);
-      unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
+      socket.beginRequest({ isChunked: "transfer-encoding" in incoming.headers });
       outgoing.once("close", () => {
-        const left = unanswered.get(socket)! - 1;
-        unanswered.set(socket, left);
-        if (left === 0 && !socket.destroyed) this.#idle.add(socket);
+        // The next request may be here before the write of the last answer is known to be done.
+        if (socket.endRequest() === 0 && !socket.destroyed) this.#idle.add(socket);
       });
     });
   }

@@ -111,14 +111,20 @@ function readWhole(incoming: IncomingMessage): Uint8Array<ArrayBuffer> {
 }
 
 function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+  let isWanted = false;
+  let pass = () => {};
   return new ReadableStream<Uint8Array>({
     start(controller) {
       const fail = () => controller.error(new Error("the client went away"));
-      incoming.pause();
-      incoming.on("data", (chunk: Uint8Array) => {
-        incoming.pause();
+      pass = () => {
+        if (!isWanted) return;
+        // All that has arrived: a client may send each byte as a chunk.
+        const chunk: Uint8Array | null = incoming.read(incoming.readableLength);
+        if (chunk === null) return;
+        isWanted = false;
         controller.enqueue(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.length));
-      });
+      };
+      incoming.on("readable", pass);
       incoming.once("end", () => {
         incoming.off("close", fail);
         controller.close();
@@ -126,13 +132,16 @@ function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
       incoming.once("close", fail);
       incoming.on("error", fail);
     },
-    pull: () => void incoming.resume(),
+    pull() {
+      isWanted = true;
+      pass();
+    },
     cancel: () => stopReading(incoming),
   }, { highWaterMark: 0 });
 }
 
 function stopReading(incoming: IncomingMessage): void {
-  for (const event of ["data", "end", "close", "error"]) incoming.removeAllListeners(event);
+  for (const event of ["readable", "end", "close", "error"]) incoming.removeAllListeners(event);
   incoming.on("error", () => {});
   incoming.pause();
 }

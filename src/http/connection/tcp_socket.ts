@@ -5,15 +5,23 @@
  */
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
+import { ReadTurns, TURN_BYTES } from "./read_turns.ts";
 
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
-/** Size after a read that filled such a buffer. */
-const MAX_READ_BYTES = 64 * 1024;
+/** Size within a body that is one piece, after a read that filled such a buffer. */
+const MAX_READ_BYTES = TURN_BYTES;
+/** Size where requests are sent before the last was answered: there may be ten in it. */
+const MIN_READ_BYTES = 512;
 /** Longest wait for a client to take something of what is sent to it. A stream that nobody reads holds a place. */
 const SEND_MS = 30_000;
 /** Up to this size, chunks written together are sent in one call. */
 const MAX_JOINED_BYTES = 64 * 1024;
+/** With more requests than this unanswered, no more of them are read. */
+const MAX_UNANSWERED = 8;
+
+/** Of all connections together. */
+const turns = new ReadTurns();
 
 type Done = (error?: Error | null) => void;
 
@@ -23,6 +31,11 @@ export class TcpSocket extends Duplex {
   readonly #connection: Deno.TcpConn;
   readonly #sendMs: number;
   #readBytes = READ_BYTES;
+  #maxReadBytes = MAX_READ_BYTES;
+  /** Whether a few bytes are much work: chunks of a byte, requests sent ahead. */
+  #isCostly = false;
+  #numUnanswered = 0;
+  #answered = Promise.withResolvers<void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** @param options.sendMs until a client that takes nothing is disconnected; 30 s if absent. */
@@ -31,6 +44,8 @@ export class TcpSocket extends Duplex {
     { sendMs = SEND_MS }: { sendMs?: number | undefined } = {},
   ) {
     super();
+    // Each request adds some. Node's warning would be written to standard error at once, whether it is read or not.
+    this.setMaxListeners(0);
     this.#connection = connection;
     this.#sendMs = sendMs;
     this.remoteAddress = connection.remoteAddr.hostname;
@@ -40,6 +55,26 @@ export class TcpSocket extends Duplex {
     } catch {
       // macOS refuses it for a client that has gone, which the first read reports.
     }
+  }
+
+  /**
+   * The head of a request has been read from it.
+   *
+   * @param options.isChunked whether its body is in chunks; they may have a byte each, and each costs microseconds.
+   */
+  beginRequest({ isChunked }: { readonly isChunked: boolean }): void {
+    const isAhead = this.#numUnanswered++ > 0;
+    this.#isCostly = isChunked || isAhead;
+    this.#maxReadBytes = isChunked ? READ_BYTES : MAX_READ_BYTES;
+    this.#readBytes = isAhead ? MIN_READ_BYTES : READ_BYTES;
+  }
+
+  /** A request has been answered, or its client has gone. @returns how many of its requests are unanswered. */
+  endRequest(): number {
+    this.#numUnanswered--;
+    this.#answered.resolve();
+    this.#answered = Promise.withResolvers();
+    return this.#numUnanswered;
   }
 
   /** Emits `timeout` after `ms`, unless called again before; never for 0. */
@@ -82,12 +117,15 @@ export class TcpSocket extends Duplex {
   }
 
   async #readSome(): Promise<void> {
+    while (this.#numUnanswered > MAX_UNANSWERED) await this.#answered.promise;
     const bytes = Buffer.allocUnsafeSlow(this.#readBytes);
     try {
       const count = await this.#connection.read(bytes);
+      const turn = turns.take(this.#isCostly ? TURN_BYTES : count ?? 0);
+      if (turn !== undefined) await turn;
       if (this.destroyed) return;
       // A body goes on as it began; a request after it is small again.
-      this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : MAX_READ_BYTES;
+      this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
       this.push(count === null ? null : bytes.subarray(0, count));
     } catch (error) {
       this.destroy(error as Error);

@@ -9,7 +9,7 @@ import { HearthError } from "../../errors.ts";
 import type { ChatEvent, ToolCallDelta } from "../../models/task.ts";
 
 /** An event of the stream. */
-export type MessageEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
+type MessageEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 /** Builds a message from events. */
 export class MessageBuilder {

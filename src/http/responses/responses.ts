@@ -16,6 +16,7 @@ import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { inlineMediaOf } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
+import { droppedTurns } from "./dropped_turns.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
 import { hostedToolsOf, itemsOf, mapImages, ownParam, toChatRequest } from "./responses_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
@@ -163,28 +164,23 @@ interface OpenOptions {
   readonly deps: AppDeps;
 }
 
-/**
- * Opens the chat; with `truncation: auto` it drops the oldest turns if it does not fit: 1, 2, 4 … of them, since each
- * try reads the whole conversation. Whole turns are dropped, so that no tool result is left without its call.
- */
+/** Opens the chat; with `truncation: auto` it leaves out the oldest turns if it does not fit. */
 async function openFitting(
   items: readonly StoredItem[],
   options: OpenOptions,
 ): Promise<OpenedChat> {
-  const starts = items.flatMap((item, index) => isFromUser(item) ? [index] : []);
-  const most = options.request.truncation === "auto" ? starts.length - 1 : 0;
-  for (let numLeft = 0;; numLeft = Math.max(1, 2 * numLeft)) {
-    const dropped = Math.min(numLeft, most);
+  if (options.request.truncation !== "auto") return await openItems(items, options);
+  const { maxModelLength, contextLength } = options.deps.session.requireReady();
+  let tooLong: unknown;
+  for (const dropped of droppedTurns(items, maxModelLength ?? contextLength)) {
     try {
-      return await openItems(items.slice(dropped > 0 ? starts[dropped] : 0), options);
+      return await openItems(items.slice(dropped), options);
     } catch (error) {
-      if (dropped >= most || !isTooLong(error)) throw error;
+      if (!isTooLong(error)) throw error;
+      tooLong = error;
     }
   }
-}
-
-function isFromUser(item: InputItem): boolean {
-  return item.type === "message" && item.role === "user";
+  throw tooLong;
 }
 
 function isTooLong(error: unknown): boolean {

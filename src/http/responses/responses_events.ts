@@ -9,12 +9,12 @@ import { HearthError } from "../../errors.ts";
 import type { ChatEvent, ToolCallDelta } from "../../models/task.ts";
 
 /** An event without its number. */
-export type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
+type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
 
 /** The fields of the request that a response repeats. */
-export interface ResponseHead {
+interface ResponseHead {
   readonly id: string;
   readonly createdSeconds: number;
   readonly model: string;

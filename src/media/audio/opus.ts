@@ -7,7 +7,7 @@ import { countOpusSamples, OPUS_RATE_HZ } from "./opus_packet.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 /** The identification header (RFC 7845, section 5.1). */
-export interface OpusHead {
+interface OpusHead {
   readonly numChannels: number;
   /** Samples at 48 kHz to skip (pre-skip). */
   readonly preSkip: number;

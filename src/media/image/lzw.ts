@@ -4,16 +4,6 @@
  * @module
  */
 
-/** Variants of LZW. */
-export interface LzwOptions {
-  /** Bits of an uncompressed value. */
-  readonly valueBits: number;
-  /** Whether the first bit of a code is the lowest of a byte, as in GIF, or the highest, as in TIFF. */
-  readonly isLowFirst: boolean;
-  /** Codes get longer this many entries early: 1 in TIFF, 0 in GIF. */
-  readonly earlyChange: 0 | 1;
-}
-
 const MAX_CODE_BITS = 12;
 const MAX_CODES = 1 << MAX_CODE_BITS;
 
@@ -27,7 +17,14 @@ const MAX_CODES = 1 << MAX_CODE_BITS;
 export function unpackLzw(
   codes: Uint8Array,
   output: Uint8Array,
-  { valueBits, isLowFirst, earlyChange }: LzwOptions,
+  { valueBits, isLowFirst, earlyChange }: {
+    /** Bits of an uncompressed value. */
+    readonly valueBits: number;
+    /** Whether the first bit of a code is the lowest of a byte, as in GIF, or the highest, as in TIFF. */
+    readonly isLowFirst: boolean;
+    /** Codes get longer this many entries early: 1 in TIFF, 0 in GIF. */
+    readonly earlyChange: 0 | 1;
+  },
 ): number {
   const clearCode = 1 << valueBits;
   const endCode = clearCode + 1;

@@ -16,7 +16,7 @@ export interface PngHeader {
 }
 
 /** Grey, RGB, palette, grey with alpha, RGB with alpha. */
-export type PngColorType = 0 | 2 | 3 | 4 | 6;
+type PngColorType = 0 | 2 | 3 | 4 | 6;
 
 const DEPTHS: Readonly<Record<PngColorType, readonly number[]>> = {
   0: [1, 2, 4, 8, 16],

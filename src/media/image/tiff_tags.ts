@@ -31,7 +31,7 @@ export const TIFF_TAG = {
 } as const;
 
 /** A directory. */
-export interface TiffTags {
+interface TiffTags {
   /** The values of a tag; `undefined` if it is missing, is not of unsigned integers, or has too many. */
   readonly get: (tag: number) => readonly number[] | undefined;
 }

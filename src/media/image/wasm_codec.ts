@@ -7,23 +7,22 @@ import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
 
-/** Options of an Emscripten module's factory. */
-interface InstanceOptions {
-  readonly noInitialRun: true;
-  readonly print: () => void;
-  readonly printErr: (line: string) => void;
-  readonly instantiateWasm: (
-    imports: WebAssembly.Imports,
-    done: (instance: WebAssembly.Instance) => void,
-  ) => WebAssembly.Exports;
-}
-
 /** The source of a codec. */
-export interface WasmCodec<Decoder> {
+interface WasmCodec<Decoder> {
   /** The URL of its `.wasm` file. */
   readonly locate: () => string;
   /** Emscripten's factory. */
-  readonly load: () => Promise<(options: InstanceOptions) => Promise<Decoder>>;
+  readonly load: () => Promise<
+    (options: {
+      readonly noInitialRun: true;
+      readonly print: () => void;
+      readonly printErr: (line: string) => void;
+      readonly instantiateWasm: (
+        imports: WebAssembly.Imports,
+        done: (instance: WebAssembly.Instance) => void,
+      ) => WebAssembly.Exports;
+    }) => Promise<Decoder>
+  >;
   /** The decoder's message about a truncated file of which it still makes an image. */
   readonly cutOff?: string;
 }

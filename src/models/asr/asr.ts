@@ -11,8 +11,12 @@ import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { LoadRecogniser, Recogniser, RecogniserOptions } from "./recogniser.ts";
-import { SpeechMetrics } from "./speech_metrics.ts";
+import {
+  type LoadRecogniser,
+  type Recogniser,
+  type RecogniserOptions,
+  SpeechMetrics,
+} from "./recogniser.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import { requireLanguage } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";

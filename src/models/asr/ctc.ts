@@ -85,7 +85,7 @@ export function likeliest(logits: Float32Array): { id: number; logprob: number }
 }
 
 /** When to begin a new segment. */
-export interface SegmentRules {
+interface SegmentRules {
   /** After a pause of at least this many frames. */
   readonly pauseFrames: number;
   /** At the first word after this many frames. */

@@ -9,8 +9,13 @@
  * @module
  */
 import { type CtcReading, CtcSegments, type CtcToken, type Frames, wordsOfCtc } from "./ctc.ts";
-import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
-import type { SpeechMetrics } from "./speech_metrics.ts";
+import type {
+  Recogniser,
+  Recording,
+  SampleRange,
+  SpeechMetrics,
+  TranscribedWindow,
+} from "./recogniser.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
@@ -24,7 +29,7 @@ export interface FrameReader {
 }
 
 /** Its parts; it owns the model. */
-export interface FrameRecogniserParts
+interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** From one frame to the next. */
   readonly samplesPerFrame: number;

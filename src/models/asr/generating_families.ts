@@ -3,18 +3,11 @@
  *
  * @module
  */
-import { Template } from "@huggingface/jinja";
 import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
-import {
-  type Json,
-  type ModelFolder,
-  numberAt,
-  readJson,
-  readOptionalJson,
-} from "../../hub/model_folder.ts";
+import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import type { TextTokenizer } from "../tokenizer.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
-import { templateSourcesOf } from "../chat/chat_template.ts";
 import {
   type OpenHearing,
   openPrompted,
@@ -39,7 +32,10 @@ export interface GeneratingFamily {
 }
 
 /** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
-export type DescribeFamily = (folder: ModelFolder) => Promise<GeneratingFamily>;
+export type DescribeFamily = (
+  folder: ModelFolder,
+  tokenizer: TextTokenizer,
+) => GeneratingFamily | Promise<GeneratingFamily>;
 
 const SEQ2SEQ = { open: openSeq2Seq, takesText: false } as const;
 const AUDIO_AND_TEXT = { open: openPrompted, takesText: true } as const;
@@ -60,11 +56,11 @@ const GRANITE_LANGUAGES = ["en", "fr", "de", "es", "pt", "ja"];
 const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
 
 /** @see https://arxiv.org/abs/2410.15608 */
-export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily> {
+export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
   const positions = numberAt(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
   const languages = findLanguages(folder);
   const start = numberAt(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
-  return Promise.resolve({
+  return {
     ...SEQ2SEQ,
     positions,
     languages,
@@ -73,7 +69,7 @@ export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily
     maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
     promptOf: () => ({ decoderPrompt: [start] }),
-  });
+  };
 }
 
 /**
@@ -81,8 +77,10 @@ export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily
  *
  * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
  */
-export async function describeCohere(folder: ModelFolder): Promise<GeneratingFamily> {
-  const idOf = tokenIds(await readJson(folder.path, "tokenizer.json"));
+export async function describeCohere(
+  folder: ModelFolder,
+  { idOf }: TextTokenizer,
+): Promise<GeneratingFamily> {
   const languages = Object.keys(LANGUAGES).filter((code) => idOf(`<|${code}|>`) !== undefined);
   const defaultLanguage = languages.includes("en") ? "en" : languages[0];
   if (defaultLanguage === undefined) {
@@ -130,16 +128,14 @@ function coherePrompt(language: string): string[] {
  *
  * @see https://huggingface.co/ibm-granite/granite-4.0-1b-speech
  */
-export async function describeGranite(folder: ModelFolder): Promise<GeneratingFamily> {
-  const tokenizerConfig = await readOptionalJson(folder, "tokenizer_config.json");
-  const [source] = (await templateSourcesOf(folder, tokenizerConfig)).values();
-  if (source === undefined) {
-    throw new StartupError(`${folder.path} has no chat template, by which the model is asked.`);
+export function describeGranite(
+  { path }: ModelFolder,
+  { template }: TextTokenizer,
+): GeneratingFamily {
+  if (template === undefined) {
+    throw new StartupError(`${path} has no chat template, by which the model is asked.`);
   }
-  const textPrompt = new Template(source).render({
-    messages: [{ role: "user", content: GRANITE_QUESTION }],
-    add_generation_prompt: true,
-  });
+  const textPrompt = template.render([{ role: "user", content: GRANITE_QUESTION }]);
   return {
     ...AUDIO_AND_TEXT,
     languages: GRANITE_LANGUAGES,
@@ -150,8 +146,8 @@ export async function describeGranite(folder: ModelFolder): Promise<GeneratingFa
 }
 
 /** @see https://arxiv.org/abs/2507.13264, on transcription */
-export function describeVoxtral(): Promise<GeneratingFamily> {
-  return Promise.resolve({
+export function describeVoxtral(): GeneratingFamily {
+  return {
     ...AUDIO_AND_TEXT,
     languages: VOXTRAL_LANGUAGES,
     maxPieceSeconds: PIECE_SECONDS,
@@ -161,15 +157,5 @@ export function describeVoxtral(): Promise<GeneratingFamily> {
         language === undefined ? "" : `lang:${language}`
       }[TRANSCRIBE]`,
     }),
-  });
-}
-
-/** A token's id by its text. */
-function tokenIds(tokenizer: Json): (token: string) => number | undefined {
-  const added = (tokenizer["added_tokens"] ?? []) as { content: string; id: number }[];
-  const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"] as
-    | Record<string, number>
-    | undefined;
-  const ids = new Map(added.map(({ content, id }) => [content, id]));
-  return (token) => ids.get(token) ?? vocab?.[token];
+  };
 }

@@ -1,63 +1,147 @@
 /**
- * Models that generate text without times (Moonshine, Cohere's) as recognisers: one segment per piece of sound.
+ * Models that generate text without times (Moonshine, Cohere's, Granite's, Voxtral) as recognisers: one segment per
+ * piece of sound. Each piece is a request of the engine, whose steps all pieces share.
  *
  * @module
  */
-import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
+import { GREEDY } from "../../decoder/decoder.ts";
+import { generate } from "../../engine/generate.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import { StartupError } from "../../errors.ts";
+import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../open_context.ts";
+import { loadTokenizer } from "../tokenizer.ts";
+import type { DescribeFamily, GeneratingFamily } from "./generating_families.ts";
+import type { HearingDecoder } from "./hearing_decoders.ts";
+import type {
+  Recogniser,
+  RecogniserOptions,
+  Recording,
+  SampleRange,
+  TranscribedWindow,
+} from "./recogniser.ts";
+import { openSpeechFeatures } from "./speech_features.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
-/** A model's transcript of a piece. */
-export interface TranscribedPiece {
-  readonly text: string;
-  /** Generated tokens, without the prompt and the end. */
-  readonly tokens: readonly number[];
-  readonly numPromptTokens: number;
-  /** Natural logarithm, the mean over the tokens and the end. */
-  readonly meanLogprob: number;
-}
-
-/** How to transcribe a piece. */
-export interface HearOptions {
-  readonly language: string | undefined;
-  readonly temperature: number;
-  /** Aborting it ends the text at the next token. */
-  readonly signal: AbortSignal;
-}
-
-/** Its parts; it owns the model. */
-export interface GeneratingParts
-  extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
-  /** What is written where a request names no language; told from the sound if absent. */
-  readonly defaultLanguage?: string | undefined;
-  readonly maxPieceSeconds: number;
-  readonly hear: (samples: Float32Array, options: HearOptions) => Promise<TranscribedPiece>;
-}
-
-/** Hears a recording piece by piece. */
-export function openGeneratingRecogniser(parts: GeneratingParts): Recogniser {
+/** @throws {StartupError} when the folder lacks a part, or a graph does not fit the family. */
+export async function loadGenerating(
+  context: OpenContext,
+  { describe, ...options }: RecogniserOptions & { readonly describe: DescribeFamily },
+): Promise<Recogniser> {
+  const { folder, graphs, onProgress } = context;
+  onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await loadTokenizer(folder);
+  const family = await describe(folder, tokenizer);
+  const features = await openSpeechFeatures(folder, family);
+  const { sampleRateHz } = features;
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
+  const { decode } = tokenizer;
+  const parts = await fitting(folder, async () => {
+    const hearing = await family.open(context, { ...options, ...family, features });
+    // No prefix cache: prompts are equal, but ask about different sounds.
+    const engine = new EngineLoop(hearing.decoder, { prefixCache: false });
+    const parts = { ...family, hearing, engine, endTokens, decode, sampleRateHz };
+    // Two tokens for a second of silence: the graphs fit together.
+    const { signal } = new AbortController();
+    const silence = new Float32Array(sampleRateHz);
+    await hear(silence, { language: undefined, temperature: 0, maxTokens: 2, signal }, parts);
+    return parts;
+  });
+  const { metrics } = options;
+  metrics.adopt(parts.engine.metrics.registry);
+  // No request asked for what was heard until now.
+  metrics.registry.resetMetrics();
   return {
-    ...parts,
-    maxSpeechSeconds: parts.maxPieceSeconds,
+    ...family,
+    dtype: graphs.main.dtype,
+    sampleRateHz,
+    maxSpeechSeconds: family.maxPieceSeconds,
     whyNoTranslation: "its architecture only transcribes",
     whyNoWordTimes: "its architecture generates text without times",
     transcribe: (recording) => transcribe(recording, parts),
+    dispose: async () => {
+      await parts.engine.close();
+      await parts.hearing.dispose();
+    },
+  };
+}
+
+/** @throws {StartupError} naming the folder, when its graphs do not fit together. */
+async function fitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError(
+      `${path}: its graphs do not work together: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}
+
+interface Parts extends GeneratingFamily {
+  readonly hearing: HearingDecoder;
+  readonly engine: EngineLoop;
+  readonly endTokens: readonly number[];
+  /** Text of token ids, special tokens left out. */
+  readonly decode: (tokens: number[]) => string;
+  readonly sampleRateHz: number;
+}
+
+/** Hears a piece. @throws the signal's reason; the device's error. */
+async function hear(
+  samples: Float32Array,
+  { language, temperature, maxTokens, signal }:
+    & Pick<Recording, "language" | "temperature" | "signal">
+    & { readonly maxTokens: number },
+  { hearing, engine, endTokens, decode }: Parts,
+) {
+  const { release, ...request } = await hearing.requestOf(samples, language);
+  const tokens: number[] = [];
+  let [sumLogprobs, numChosen] = [0, 0];
+  try {
+    await generate(engine, {
+      ...request,
+      sample: { ...GREEDY, temperature, seed: crypto.getRandomValues(new Uint32Array(1))[0]! },
+      maxTokens,
+      topLogprobs: 0,
+      onToken: ({ tokenId, logprob }) => {
+        sumLogprobs += logprob;
+        numChosen++;
+        const ends = endTokens.includes(tokenId);
+        if (!ends) tokens.push(tokenId);
+        return ends;
+      },
+      signal,
+    });
+  } finally {
+    await release?.();
+  }
+  return {
+    text: tokens.length === 0 ? "" : decode(tokens).trim(),
+    tokens,
+    numPromptTokens: request.promptTokens.length,
+    meanLogprob: sumLogprobs / Math.max(1, numChosen),
   };
 }
 
 async function* transcribe(
   recording: Recording,
-  { defaultLanguage, sampleRateHz, maxPieceSeconds, hear }: GeneratingParts,
+  parts: Parts,
 ): AsyncGenerator<TranscribedWindow, void> {
+  const { defaultLanguage, sampleRateHz, maxPieceSeconds } = parts;
   const { language = defaultLanguage, temperature, signal } = recording;
   const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
   const maxSamples = Math.floor(maxPieceSeconds * sampleRateHz);
   let numSegments = 0;
   for await (const { start, end, samples } of piecesOf(recording, { sampleRateHz, maxSamples })) {
     signal.throwIfAborted();
-    const heard = await hear(samples, { language, temperature, signal });
+    const maxTokens = parts.maxTokensOf(samples.length / sampleRateHz);
+    const heard = await hear(samples, { language, temperature, maxTokens, signal }, parts);
     signal.throwIfAborted();
-    const text = heard.text.trim();
+    const { text, tokens, numPromptTokens, meanLogprob } = heard;
     const startSeconds = start / sampleRateHz;
     const segment = {
       id: numSegments,
@@ -65,17 +149,17 @@ async function* transcribe(
       startSeconds,
       endSeconds: end / sampleRateHz,
       text: `${space}${text}`,
-      tokens: heard.tokens,
+      tokens,
       temperature,
-      meanLogprob: heard.meanLogprob,
+      meanLogprob,
       compressionRatio: compressionRatioOf(text),
       noSpeechProbability: 0,
     };
     if (text !== "") numSegments++;
     yield {
       language: languageName(language),
-      numPromptTokens: heard.numPromptTokens,
-      numTokens: heard.tokens.length + 1,
+      numPromptTokens,
+      numTokens: tokens.length + 1,
       segments: text === "" ? [] : [segment],
     };
   }
@@ -98,7 +182,7 @@ async function* piecesOf(
 }
 
 /** A model's limits. */
-export interface QuietCutOptions {
+interface QuietCutOptions {
   readonly sampleRateHz: number;
   /** Most samples of a piece. */
   readonly maxSamples: number;

@@ -5,20 +5,20 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { numberAt } from "../../hub/model_folder.ts";
+import type { Decoder } from "../../decoder/decoder.ts";
+import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../graph_file.ts";
 import { loadDecoder } from "../decoder.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import type { OpenContext } from "../open_context.ts";
-import { MediaEncoder } from "../media_encoder.ts";
+import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
 import { contextLengthOf, knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
 import { naming, type SpeechFeatures } from "./speech_features.ts";
-import type { HearingDecoder } from "./speech_generator.ts";
 
 /** What a model is asked with: one of the two. */
 export interface SpeechPrompt {
@@ -28,8 +28,23 @@ export interface SpeechPrompt {
   readonly textPrompt?: string;
 }
 
+/** What a decoder is asked about a piece of sound. */
+interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encoderInput" | "media"> {
+  /** Frees what the request holds on the device. */
+  release?(): Promise<void>;
+}
+
+/** A decoder that hears; it owns its encoder. */
+export interface HearingDecoder {
+  readonly decoder: Decoder;
+  /** @param language the API's code; the model's own choice if absent. */
+  requestOf(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
+  /** Frees decoder and encoder. */
+  dispose(): Promise<void>;
+}
+
 /** How to open one. */
-export interface HearingOptions extends RecogniserOptions {
+interface HearingOptions extends RecogniserOptions {
   readonly features: SpeechFeatures;
   /** Longest piece heard at once. */
   readonly maxPieceSeconds: number;
@@ -114,7 +129,7 @@ export async function openPrompted(
   const { features, promptOf, metrics, maxRecordings } = options;
   const { backend, folder, engine } = context;
   const { config } = folder;
-  const audioToken = numberAt(config, "audio_token_index") ?? numberAt(config, "audio_token_id");
+  const audioToken = mediaTokenOf(config, "audio");
   if (audioToken === undefined) {
     throw new StartupError(`${folder.path}/config.json gives no audio_token_index or _id.`);
   }

@@ -1,5 +1,5 @@
 /**
- * The interface of speech recognisers.
+ * The interface of speech recognisers, and the metrics that they count.
  *
  * @module
  */
@@ -7,8 +7,8 @@ import type { Dtype } from "../../config.ts";
 import type { AudioReader } from "../../media/audio_reader.ts";
 import type { OpenContext } from "../open_context.ts";
 import type { TranscriptSegment } from "../task.ts";
-import type { SpeechMetrics } from "./speech_metrics.ts";
 import type { SpokenLanguages } from "./spoken_languages.ts";
+import { RequestMetrics } from "../../metric_set.ts";
 
 /** A stretch of a recording, in samples. */
 export interface SampleRange {
@@ -82,3 +82,26 @@ export type LoadRecogniser = (
   context: OpenContext,
   options: RecogniserOptions,
 ) => Promise<Recogniser>;
+
+const RECORDING_BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+
+export class SpeechMetrics extends RequestMetrics {
+  readonly audioSeconds = this.counter(
+    "hearth_audio_seconds_total",
+    "Seconds of sound transcribed.",
+  );
+  readonly windows = this.counter("hearth_windows_total", "Windows of sound that were encoded.");
+  readonly encoderSeconds = this.histogram(
+    "hearth_encoder_seconds",
+    "Duration of features and encoder, for windows encoded together.",
+  );
+  readonly recordingSeconds = this.histogram(
+    "hearth_transcription_seconds",
+    "From the beginning of work on a recording to its transcript.",
+    RECORDING_BUCKETS,
+  );
+
+  constructor() {
+    super("Recordings");
+  }
+}

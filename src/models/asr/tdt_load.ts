@@ -12,6 +12,7 @@ import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
 import { requirePorts } from "../graph_ports.ts";
+import { tensorFor } from "../plain_tensor.ts";
 import type { OpenContext } from "../open_context.ts";
 import type { CtcVocabulary } from "./ctc.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
@@ -149,9 +150,7 @@ async function openJoint(
     return new Tensor("float32", new Float32Array(dims[0]! * dims[2]!), dims);
   };
   const integer = (input: string, value: number, dims: readonly number[]) =>
-    infoOf(input).type === "int64"
-      ? new Tensor("int64", BigInt64Array.of(BigInt(value)), dims)
-      : new Tensor("int32", Int32Array.of(value), dims);
+    tensorFor(infoOf(input), [value], dims);
   const width = sizeOf("encoder_outputs", 1);
   return {
     width,

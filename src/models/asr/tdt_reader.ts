@@ -9,7 +9,7 @@ import { type CtcToken, type CtcVocabulary, type Frames, likeliest } from "./ctc
 import type { FrameReader } from "./frame_recogniser.ts";
 
 /** The joint network's output for a frame. */
-export interface JointOutput<State> {
+interface JointOutput<State> {
   /** f32: of each token and the blank, then of each duration, which are 0, 1, 2 … frames. */
   readonly logits: Float32Array;
   /** The predictor's state after the last token. */

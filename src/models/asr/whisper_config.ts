@@ -1,13 +1,15 @@
 /**
- * The configuration of Whisper's decoding: its special tokens, languages, sizes and alignment heads.
+ * The configuration of Whisper's decoding: its special tokens, languages, sizes and alignment heads, and its rules on
+ * timestamps.
  *
  * @module
  */
 import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
-import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
+import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
+import type { TokenRule } from "../../../kernels/token_rule.ts";
 
 export interface WhisperConfig {
   readonly vocabSize: number;
@@ -51,11 +53,7 @@ export function readWhisperConfig(
   { config, generationConfig }: { config: Json; generationConfig: Json },
   idOf: (token: string) => number | undefined,
 ): WhisperConfig {
-  const size = (name: string) => {
-    const value = generationConfig[name] ?? config[name];
-    if (typeof value === "number") return value;
-    throw new StartupError(`The folder's config.json gives no ${name}.`);
-  };
+  const size = (name: string) => numberAt(generationConfig, name) ?? requireNumber(config, name);
   const token = (text: string) => {
     const id = idOf(text);
     if (id !== undefined) return id;
@@ -157,12 +155,8 @@ function readLanguages(generationConfig: Json): Map<string, number> {
 export function readAlignmentHeads(
   { config, generationConfig }: { readonly config: Json; readonly generationConfig: Json },
 ): SiteHeads[] {
-  const size = (name: string) => {
-    const value = numberAt(config, name);
-    if (value !== undefined) return value;
-    throw new StartupError(`The folder's config.json gives no ${name}.`);
-  };
-  const [numLayers, numHeads] = [size("decoder_layers"), size("decoder_attention_heads")];
+  const numLayers = requireNumber(config, "decoder_layers");
+  const numHeads = requireNumber(config, "decoder_attention_heads");
   const pairs = generationConfig["alignment_heads"];
   if (!Array.isArray(pairs) || pairs.length === 0) {
     const heads = [...Array(numHeads).keys()];
@@ -183,4 +177,41 @@ export function readAlignmentHeads(
   const byLayer = Map.groupBy(pairs as [number, number][], ([layer]) => layer);
   return [...byLayer].sort(([a], [b]) => a - b)
     .map(([layer, own]) => ({ layer, heads: [...new Set(own.map(([, head]) => head))] }));
+}
+
+/**
+ * What may follow the window's tokens so far, without the prompt.
+ *
+ * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`: every text between two timestamps, none before the one
+ * ahead of it, and where two stand together the second opens the next text.
+ *
+ * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
+ */
+export function ruleAfter(
+  tokens: readonly number[],
+  { timestampsStart, lastFirstTimestamp, vocabSize }: Pick<
+    WhisperConfig,
+    "vocabSize" | "timestampsStart" | "lastFirstTimestamp"
+  >,
+): TokenRule {
+  const lastTimestamp = vocabSize - 1;
+  if (tokens.length === 0) {
+    return {
+      allowsText: false,
+      allowsEnd: false,
+      firstTimestamp: timestampsStart,
+      lastTimestamp: Math.min(lastFirstTimestamp, lastTimestamp),
+    };
+  }
+  const isTimestamp = (token: number | undefined) =>
+    token !== undefined && token >= timestampsStart;
+  const latest = tokens.findLast(isTimestamp)!;
+  if (!isTimestamp(tokens.at(-1))) {
+    return { allowsText: true, allowsEnd: true, firstTimestamp: latest + 1, lastTimestamp };
+  }
+  const opensText = tokens.length < 2 || isTimestamp(tokens.at(-2));
+  if (opensText) {
+    return { allowsText: true, allowsEnd: true, firstTimestamp: vocabSize, lastTimestamp };
+  }
+  return { allowsText: false, allowsEnd: true, firstTimestamp: latest, lastTimestamp };
 }

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import type { OpenContext } from "../open_context.ts";
-import { type ModelFolder, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   languagesOf,
   plainTokensOf,
@@ -27,6 +26,7 @@ import {
 } from "./feature_encoder.ts";
 import { readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
+import { readTokenizer } from "../tokenizer_files.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";
@@ -40,12 +40,9 @@ export async function loadWhisper(
   { maxRecordings, metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
   const { folder, graphs, backend, onProgress } = context;
-  const { config: folderConfig, path } = folder;
+  const { config: folderConfig } = folder;
   onProgress({ what: "reading the tokenizer" });
-  const tokenizer = new Tokenizer(
-    await readJson(path, "tokenizer.json"),
-    await readOptionalJson(folder, "tokenizer_config.json"),
-  );
+  const { tokenizer } = await readTokenizer(folder);
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const config = readWhisperConfig(
     { config: folderConfig, generationConfig },

@@ -10,7 +10,7 @@ import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
 import { type DecodingQuality, isSilence } from "./whisper_quality.ts";
 
 /** Sizes of a model and of a recording. */
-export interface SequentialOptions {
+interface SequentialOptions {
   /** Frames of the recording. */
   readonly numFrames: number;
   /** Frames of a window. */

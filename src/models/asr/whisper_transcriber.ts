@@ -16,10 +16,10 @@ import { nextTurn } from "../../next_turn.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { type FrameRange, Sequential } from "./whisper_sequential.ts";
-import { wordsOfPieces } from "./whisper_words.ts";
+import { wordsOfPieces } from "./timed_words.ts";
 
 /** The parts used for transcription. */
-export interface TranscriberDeps {
+interface TranscriberDeps {
   readonly spec: LogMelSpec;
   readonly config: WhisperConfig;
   readonly speech: SpeechKernels;

@@ -11,9 +11,8 @@ import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts
 import { generate, type GenerateOptions } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
-import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
+import { promptOf, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import { type Attempt, decodeWithFallback, type FallbackOptions } from "./whisper_quality.ts";
-import { ruleAfter } from "./whisper_rules.ts";
 import type { WindowResult } from "./whisper_sequential.ts";
 
 /** The encoder's input. */
@@ -22,7 +21,7 @@ export interface WindowInput {
 }
 
 /** A window to decode. */
-export interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbability"> {
+interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbability"> {
   /** Detected from the window itself if absent. */
   readonly languageToken: number | undefined;
   /** Whether to translate to English. */

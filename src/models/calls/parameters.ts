@@ -9,7 +9,7 @@ import type { ToolFunction } from "../task.ts";
 type Schema = Readonly<Record<string, unknown>>;
 
 /** One parameter. */
-export interface Parameter {
+interface Parameter {
   readonly name: string;
   readonly schema: unknown;
   readonly isRequired: boolean;

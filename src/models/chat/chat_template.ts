@@ -7,18 +7,12 @@ import { Template } from "@huggingface/jinja";
 import { join } from "node:path";
 import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
-import type { PromptOptions, ToolFunction } from "../task.ts";
+import type { ToolFunction } from "../task.ts";
 import { fitEscapes } from "./string_escapes.ts";
-import { tellCalls, type TemplateMessage } from "./template_message.ts";
-
-/** How a conversation is rendered. */
-export interface RenderOptions extends PromptOptions {
-  /** The functions offered to the model. */
-  readonly functions?: readonly ToolFunction[] | undefined;
-}
+import { type RenderOptions, tellCalls, type TemplateMessage } from "./template_message.ts";
 
 /** Sources of templates by their names: `default`, and `tool_use` if conversations with tools have a separate one. */
-export type TemplateSources = ReadonlyMap<string, string>;
+type TemplateSources = ReadonlyMap<string, string>;
 
 const PROBE = "sphinx of black quartz";
 const PROBE_FUNCTION = "judge_my_vow";
@@ -198,7 +192,7 @@ export async function loadChatTemplate(
 }
 
 /** A folder's templates, in a separate file or in `tokenizer_config.json`: the usual one first. */
-export async function templateSourcesOf(
+async function templateSourcesOf(
   folder: ModelFolder,
   config: Json,
 ): Promise<TemplateSources> {

@@ -1,11 +1,12 @@
 /**
- * Messages in the form that chat templates take.
+ * Messages and functions in the form that chat templates take.
  *
  * @module
  */
 import type { CallFormat } from "../calls/call_format.ts";
 import { callFormatOf } from "../calls/call_formats.ts";
-import type { ChatMessage, ToolCall } from "../task.ts";
+import type { ChatMessage, ChatTask, PromptOptions, ToolCall, ToolFunction } from "../task.ts";
+import { HearthError } from "../../errors.ts";
 
 /** One message. */
 export interface TemplateMessage {
@@ -24,7 +25,7 @@ export interface TemplateMessage {
 }
 
 /** A call in the form that templates take. */
-export interface TemplateCall {
+interface TemplateCall {
   readonly id: string;
   readonly type: "function";
   /** An object, which templates render as JSON; a string only if it is not valid JSON. */
@@ -110,4 +111,43 @@ function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: Call
   const write = writeCall ?? ((name, values) => JSON.stringify({ name, arguments: values }));
   const written = calls.map(({ function: called }) => write(called.name, called.arguments));
   return markup.trigger + markup.open + written.join(markup.separator) + markup.close;
+}
+
+/** How a conversation is rendered. */
+export interface RenderOptions extends PromptOptions {
+  /** The functions offered to the model. */
+  readonly functions?: readonly ToolFunction[] | undefined;
+}
+
+/** What must be known of a template. */
+interface Template {
+  /** Whether it renders functions. */
+  readonly takesTools: boolean;
+}
+
+/**
+ * How a task's conversation is rendered.
+ *
+ * @throws {HearthError} `unsupported_by_model` for tools, if the template does not render them.
+ */
+export function renderOptions(
+  { messages, prompt, tools }: Pick<ChatTask, "messages" | "prompt" | "tools">,
+  template: Template | undefined,
+): RenderOptions {
+  const functions = tools === undefined || tools.choice === "none" ? [] : tools.functions;
+  if (functions.length > 0) requireTools(template, "tools");
+  const asked = messages.findIndex(({ role, toolCalls = [] }) =>
+    role === "tool" || toolCalls.length > 0
+  );
+  if (asked >= 0) requireTools(template, `messages[${asked}]`);
+  return { ...prompt, functions };
+}
+
+function requireTools(template: Template | undefined, param: string): void {
+  if (template?.takesTools) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model's chat template does not support tools.`,
+    { param },
+  );
 }

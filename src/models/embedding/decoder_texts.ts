@@ -4,13 +4,17 @@
  *
  * @module
  */
-import type { RowDecoder, RowToken } from "../../decoder/row_decoder.ts";
 import { GREEDY } from "../../decoder/decoder.ts";
+import { PagedDecoder } from "../../decoder/paged_decoder.ts";
+import { RowDecoder, type RowToken } from "../../decoder/row_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { StartupError } from "../../errors.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
-export class DecoderTexts implements TextRunner {
+class DecoderTexts implements TextRunner {
   readonly #decoder: RowDecoder;
   readonly #engine: EngineLoop<RowToken>;
 
@@ -110,4 +114,35 @@ class RunningJob {
     this.end();
     this.#job.onError(error);
   }
+}
+
+/**
+ * Loads a folder's decoder for texts instead of completions.
+ *
+ * @param columns which elements of each row are wanted; all if absent.
+ * @throws {StartupError} when its graph cannot be cut: decoders do not run padded batches.
+ */
+export async function loadDecoderTexts(
+  options: DecoderLoadOptions,
+  columns?: readonly number[],
+): Promise<{ readonly texts: TextRunner; readonly width: number; readonly maxTokens: number }> {
+  const { backend, engine, folder } = options;
+  const { decoder } = await loadDecoder(options);
+  if (!(decoder instanceof PagedDecoder)) {
+    await decoder.dispose();
+    throw new StartupError(
+      `The decoder in ${folder.path} cannot be cut at its attentions, which embedding and reranking with it need. ` +
+        "The log says why; `inspect` tells more.",
+    );
+  }
+  const rows = await RowDecoder.open(backend, decoder, columns);
+  options.onProgress({ what: "warming up" });
+  await warmUp(rows);
+  const { contextLength, numBlocks, blockSize } = rows.limits;
+  return {
+    texts: new DecoderTexts(rows, engine),
+    width: columns?.length ?? decoder.output.width,
+    // The engine reserves one position for the next token.
+    maxTokens: Math.min(contextLength - 1, numBlocks * blockSize),
+  };
 }

@@ -10,7 +10,7 @@ import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../h
 import type { PoolingMode } from "./pooling.ts";
 
 /** The purposes of embedding inputs. */
-export type InputType = "query" | "document";
+type InputType = "query" | "document";
 
 /** How an embedding model turns texts into vectors. */
 export interface EmbeddingConfig {

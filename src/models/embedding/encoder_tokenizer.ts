@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { Tokenizer } from "@huggingface/tokenizers";
-import { StartupError } from "../../errors.ts";
+import type { Tokenizer } from "@huggingface/tokenizers";
 import { type LengthOptions, LongTextEncoder } from "../long_text.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
+import { countTokenIds, readTokenizer } from "../tokenizer_files.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {
@@ -40,32 +40,22 @@ export class EncoderTokenizer {
 
   private constructor(tokenizer: Tokenizer, padTokenId: number) {
     this.#tokenizer = tokenizer;
-    this.#long = new LongTextEncoder({
-      encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
-      spellings: () => tokenizer.get_vocab(true).keys(),
-      addedTokens: () =>
-        [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
-    });
+    this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
-    this.vocabSize = 1 + [...tokenizer.get_vocab(true).values()].reduce((a, b) => Math.max(a, b));
+    this.vocabSize = countTokenIds(tokenizer);
     this.#single = findSingleFrame(tokenizer);
     this.#pair = findPairFrame(tokenizer);
   }
 
   /** Reads `tokenizer.json` and `tokenizer_config.json`. @throws {StartupError} when the former is missing. */
   static async load(folder: ModelFolder): Promise<EncoderTokenizer> {
-    if (!folder.files.has("tokenizer.json")) {
-      throw new StartupError(`${folder.path} has no tokenizer.json, which a model of texts needs.`);
-    }
-    const config = await readOptionalJson(folder, "tokenizer_config.json");
-    const tokenizer = new Tokenizer(await readJson(folder.path, "tokenizer.json"), config);
+    const { tokenizer, config } = await readTokenizer(folder);
     const padToken = config["pad_token"];
     const padName = typeof padToken === "string"
       ? padToken
       : (padToken as { content?: string } | null | undefined)?.content;
-    const configured = folder.config["pad_token_id"];
     const padTokenId = tokenizer.token_to_id(padName ?? "") ??
-      (typeof configured === "number" ? configured : 0);
+      numberAt(folder.config, "pad_token_id") ?? 0;
     return new EncoderTokenizer(tokenizer, padTokenId);
   }
 

@@ -27,7 +27,7 @@ export type TextSummary =
 export const FIRST_TOKEN: TextSummary = { kind: "token", which: "first" };
 
 /** What to open, and where. */
-export interface PackedEncoderOptions {
+interface PackedEncoderOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
   /** `cut.answer` has rows for a token, a tail for sums. */

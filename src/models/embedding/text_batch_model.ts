@@ -5,8 +5,8 @@
  */
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
-import { HearthError, type WireError } from "../../errors.ts";
-import { log } from "../../log.ts";
+import { emitError } from "../active_requests.ts";
+import type { ErrorEvent } from "../task.ts";
 import type { ModelTokenizer } from "../model_tokenizer.ts";
 import type { LoadedTexts } from "./text_load.ts";
 import type { TextJob } from "./text_runner.ts";
@@ -47,23 +47,17 @@ export class TextBatchModel {
   /**
    * Runs a request's texts.
    *
-   * @param emitError called when the request fails.
+   * @param emit called when the request fails.
    * @returns a function that cancels the request.
    */
   protected run(
     requestId: string,
     job: Omit<TextJob, "onError">,
-    emitError: (event: { readonly type: "error"; readonly error: WireError }) => void,
+    emit: (event: ErrorEvent) => void,
   ): () => void {
     return this.#texts.add({
       ...job,
-      onError: (error) => {
-        const known = HearthError.from(error);
-        if (known.kind === "inference_failed") {
-          log.error("texts failed", { requestId, error });
-        }
-        emitError({ type: "error", error: known.toWire() });
-      },
+      onError: (error) => emitError(error, { requestId, what: "texts", emit }),
     });
   }
 }

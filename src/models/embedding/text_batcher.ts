@@ -8,10 +8,9 @@
  */
 import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 import { BusyTurns } from "../../next_turn.ts";
-import { BatchCost } from "./batch_cost.ts";
+import { BatchCost, type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { BatchEncoder } from "./encoder.ts";
-import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
 /** Longest time of encoding between yields to messages. */
@@ -31,14 +30,6 @@ interface Running {
   numTokens: number;
 }
 
-/** The parts of a batcher. */
-export interface BatcherOptions {
-  /** The batcher owns it. */
-  readonly encoder: BatchEncoder;
-  /** Most tokens of a batch; adapted to the time of batches if absent. */
-  readonly maxBatchTokens?: number | undefined;
-}
-
 /** It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
@@ -50,7 +41,12 @@ export class TextBatcher implements TextRunner {
   /** The loop, while there is work. */
   #turning: Promise<void> | undefined;
 
-  constructor({ encoder, maxBatchTokens }: BatcherOptions) {
+  constructor({ encoder, maxBatchTokens }: {
+    /** The batcher owns it. */
+    readonly encoder: BatchEncoder;
+    /** Most tokens of a batch; adapted to the time of batches if absent. */
+    readonly maxBatchTokens?: number | undefined;
+  }) {
     this.#encoder = encoder;
     this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(this.#queue);

@@ -7,7 +7,7 @@ import { HearthError } from "../../errors.ts";
 import type { Truncation } from "../task.ts";
 
 /** Limits of a text. */
-export interface FitOptions {
+interface FitOptions {
   /** Special tokens added to it. */
   readonly numSpecial: number;
   /** Most tokens the model takes, special ones included; no limit if absent. */

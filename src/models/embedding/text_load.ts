@@ -5,17 +5,12 @@
  * @module
  */
 import type { Dtype } from "../../config.ts";
-import { PagedDecoder } from "../../decoder/paged_decoder.ts";
-import { RowDecoder } from "../../decoder/row_decoder.ts";
-import { warmUp } from "../../engine/warm_up.ts";
-import { StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
 import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
+import type { DecoderLoadOptions } from "../decoder.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
-import { DecoderTexts } from "./decoder_texts.ts";
 import { type BatchEncoder, Encoder, type EncoderGraph } from "./encoder.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
@@ -24,7 +19,7 @@ import { TextBatcher } from "./text_batcher.ts";
 import type { TextRunner } from "./text_runner.ts";
 
 /** How to prepare a graph, as encoder or decoder; either throws a `StartupError` for an unsuitable one. */
-export interface TextForms {
+interface TextForms {
   encoder(graph: Graph, tokenizer: EncoderTokenizer): EncoderForm;
   /** The wanted elements of each row of a decoder; all if `undefined`. */
   decoder(tokenizer: EncoderTokenizer): readonly number[] | undefined;
@@ -37,7 +32,7 @@ export interface EncoderForm extends EncoderGraph {
 }
 
 /** The graph before pooling was added. */
-export interface Packing {
+interface Packing {
   readonly model: Graph;
   /** Its one output: f32, a row per token, or what it makes of each text's first token. */
   readonly output: string;
@@ -53,7 +48,6 @@ export interface LoadedTexts {
   /** Most tokens of one text; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly dtype: Dtype;
-  readonly isDecoder: boolean;
 }
 
 /** Where the folder gives no limit. */
@@ -78,8 +72,10 @@ export async function loadTexts(
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")
   );
-  const common = { tokenizer, dtype: graph.dtype, isDecoder };
+  const common = { tokenizer, dtype: graph.dtype };
   if (isDecoder) {
+    // Imported on demand: encoders, which most are, need none of the engine and are ready earlier without.
+    const { loadDecoderTexts } = await import("./decoder_texts.ts");
     const loaded = await loadDecoderTexts(options, forms.decoder(tokenizer));
     return { ...common, ...loaded, maxTokens: Math.min(loaded.maxTokens, maxTokens ?? Infinity) };
   }
@@ -139,37 +135,6 @@ function splitPacked(
   const { cut } = result;
   const longestText = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
   return { cut, summary, longestText };
-}
-
-/**
- * Loads a folder's decoder for texts instead of completions.
- *
- * @param columns which elements of each row are wanted; all if absent.
- * @throws {StartupError} when its graph cannot be cut: decoders do not run padded batches.
- */
-async function loadDecoderTexts(
-  options: DecoderLoadOptions,
-  columns?: readonly number[],
-): Promise<{ readonly texts: TextRunner; readonly width: number; readonly maxTokens: number }> {
-  const { backend, engine, folder } = options;
-  const { decoder } = await loadDecoder(options);
-  if (!(decoder instanceof PagedDecoder)) {
-    await decoder.dispose();
-    throw new StartupError(
-      `The decoder in ${folder.path} cannot be cut at its attentions, which embedding and reranking with it need. ` +
-        "The log says why; `inspect` tells more.",
-    );
-  }
-  const rows = await RowDecoder.open(backend, decoder, columns);
-  options.onProgress({ what: "warming up" });
-  await warmUp(rows);
-  const { contextLength, numBlocks, blockSize } = rows.limits;
-  return {
-    texts: new DecoderTexts(rows, engine),
-    width: columns?.length ?? decoder.output.width,
-    // The engine reserves one position for the next token.
-    maxTokens: Math.min(contextLength - 1, numBlocks * blockSize),
-  };
 }
 
 /** Models that number positions from after the padding token's id. */

@@ -87,7 +87,7 @@ export interface CutOut extends MaskedImage {
 }
 
 /** Some of its rows. */
-export interface CutOutStripe {
+interface CutOutStripe {
   readonly rows: Pixels;
   readonly mask: RowsMask | undefined;
   readonly options: PixelOptions;

@@ -10,9 +10,8 @@ import type { Dtype } from "../../config.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { Budget } from "../budget.ts";
-import { InlineCodec } from "./codec.ts";
-import { CodecThreads } from "./codec_threads.ts";
+import { Budget } from "../semaphore.ts";
+import { type Codec, CodecThreads, createInlineCodec } from "./codec.ts";
 import { MattingBatcher, MattingMetrics } from "./matting_batcher.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
@@ -26,7 +25,7 @@ import { ActiveRequests } from "../active_requests.ts";
 const SMALL_PIXELS = 2 ** 18;
 
 /** The parts of the model; it owns the network. */
-export interface MattingModelParts {
+interface MattingModelParts {
   readonly network: MattingNetwork;
   readonly dtype: Dtype;
   /** Whether the graph declares a batch axis. */
@@ -53,7 +52,7 @@ export class MattingModel implements Model {
   /** A separate budget for small images, which do not wait for larger ones. */
   readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
-  readonly #inline: InlineCodec;
+  readonly #inline: Codec;
   readonly #threads: CodecThreads;
   readonly #requests = new ActiveRequests();
 
@@ -70,7 +69,7 @@ export class MattingModel implements Model {
     this.#maxImagePixels = maxImagePixels;
     this.#pixels = new Budget(maxImagePixels);
     this.#smallPixels = new Budget(maxImages * SMALL_PIXELS);
-    this.#inline = new InlineCodec(maxImagePixels);
+    this.#inline = createInlineCodec(maxImagePixels);
     this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;

@@ -21,7 +21,7 @@ const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
 };
 
 /** The parts of the batcher. */
-export interface MattingBatcherOptions {
+interface MattingBatcherOptions {
   readonly network: MattingNetwork;
   /** Whether the graph declares a batch axis. */
   readonly takesBatches: boolean;

@@ -26,7 +26,7 @@ export const IMAGES = "hearth_images";
 export const MASKS = "hearth_masks";
 
 /** The kinds of a graph's output values. */
-export type MaskValues = "probabilities" | "logits" | "unknown";
+type MaskValues = "probabilities" | "logits" | "unknown";
 
 /** The properties of a graph. */
 export interface MattingGraph {

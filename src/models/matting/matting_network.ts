@@ -15,7 +15,7 @@ import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor
 const MASK_FILTER: ResampleFilter = "bilinear";
 
 /** The parts of a network; it owns the session and the kernels. */
-export interface MattingNetworkParts {
+interface MattingNetworkParts {
   /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;

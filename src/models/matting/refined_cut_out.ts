@@ -25,16 +25,13 @@ const CERTAIN = 0.01;
 /** Alpha further than this from 0 and 1 is the refined one; in between the two are blended. */
 const UNCERTAIN = 0.05;
 
-/** The inputs besides the cut-out. */
-export interface RefineOptions {
+/** Refines a cut-out in place. @param cutOut RGBA. */
+export function refineCutOut(cutOut: Pixels, { maskSide, original }: {
   /** Longer side of the mask that the alpha comes from. */
   readonly maskSide: number;
   /** The original image, RGB or RGBA. Its alpha is an upper bound. */
   readonly original: Pixels;
-}
-
-/** Refines a cut-out in place. @param cutOut RGBA. */
-export function refineCutOut(cutOut: Pixels, { maskSide, original }: RefineOptions): void {
+}): void {
   const side = Math.min(MOST_SIDE, Math.max(LEAST_SIDE, 2 * maskSide));
   const colors = shrinkColors(original, fitInto(original, side));
   const radius = Math.max(2, Math.round(MASK_RADIUS * side / maskSide));

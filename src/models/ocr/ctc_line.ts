@@ -15,14 +15,6 @@ export interface LineCharacter {
   readonly top: readonly { readonly id: number; readonly probability: number }[];
 }
 
-/** How to decode frames. */
-export interface CtcLineOptions {
-  readonly numClasses: number;
-  readonly blank: number;
-  /** Likeliest classes to report. */
-  readonly numTop: number;
-}
-
 /**
  * @param frames f32 `[frames, classes]`, probabilities.
  *
@@ -35,7 +27,12 @@ export interface CtcLineOptions {
  * assert.deepEqual(read.map(({ id }) => id), [1, 1, 2]);
  * ```
  */
-export function readCtcLine(frames: Float32Array, options: CtcLineOptions): LineCharacter[] {
+export function readCtcLine(frames: Float32Array, options: {
+  readonly numClasses: number;
+  readonly blank: number;
+  /** Likeliest classes to report. */
+  readonly numTop: number;
+}): LineCharacter[] {
   const { numClasses, blank, numTop } = options;
   const characters: LineCharacter[] = [];
   let last = blank;

@@ -8,6 +8,7 @@ import { StartupError } from "../../errors.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { EMBEDDING, type GraphContext, openEmbeddingGraph, openGraph } from "../graph_file.ts";
 import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
+import { tensorFor } from "../plain_tensor.ts";
 import { openJoinGraph } from "../join_graph.ts";
 
 const ENCODER = "encoder_model";
@@ -79,7 +80,8 @@ export class ImageEncoder {
     const { vision, embedding, join } = this.#textSide;
     const seen = await vision.run({ pixel_values: toTypeOf(pixels, vision) });
     const image = seen["image_features"]!;
-    const { inputs_embeds: text } = await embedding.run({ input_ids: toTensor(texts) });
+    const ids = tensorFor(embedding.inputs[0]!, texts.flat(), [texts.length, texts[0]!.length]);
+    const { inputs_embeds: text } = await embedding.run({ input_ids: ids });
     const { joined } = await join.run({ image, text: text! });
     image.dispose();
     text!.dispose();
@@ -138,16 +140,9 @@ function typeOf(values: GraphSession["inputs"], name: string): "float32" | "floa
   );
 }
 
-function toTypeOf(pixels: Tensor, session: GraphSession): Tensor {
-  if (typeOf(session.inputs, "pixel_values") === "float32") return pixels;
-  const half = Float16Array.from(pixels.data as Float32Array);
-  return new Tensor("float16", new Uint16Array(half.buffer), pixels.dims);
-}
-
-/** Rows of token ids, of equal length. */
-export function toTensor(ids: readonly (readonly number[])[]): Tensor {
-  const dims = [ids.length, ids[0]!.length];
-  return new Tensor("int64", BigInt64Array.from(ids.flat(), BigInt), dims);
+function toTypeOf(pixels: Tensor, { inputs }: GraphSession): Tensor {
+  const input = { name: "pixel_values", type: typeOf(inputs, "pixel_values") };
+  return tensorFor(input, pixels.data as Float32Array, pixels.dims);
 }
 
 function stack(images: readonly Tensor[]): Tensor {

@@ -43,24 +43,16 @@ export class ImageReader {
     return new ImageReader(transformers, processor);
   }
 
-  /** @throws {HearthError} `invalid_media` when it is too long a strip, or the processor refuses its shape. */
-  async prepare(decoded: Pixels): Promise<NormalizedImage> {
+  /**
+   * @throws {HearthError} `invalid_media` when it is too long a strip.
+   * @throws {Error} when the processor refuses its shape.
+   */
+  async normalize(decoded: Pixels): Promise<NormalizedImage> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
     const image = toRawImage(this.#transformers.RawImage, onWhite(decoded));
-    try {
-      const { pixel_values: { data, dims } } = await this.#processor(image);
-      return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
-    } catch (error) {
-      // The processor worked at startup, so the image is the cause.
-      throw new HearthError(
-        "invalid_media",
-        `The model does not support an image of ${width} × ${height} pixels: ${
-          (error as Error).message
-        }`,
-        { cause: error },
-      );
-    }
+    const { pixel_values: { data, dims } } = await this.#processor(image);
+    return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
   }
 
   #checkProportions(width: number, height: number): void {

@@ -12,20 +12,18 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import { RequestMetrics } from "../../metric_set.ts";
-import type { LineBox } from "./line_detector.ts";
-import { LineGraph } from "./line_graph.ts";
-import type { Levels, LineOcrConfig } from "./line_ocr_config.ts";
+import { type LineBox, LineGraph } from "./line_graph.ts";
+import type { ChannelLevels, LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { ImagePreprocessor } from "./image_preprocessor.ts";
+import { ImagePreprocessor } from "../image_preprocessor.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
-import { readOcrRequest } from "./ocr_request.ts";
+import { holdBack, readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { Point } from "./smallest_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
-import { holdBack } from "./whole_answer.ts";
 
 /** The task of Florence-2 that asks for regions. */
 const REGION_TASK = "<OCR_WITH_REGION>";
@@ -112,6 +110,7 @@ export class LineOcrModel implements Model {
       requestId: task.requestId,
       what: "request",
       emit,
+      param: image.param,
       work: numPixelsOf(image.bytes),
       answer: (signal) => this.#answer({ task, image, script, hasRegions, emit, signal }),
     });
@@ -126,7 +125,7 @@ export class LineOcrModel implements Model {
 
   async #answer({ task, image, script, hasRegions, emit, signal }: Work): Promise<void> {
     const observeImage = this.#metrics.imageSeconds.startTimer();
-    const pixels = await this.#imagePreprocessor.decode(image, signal);
+    const pixels = await this.#imagePreprocessor.call("decode", image, { signal, isGiven: true });
     signal.throwIfAborted();
     emit({ type: "admitted" });
     const numTop = task.options.topLogprobs ?? 0;
@@ -175,7 +174,7 @@ function clamp(value: number, most: number): number {
   return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
 }
 
-async function openGraph<Config extends { readonly file: string; readonly levels: Levels }>(
+async function openGraph<Config extends { readonly file: string; readonly levels: ChannelLevels }>(
   config: Config,
   { folder, backend, onProgress }: OpenContext,
   options?: OpenSessionOptions,

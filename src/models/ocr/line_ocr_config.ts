@@ -7,47 +7,28 @@
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
+import { type Levels, levelsOf } from "../image_processor.ts";
 
 type Triple = readonly [number, number, number];
 
-/** Pixel levels to numbers, by channel in the order that the graph takes them: `level · scale + offset`. */
-export interface Levels {
-  readonly scale: Triple;
-  readonly offset: Triple;
+/** Levels of a graph's channels. */
+export interface ChannelLevels extends Levels {
   /** The channel of an RGB image that comes first, second, third. */
   readonly channels: Triple;
 }
 
-/**
- * Levels from a model's description.
- *
- * @param options.mean of each channel, in the order that the graph takes them, once levels are rescaled.
- */
-export function levelsOf(
-  { rescale = 1 / 255, mean, std, isBgr }: {
-    readonly rescale?: number;
-    readonly mean: readonly number[];
-    readonly std: readonly number[];
-    readonly isBgr: boolean;
-  },
-): Levels {
-  const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
-    compute(0),
-    compute(1),
-    compute(2),
-  ];
-  return {
-    scale: perChannel((channel) => rescale / std[channel]!),
-    offset: perChannel((channel) => -mean[channel]! / std[channel]!),
-    channels: isBgr ? [2, 1, 0] : [0, 1, 2],
-  };
+/** Levels from a model's description, whose mean and deviation are in the order that the graph takes. */
+export function channelLevelsOf(
+  { isBgr, ...levels }: Parameters<typeof levelsOf>[0] & { readonly isBgr: boolean },
+): ChannelLevels {
+  return { ...levelsOf(levels), channels: isBgr ? [2, 1, 0] : [0, 1, 2] };
 }
 
 /** How lines are found. */
 export interface DetectionConfig {
   /** The graph, in the folder. */
   readonly file: string;
-  readonly levels: Levels;
+  readonly levels: ChannelLevels;
   /** The graph's input has sides that are multiples of this … */
   readonly multipleOf: number;
   /** … and at most so long. */
@@ -60,7 +41,7 @@ export interface DetectionConfig {
 /** How to detect upside-down lines. */
 export interface ClassificationConfig {
   readonly file: string;
-  readonly levels: Levels;
+  readonly levels: ChannelLevels;
   readonly width: number;
   readonly height: number;
   /** Probability of being upside down from which a line is turned. */
@@ -72,7 +53,7 @@ export interface RecognitionConfig {
   /** The script's name. */
   readonly name: string;
   readonly file: string;
-  readonly levels: Levels;
+  readonly levels: ChannelLevels;
   readonly height: number;
   readonly minWidth: number;
   /** The blank. */
@@ -149,12 +130,12 @@ class Section {
     throw this.#missing(key, "a number");
   }
 
-  graph(): { readonly file: string; readonly levels: Levels } {
+  graph(): { readonly file: string; readonly levels: ChannelLevels } {
     const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
     const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
     return {
       file: this.#file("file"),
-      levels: levelsOf({ rescale, mean, std, isBgr: this.#isBgr }),
+      levels: channelLevelsOf({ rescale, mean, std, isBgr: this.#isBgr }),
     };
   }
 

@@ -5,23 +5,27 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
-import { turnUpright } from "./line_classifier.ts";
-import { cutOut, isOneLine, type LineCut, skewOf, uprightBoxOf, waysToCut } from "./line_cut.ts";
-import { detectLines, type LineBox } from "./line_detector.ts";
-import type { LineGraph } from "./line_graph.ts";
+import { detectLines, type LineBox, type LineGraph, readLines, turnUpright } from "./line_graph.ts";
+import {
+  cutOut,
+  isOneLine,
+  type LineCut,
+  rowsOf,
+  skewOf,
+  uprightBoxOf,
+  waysToCut,
+} from "./line_cut.ts";
 import type {
   ClassificationConfig,
   DetectionConfig,
   RecognitionConfig,
 } from "./line_ocr_config.ts";
-import { readLines } from "./line_recogniser.ts";
-import { rowsOf } from "./reading_order.ts";
 
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;
 
 /** Its graphs; it owns all of them. */
-export interface LineReaderGraphs {
+interface LineReaderGraphs {
   readonly detector: LineGraph<DetectionConfig>;
   /** Detects upside-down lines; absent if none are expected. */
   readonly classifier: LineGraph<ClassificationConfig> | undefined;
@@ -30,7 +34,7 @@ export interface LineReaderGraphs {
 }
 
 /** How to read an image. */
-export interface ReadOptions {
+interface ReadOptions {
   /** The script; detected from the image if absent. */
   readonly script?: string | undefined;
   /** Likeliest characters to report with each. */
@@ -39,7 +43,7 @@ export interface ReadOptions {
 }
 
 /** A line as it was read. */
-export interface TextLine {
+interface TextLine {
   readonly characters: readonly LineCharacter[];
   /** Where it is in the image. */
   readonly box: LineBox;

@@ -8,28 +8,27 @@ import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
-import { requireKnownTokens } from "../chat_generation.ts";
+import { generateChat, requireKnownTokens } from "../chat_generation.ts";
 import { Tensor } from "../../onnx/runtime/ort.ts";
-import { Completion } from "../completion.ts";
-import { type GenerationDefaults, samplingOfChoices } from "../generation_defaults.ts";
+import type { GenerationDefaults } from "../generation_defaults.ts";
 import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
-import { readOcrRequest } from "./ocr_request.ts";
-import type { ImageMetrics } from "./image_metrics.ts";
+import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
+import { holdBack, readOcrRequest } from "./ocr_request.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
-import type { ImagePreprocessor } from "./image_preprocessor.ts";
+import type { ImagePreprocessor } from "../image_preprocessor.ts";
 import type { NormalizedImage } from "./image_reader.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
-import { holdBack } from "./whole_answer.ts";
+import type { EngineMetrics } from "../../engine/metrics.ts";
+import { RequestMetrics } from "../../metric_set.ts";
 
 /** The parts of such a model; it owns all that has to be freed. */
-export interface OcrModelParts {
+interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeEncoderDecoder<ImageInput>;
   readonly metrics: ImageMetrics;
@@ -103,13 +102,15 @@ export class OcrModel implements Model {
       requestId: task.requestId,
       what: "request",
       emit,
+      param: image.param,
       work: numPixelsOf(image.bytes),
       answer: async (signal) => {
-        const prepared = await this.#parts.imagePreprocessor.prepare(image, signal);
+        const options = { signal, isGiven: true };
+        const prepared = await this.#parts.imagePreprocessor.call("normalize", image, options);
         signal.throwIfAborted();
         emit({ type: "admitted" });
-        await this.#generate({ task, prompt, emit, signal, observeFirstToken }, prepared);
-        observeAnswer();
+        const work = { task, prompt, emit, signal, observeFirstToken };
+        if (await this.#generate(work, prepared)) observeAnswer();
       },
     });
   }
@@ -123,67 +124,46 @@ export class OcrModel implements Model {
     await this.#parts.encoder.release();
   }
 
-  /** Waits until all choices have ended. @throws the device's error; the signal's reason. */
-  #generate(work: Work, image: NormalizedImage): Promise<void> {
-    const { task: { options }, prompt: { text, prompt }, signal } = work;
-    const { defaults, rules } = this.#parts;
-    const input: ImageInput = {
-      pixels: new Tensor("float32", image.data, image.dims),
-      text,
-    };
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    let completion: Completion | undefined;
-    const begin = () => {
-      work.observeFirstToken();
-      const numPromptTokens = input.numPositions! + prompt.length;
-      this.#metrics.promptTokens.inc(numPromptTokens);
-      return this.#openCompletion(work, image, numPromptTokens);
-    };
-    const cancel = this.#engine.add({
-      promptTokens: Int32Array.from(prompt),
-      encoderInput: input,
-      samples: samplingOfChoices(options, defaults),
-      rules: () => rulesOfAnswer(prompt, rules),
-      logitBias: options.logitBias && new Map(options.logitBias),
-      topLogprobs: options.topLogprobs,
-      maxTokens: options.maxTokens,
-      minTokens: options.minTokens,
-      endTokenIds: [...this.#endTokens(work.prompt), ...options.stopTokenIds ?? []]
-        .filter((id) => id < rules.vocabSize),
+  /** @returns whether all choices have ended; errors are told. @throws the signal's reason. */
+  async #generate(
+    { task, prompt: { text, prompt, endToken, finish }, emit, signal, observeFirstToken }: Work,
+    image: NormalizedImage,
+  ): Promise<boolean> {
+    const { family, tokenizer: { tokenTexts, idOf }, defaults, rules } = this.#parts;
+    const input: ImageInput = { pixels: new Tensor("float32", image.data, image.dims), text };
+    const eosTokenIds = defaults.eosTokenIds.union(
+      new Set(endToken === undefined ? [] : [endToken]),
+    );
+    const decoderKeeping = () => (ids: number[]) => family.textOf(ids);
+    const send = finish === undefined ? emit : holdBack(emit, (text) => finish(text, image));
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const cancel = generateChat({
+      engine: this.#engine,
+      tokenizer: { tokenTexts, idOf, decoderKeeping, template: undefined },
+      defaults: { ...defaults, eosTokenIds },
     }, {
-      onToken: (index, token, end) => (completion ??= begin()).push(index, token, end),
-      onDone: () => {
-        completion!.end(0);
-        resolve();
+      task: { ...task, onlyCounts: false, options: { ...task.options, promptLogprobs: undefined } },
+      prompt: {
+        text: "",
+        promptTokens: Int32Array.from(prompt),
+        encoderInput: input,
+        numEncoded: () => input.numPositions!,
+        rules: () => rulesOfAnswer(prompt, rules),
       },
-      onError: reject,
+      emit: (event) => {
+        if (event.type === "start") {
+          observeFirstToken();
+          this.#metrics.promptTokens.inc(event.promptTokens);
+        }
+        send(event);
+        if (event.type === "done" || event.type === "error") resolve(event.type === "done");
+      },
     });
     signal.addEventListener("abort", () => {
       cancel();
       reject(signal.reason);
     }, { once: true });
-    return promise;
-  }
-
-  #openCompletion(
-    { task, prompt, emit }: Work,
-    image: NormalizedImage,
-    numPromptTokens: number,
-  ): Completion {
-    const { tokenizer, family } = this.#parts;
-    const { finish } = prompt;
-    return new Completion({
-      tokenizer: { tokenTexts: tokenizer.tokenTexts, decode: (ids) => family.textOf(ids) },
-      eosTokenIds: this.#endTokens(prompt),
-      options: task.options,
-      numPromptTokens,
-      emit: finish === undefined ? emit : holdBack(emit, (text) => finish(text, image)),
-    });
-  }
-
-  #endTokens({ endToken }: OcrPrompt): ReadonlySet<number> {
-    const { eosTokenIds } = this.#parts.defaults;
-    return endToken === undefined ? eosTokenIds : eosTokenIds.union(new Set([endToken]));
+    return await promise;
   }
 
   #checkLengths({ text, prompt }: OcrPrompt): void {
@@ -200,4 +180,33 @@ function requireAtMost(numTokens: number, most: number): void {
     `The text has ${numTokens} tokens; with an image the model takes at most ${most}.`,
     { param: "messages" },
   );
+}
+
+export class ImageMetrics extends RequestMetrics {
+  readonly images = this.counter("hearth_images_total", "Images that were encoded.");
+  readonly promptTokens = this.counter(
+    "hearth_prompt_tokens_total",
+    "Positions of encoded images, and tokens of prompts.",
+  );
+  readonly firstTokenSeconds = this.histogram(
+    "hearth_time_to_first_token_seconds",
+    "From a request's arrival to its first token.",
+  );
+  readonly encoderSeconds = this.histogram(
+    "hearth_encoder_seconds",
+    "Duration of the encoder, for images encoded together.",
+  );
+  readonly answerSeconds = this.histogram(
+    "hearth_image_seconds",
+    "From a request's arrival to the end of its answer.",
+  );
+
+  constructor() {
+    super("Requests");
+  }
+
+  /** Adds an engine's metrics of tokens and steps; requests begin earlier, with their image. */
+  adoptEngine({ registry }: EngineMetrics): void {
+    this.adopt(registry, ["hearth_prompt_tokens_total", "hearth_time_to_first_token_seconds"]);
+  }
 }

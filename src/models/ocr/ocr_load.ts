@@ -4,24 +4,24 @@
  * @module
  */
 import { dirname } from "node:path";
-import { StartupError } from "../../errors.ts";
 import { encodePng } from "../../media/png.ts";
 import { loadTransformers } from "../../onnx/runtime/hook.ts";
 import { Tensor } from "../../onnx/runtime/ort.ts";
-import { type Json, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
-import { OcrModel } from "./ocr.ts";
+import { ImageMetrics, OcrModel } from "./ocr.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { ImageMetrics } from "./image_metrics.ts";
-import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
+import type { FamilyOptions, OcrFamily } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
-import { ImagePreprocessor } from "./image_preprocessor.ts";
+import { ImagePreprocessor } from "../image_preprocessor.ts";
 import type { OpenContext } from "../open_context.ts";
-import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
+import { loadTokenizer } from "../tokenizer.ts";
 
+/** Names of the number of the decoder's positions. */
+const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positions"];
 /** Default of the most requests at a time. */
 const MAX_REQUESTS = 8;
 /** Memory for the keys and values of images, unless one needs more. */
@@ -34,7 +34,7 @@ export async function loadOcr(
   context: OpenContext,
   openFamily: (options: FamilyOptions) => OcrFamily,
 ): Promise<Model> {
-  const { folder, engine, onProgress } = context;
+  const { folder, graphs, engine, onProgress } = context;
   onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const config = mergeConfig(
@@ -45,31 +45,15 @@ export async function loadOcr(
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
   const imagePreprocessor = await ImagePreprocessor.open({
-    folder: folder.path,
+    processor: { load: "loadReader", folder: folder.path },
     maxPixels: engine.maxImagePixels,
   });
-  try {
-    return await loadGraphs({ ...context, config, tokenizer, family, imagePreprocessor });
-  } catch (error) {
-    imagePreprocessor.close();
-    throw error;
-  }
-}
-
-/** The configuration, read before the graphs. */
-interface LoadedSettings extends OpenContext {
-  readonly config: Json;
-  readonly tokenizer: TextTokenizer;
-  readonly family: OcrFamily;
-  readonly imagePreprocessor: ImagePreprocessor;
-}
-
-async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
-  const { graphs, engine, config, family, imagePreprocessor } = settings;
+  using opened = new DisposableStack();
+  opened.defer(() => imagePreprocessor.close());
   const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
-  const maxDecoderTokens = readPositions(config);
-  const encoder = await ImageEncoder.load(settings);
-  settings.onProgress({ what: "warming up" });
+  const maxDecoderTokens = requireNumber(config, ...POSITIONS);
+  const encoder = await ImageEncoder.load(context);
+  onProgress({ what: "warming up" });
   const { text } = family.readPrompt("hello");
   const pixels = await prepareBlank(imagePreprocessor, 64, 64);
   const input: ImageInput = { pixels, text };
@@ -84,7 +68,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   const metrics = new ImageMetrics();
   const { embedding } = encoder;
   const decoder = await loadEncoderDecoder<ImageInput>({
-    ...settings,
+    ...context,
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxDecoderTokens,
     numPositions: hasOneSize ? maxPositions : undefined,
@@ -105,8 +89,9 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   await warmUp(decoder, input);
   const { vocabSize } = decoder.limits;
   const defaults = readDefaults(config);
+  opened.move();
   return new OcrModel({
-    ...settings,
+    ...{ tokenizer, family, imagePreprocessor },
     encoder,
     decoder,
     metrics,
@@ -138,14 +123,6 @@ function readDefaults(config: Json): GenerationDefaults {
   return { ...defaults, sampling: { ...defaults.sampling, temperature: 0 } };
 }
 
-/** Number of the decoder's positions. */
-function readPositions(config: Json): number {
-  const names = ["max_position_embeddings", "n_positions", "max_target_positions"];
-  const found = names.map((name) => numberAt(config, name)).find((value) => value !== undefined);
-  if (found !== undefined) return found;
-  throw new StartupError(`The folder's config.json gives no ${names.join(" or ")}.`);
-}
-
 /** A white image, for first runs: they compile the device's programs, and show sizes that no configuration gives. */
 async function prepareBlank(
   imagePreprocessor: ImagePreprocessor,
@@ -154,7 +131,7 @@ async function prepareBlank(
 ): Promise<Tensor> {
   const white = new Uint8Array(width * height * 3).fill(255);
   const bytes = encodePng({ width, height, channels: 3, data: white });
-  const part = { type: "image", bytes, param: "warm-up" } as const;
-  const { data, dims } = await imagePreprocessor.prepare(part, new AbortController().signal);
+  const { signal } = new AbortController();
+  const { data, dims } = await imagePreprocessor.call("normalize", { bytes }, { signal });
   return new Tensor("float32", data, dims);
 }

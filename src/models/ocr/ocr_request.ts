@@ -1,19 +1,17 @@
 /**
- * The image and text of a conversation's last user message, for models that read one image.
+ * Requests to models that read one image, and answers computed from all of the model's text.
  *
  * @module
  */
 import { HearthError } from "../../errors.ts";
-import type { ChatMessage, ImagePart } from "../task.ts";
+import type { ChatEvent, ChatMessage, ChosenLogprob, ImagePart } from "../task.ts";
 
-export interface OcrRequest {
+/** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
+export function readOcrRequest(messages: readonly ChatMessage[]): {
   readonly image: ImagePart;
   /** Of all text parts; empty if there is none. */
   readonly text: string;
-}
-
-/** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
-export function readOcrRequest(messages: readonly ChatMessage[]): OcrRequest {
+} {
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content ?? "";
   const parts = typeof content === "string" ? [] : content;
@@ -35,4 +33,32 @@ export function readOcrRequest(messages: readonly ChatMessage[]): OcrRequest {
   }
   const texts = parts.flatMap((part) => part.type === "text" ? [part.text.trim()] : []);
   return { image, text: texts.filter((text) => text !== "").join("\n") };
+}
+
+/**
+ * Passes a completion's events on, with one delta for each choice.
+ *
+ * @param finish converts a choice's complete text to its answer.
+ */
+export function holdBack(
+  emit: (event: ChatEvent) => void,
+  finish: (text: string) => string,
+): (event: ChatEvent) => void {
+  const texts = new Map<number, string>();
+  const logprobs = new Map<number, ChosenLogprob[]>();
+  return (event) => {
+    if (event.type === "delta") {
+      const { index } = event;
+      texts.set(index, (texts.get(index) ?? "") + event.text);
+      if (event.logprobs === undefined) return;
+      logprobs.set(index, [...logprobs.get(index) ?? [], ...event.logprobs]);
+      return;
+    }
+    if (event.type === "finish") {
+      const { index } = event;
+      const text = finish(texts.get(index) ?? "");
+      emit({ type: "delta", index, text, logprobs: logprobs.get(index) });
+    }
+    emit(event);
+  };
 }

@@ -20,7 +20,7 @@ export interface PaddleGraph {
 }
 
 /** The graphs that are run. */
-export interface PaddleGraphs {
+interface PaddleGraphs {
   readonly detection: PaddleGraph;
   readonly classification: PaddleGraph | undefined;
   /** At least one, each of another language. */

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { type Levels, levelsOf } from "./line_ocr_config.ts";
+import { type ChannelLevels, channelLevelsOf } from "./line_ocr_config.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-/** Levels, characters and sizes by key; empty without the file. */
+/** ChannelLevels, characters and sizes by key; empty without the file. */
 export class PaddleSettings {
   /** In the folder. */
   readonly file: string | undefined;
@@ -54,9 +54,9 @@ export class PaddleSettings {
   }
 
   /** The given levels, overridden by the file. */
-  levels(usual: Parameters<typeof levelsOf>[0]): Levels {
+  levels(usual: Parameters<typeof channelLevelsOf>[0]): ChannelLevels {
     const mode = this.#find(["DecodeImage", "img_mode"]);
-    return levelsOf({
+    return channelLevelsOf({
       mean: this.numbers(["NormalizeImage", "mean"]) ?? usual.mean,
       std: this.numbers(["NormalizeImage", "std"]) ?? usual.std,
       isBgr: mode === undefined ? usual.isBgr : mode === "BGR",

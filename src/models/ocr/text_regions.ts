@@ -14,21 +14,8 @@ export interface ProbabilityMap {
   readonly data: Float32Array;
 }
 
-/** Thresholds of regions. */
-export interface RegionOptions {
-  /** What a pixel must exceed to belong to a region. */
-  readonly threshold: number;
-  /** What a region's mean must reach. */
-  readonly boxThreshold: number;
-  /**
-   * DB's unclip ratio: the network marks the middle of lines, and a region grows by this times its area divided by its
-   * perimeter.
-   */
-  readonly unclipRatio: number;
-}
-
 /** A region, and the mean of its probabilities. */
-export interface TextRegion {
+interface TextRegion {
   readonly rectangle: Rectangle;
   readonly score: number;
 }
@@ -54,7 +41,17 @@ const MIN_SIDE = 3;
 const MAX_REGIONS = 1000;
 
 /** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
-export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRegion[] {
+export function findRegions(map: ProbabilityMap, options: {
+  /** What a pixel must exceed to belong to a region. */
+  readonly threshold: number;
+  /** What a region's mean must reach. */
+  readonly boxThreshold: number;
+  /**
+   * DB's unclip ratio: the network marks the middle of lines, and a region grows by this times its area divided by its
+   * perimeter.
+   */
+  readonly unclipRatio: number;
+}): TextRegion[] {
   const found: TextRegion[] = [];
   for (const outline of outlinesOf(map, options.threshold)) {
     const inner = withoutBumps(smallestRectangle(hullOf(outline.corners)), outline);

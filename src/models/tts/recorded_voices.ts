@@ -1,23 +1,25 @@
 /**
- * Cloned voices: each recording is processed once, however often it is sent.
+ * Voices cloned from recordings: each recording is processed once, however often it is sent.
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
+import { nameMedia } from "../active_requests.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
+import { SharedJobs } from "../shared_jobs.ts";
 import type { VoiceRecording } from "../task.ts";
-import { readReference } from "./reference_recording.ts";
 import type { ClonedVoice, Voice, VoiceCloner } from "./synthesizer.ts";
+import { invalidAudio } from "../../media/audio/sound.ts";
 
 /** Most bytes of cached voices. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
+const { signal: NEVER } = new AbortController();
 
 export class RecordedVoices {
   readonly #cloner: VoiceCloner;
   readonly #onMade: () => void;
   /** By checksum of the recording's file. */
   readonly #kept = new ByteBudgetCache<Voice>(MAX_KEPT_BYTES);
-  readonly #inWork = new Map<string, Promise<ClonedVoice>>();
+  readonly #jobs = new SharedJobs<ClonedVoice>();
 
   /** @param onMade called each time a voice was created. */
   constructor(cloner: VoiceCloner, onMade: () => void) {
@@ -31,22 +33,12 @@ export class RecordedVoices {
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
     try {
-      return await this.#make(key, audio);
-    } catch (error) {
-      if (!(error instanceof HearthError)) throw error;
-      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
-    }
-  }
-
-  /** Concurrent requests with the same recording share the work. */
-  async #make(key: string, audio: Uint8Array<ArrayBuffer>): Promise<Voice> {
-    const work = this.#inWork.getOrInsertComputed(key, () => this.#clone(audio));
-    try {
-      const { voice, numBytes } = await work;
+      // Concurrent requests with the same recording share the work, and stay to its end: no graph is freed while it runs.
+      const { voice, numBytes } = await this.#jobs.join(key, () => this.#clone(audio), NEVER);
       this.#kept.set(key, voice, numBytes);
       return voice;
-    } finally {
-      this.#inWork.delete(key);
+    } catch (error) {
+      throw nameMedia(error, param);
     }
   }
 
@@ -56,4 +48,56 @@ export class RecordedVoices {
     this.#onMade();
     return made;
   }
+}
+
+/** A shorter recording is not enough for a voice. */
+const MIN_SECONDS = 1;
+/** A longer one does not help, and memory grows with its square. */
+const MAX_SECONDS = 30;
+/** Of full scale: what stays below this is silence. */
+const SILENT_PEAK = 1e-3;
+
+/**
+ * Decodes a recording of any supported format, as one channel.
+ *
+ * @returns f32, the caller's.
+ * @throws {HearthError} `invalid_media` when it is not audio, too short, too long or silent.
+ */
+export async function readReference(
+  file: Uint8Array<ArrayBuffer>,
+  { sampleRateHz, isCut = false }: {
+    readonly sampleRateHz: number;
+    /** Whether to use the beginning of one that is too long. */
+    readonly isCut?: boolean;
+  },
+): Promise<Float32Array<ArrayBuffer>> {
+  // Imported on demand: most models clone no voices, and would be ready later.
+  const { decodeAudio } = await import("../../media/audio.ts");
+  const samples = new Float32Array(MAX_SECONDS * sampleRateHz);
+  let length = 0;
+  for await (const piece of decodeAudio(file, { sampleRateHz })) {
+    const room = samples.length - length;
+    samples.set(piece.subarray(0, room), length);
+    length += Math.min(piece.length, room);
+    if (piece.length <= room) continue;
+    if (isCut) break;
+    throw wrongLength(`more than ${MAX_SECONDS} s`);
+  }
+  if (length < MIN_SECONDS * sampleRateHz) {
+    throw wrongLength(`${(length / sampleRateHz).toFixed(2)} s`);
+  }
+  const recorded = samples.slice(0, length);
+  requireSound(recorded);
+  return recorded;
+}
+
+function wrongLength(seen: string): Error {
+  return invalidAudio(
+    `The recording lasts ${seen}; wanted are ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
+  );
+}
+
+function requireSound(samples: Float32Array): void {
+  if (samples.some((sample) => Math.abs(sample) >= SILENT_PEAK)) return;
+  throw invalidAudio("The recording is silent; one person speaking is wanted.");
 }

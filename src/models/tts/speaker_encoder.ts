@@ -21,7 +21,7 @@ const OUTPUT = "embeddings";
 const EPSILON = 1e-7;
 
 /** How to load. */
-export interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
+interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
   /** Width of the synthesis model's speaker embedding. */
   readonly width: number;
   /** Assumed language of recordings, as in BCP 47. */

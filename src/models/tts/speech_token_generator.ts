@@ -23,7 +23,7 @@ const MAX_PROMPT_TOKENS = 1_280;
 const MAX_SEQUENCES = 2;
 
 /** How tokens are chosen, and which end the speech. */
-export interface SpeechTokenRules {
+interface SpeechTokenRules {
   readonly endTokens: readonly number[];
   /** Repetition penalty (Keskar et al. 2019); above 1 earlier tokens become less likely. */
   readonly repetitionPenalty: number;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Refusal } from "../../errors.ts";
 import type { OpenContext } from "../open_context.ts";
 import type { VoiceInfo } from "../task.ts";
 
@@ -10,7 +11,7 @@ import type { VoiceInfo } from "../task.ts";
 export type Voice = VoiceInfo;
 
 /** How to speak a piece of text. */
-export interface Utterance {
+interface Utterance {
   /** One of the synthesizer's. */
   readonly voice: Voice;
   /** 1 is the model's own pace. */
@@ -44,8 +45,8 @@ export interface Synthesizer {
   readonly voices: readonly Voice[];
   /** Absent if the model cannot clone voices. */
   readonly cloner?: VoiceCloner | undefined;
-  /** What it lacks for that, and how to supply it; absent if impossible. */
-  readonly clonerWanted?: string | undefined;
+  /** What it lacks for that; absent if impossible. */
+  readonly clonerWanted?: Refusal | undefined;
   /** Most tokens of one utterance. */
   readonly maxTokens: number;
   /** Whether the model itself supports speed; otherwise its sound is time-stretched. */

@@ -5,10 +5,9 @@
  */
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
+import { HearthError, type Refusal } from "../../errors.ts";
 import { joinBytes } from "../../join_bytes.ts";
 import { limitPeaks } from "../../media/limit_peaks.ts";
-import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { RequestMetrics } from "../../metric_set.ts";
@@ -22,6 +21,7 @@ import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
 import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
 import { type Line, writeScript } from "./tts_script.ts";
+import { findVoice } from "./tts_voices.ts";
 
 /** Default of the most texts at a time; they take turns, line by line. */
 const MAX_TEXTS = 8;
@@ -30,8 +30,10 @@ const MAX_LINES = 2;
 /** Seconds of noise that replace a recording when a model without voices warms up. */
 const WARM_UP_SECONDS = 2;
 
-const NO_CLONER =
-  "it has voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker encoder";
+const NO_CLONER: Refusal = {
+  message:
+    "it has voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker encoder",
+};
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
@@ -90,7 +92,7 @@ export class TtsModel implements Model {
     return this.#synthesizer.voices.map(({ id, language }) => ({ id, language }));
   }
 
-  get noRecordings(): string | undefined {
+  get noRecordings(): Refusal | undefined {
     if (this.#recordedVoices !== undefined) return undefined;
     return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
@@ -131,17 +133,12 @@ export class TtsModel implements Model {
       if (recorded !== undefined) return () => recorded.voiceOf(recording);
       throw new HearthError(
         "unsupported_by_model",
-        `${recording.param}: the model cannot clone the voice of a recording: ${this.noRecordings}.`,
+        `${recording.param}: the model cannot clone the voice of a recording: ${this.noRecordings?.message}.`,
         { param: recording.param },
       );
     }
-    const { voices } = this.#synthesizer;
-    const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
-    if (voice !== undefined) return () => Promise.resolve(voice);
-    const message = id === undefined
-      ? "the model has no voice of its own; send a recording of somebody beside the text."
-      : `the model has no voice ${JSON.stringify(id)}.`;
-    throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
+    const voice = findVoice(this.#synthesizer.voices, id);
+    return () => Promise.resolve(voice);
   }
 
   async #speak({ task, findVoice, emit, signal }: Work): Promise<void> {
@@ -173,12 +170,14 @@ export class TtsModel implements Model {
         next = await lines.next();
         const isLast = next.done === true;
         const pause = isLast ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
-        const bytes = encode(writer, { samples, pause, isLast });
+        const parts = [writer.write(samples)];
+        if (pause > 0) parts.push(writer.write(new Float32Array(pause)));
+        if (isLast) parts.push(writer.finish());
         textTokens += line.tokens.length;
         audioSeconds += (samples.length + pause) / sampleRateHz;
         signal.throwIfAborted();
         if (number === 0) observeFirst();
-        await emit({ type: "audio", bytes, isLast });
+        await emit({ type: "audio", bytes: joinBytes(parts), isLast });
         signal.throwIfAborted();
       }
       emit({ type: "done", textTokens, audioSeconds });
@@ -218,21 +217,6 @@ export class TtsModel implements Model {
 /** Stands for a recording. */
 function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
   return normalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
-}
-
-/** Encodes a line and the silence after it. */
-function encode(
-  writer: SoundWriter,
-  { samples, pause, isLast }: {
-    readonly samples: Float32Array;
-    readonly pause: number;
-    readonly isLast: boolean;
-  },
-): Uint8Array<ArrayBuffer> {
-  const parts = [writer.write(samples)];
-  if (pause > 0) parts.push(writer.write(new Float32Array(pause)));
-  if (isLast) parts.push(writer.finish());
-  return joinBytes(parts);
 }
 
 /** Real-time factor: seconds of work per second of sound. */

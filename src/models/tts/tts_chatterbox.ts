@@ -9,7 +9,7 @@ import { StartupError } from "../../errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../open_context.ts";
-import { readReference } from "./reference_recording.ts";
+import { readReference } from "./recorded_voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";

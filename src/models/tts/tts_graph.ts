@@ -4,11 +4,12 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import type { GraphSession, Tensor, Tensors } from "../../onnx/runtime/ort.ts";
 import type { ModelProto } from "../../onnx/file/proto.ts";
 import { NOISE_OFFSET, seedNoise } from "../../onnx/rewrite/seeded_noise.ts";
 import { type GraphContext, readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
+import { tensorFor } from "../plain_tensor.ts";
 
 /** The value of an input: a tensor, or numbers to be converted to the declared type. */
 export type Feed = Tensor | {
@@ -18,16 +19,6 @@ export type Feed = Tensor | {
 
 /** Values by input name. */
 export type Feeds = Readonly<Record<string, Feed>>;
-
-/** How to open a graph. */
-export interface TtsGraphOptions {
-  /** Its name, the same in every dtype. */
-  readonly name: string;
-  /** Inputs that the caller supplies, besides noise. */
-  readonly known: RegExp;
-  /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
-  readonly change?: (model: ModelProto) => ModelProto;
-}
 
 export class TtsGraph {
   readonly #session: GraphSession;
@@ -41,7 +32,14 @@ export class TtsGraph {
   /** @throws {StartupError} when the folder lacks the graph, or it has unknown inputs. */
   static async open(
     context: GraphContext,
-    { name, known, change = (model) => model }: TtsGraphOptions,
+    { name, known, change = (model) => model }: {
+      /** Its name, the same in every dtype. */
+      readonly name: string;
+      /** Inputs that the caller supplies, besides noise. */
+      readonly known: RegExp;
+      /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
+      readonly change?: (model: ModelProto) => ModelProto;
+    },
   ): Promise<TtsGraph> {
     const { backend } = context;
     await using file = await readGraph(context, name);
@@ -75,10 +73,10 @@ export class TtsGraph {
     } = {},
   ): Promise<Tensors> {
     const given: Feeds = { ...feeds, [NOISE_OFFSET]: { values: [offset], dims: [] } };
-    const tensors = this.#session.inputs.map(({ name, type }) => {
-      const feed = given[name];
-      if (feed === undefined) throw new Error(`The input "${name}" was not given.`);
-      return [name, "values" in feed ? makeTensor(feed, type) : feed] as const;
+    const tensors = this.#session.inputs.map((input) => {
+      const feed = given[input.name];
+      if (feed === undefined) throw new Error(`The input "${input.name}" was not given.`);
+      return [input.name, "values" in feed ? tensorFor(input, feed.values, feed.dims) : feed];
     });
     const fetches = only === undefined ? undefined : { [only]: null };
     return this.#session.run(Object.fromEntries(tensors), fetches);
@@ -129,33 +127,4 @@ export function textFeeds(
 /** Frees a feed that is on the device. */
 export function freeFeed(feed: Feed): void {
   if (!("values" in feed)) feed.dispose();
-}
-
-function makeTensor(
-  { values, dims }: Exclude<Feed, Tensor>,
-  type: GraphSession["inputs"][number]["type"],
-): Tensor {
-  switch (type) {
-    case "int64":
-      return new Tensor("int64", toBigInts(values), dims);
-    case "int32":
-      return new Tensor("int32", Int32Array.from(values), dims);
-    case "float16":
-      return new Tensor("float16", Float16Array.from(values) as unknown as Uint16Array, dims);
-    case "bool":
-      return new Tensor("bool", Uint8Array.from(values), dims);
-    default:
-      return new Tensor("float32", asFloats(values), dims);
-  }
-}
-
-/** Several times as fast as `BigInt64Array.from()`. */
-function toBigInts(values: ArrayLike<number>): BigInt64Array {
-  const integers = new BigInt64Array(values.length);
-  for (let i = 0; i < values.length; i++) integers[i] = BigInt(values[i]!);
-  return integers;
-}
-
-function asFloats(values: ArrayLike<number>): Float32Array {
-  return values instanceof Float32Array ? values : Float32Array.from(values);
 }

@@ -1,14 +1,14 @@
 /**
- * Kokoro, a StyleTTS 2 without diffusion: one graph from phonemes, a style and a speed to sound.
+ * Kokoro, a StyleTTS 2 without diffusion: one graph from phonemes, which eSpeak NG finds, a style and a speed to sound.
  *
  * @module
  */
 import type { OpenContext } from "../open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import { toPhonemes } from "./tts_phonemes.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
+import { HearthError } from "../../errors.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const DEFAULT_STYLE_WIDTH = 256;
@@ -49,4 +49,72 @@ export async function loadKokoro(context: OpenContext): Promise<Synthesizer> {
     },
     dispose: () => graph.release(),
   };
+}
+
+/** eSpeak's names of the accents. */
+const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "en" };
+
+/** Punctuation, which eSpeak drops and Kokoro uses. */
+const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
+
+/** Characters of scripts that English eSpeak would only name. */
+const UNKNOWN_SCRIPTS =
+  /[[\p{L}\p{M}\p{N}]--[\p{scx=Latin}\p{scx=Greek}\p{scx=Common}\p{scx=Inherited}]]+/gv;
+
+/** In spelled-out letters eSpeak takes "a" for the article. */
+const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
+const LETTER_A_SOUNDS = "\u02c8e\u026a";
+
+/** Phonemes that Kokoro writes differently, or lacks. */
+const RESPELLED: readonly (readonly [RegExp, string])[] = [
+  [/\u02b2/g, "j"],
+  [/r/g, "\u0279"],
+  [/x/g, "k"],
+  [/\u026c/g, "l"],
+  // American "ninety".
+  [/(?<=n\u02c8a\u026an)ti(?!\u02d0)/g, "di"],
+  // A plural or possessive s belongs to the word before.
+  [/ z(?=[\s;:,.!?\u2014\u2026"()]|$)/g, "z"],
+];
+
+/**
+ * @param language `en-US` or `en-GB`.
+ * @returns phonemes in the International Phonetic Alphabet, with the text's punctuation; none for words in scripts
+ * other than Latin and Greek.
+ */
+export async function toPhonemes(text: string, language: string): Promise<string> {
+  const { phonemize } = await loadPhonemizer();
+  const accent = ACCENTS[language] ?? "en-us";
+  let sounds = "";
+  let at = 0;
+  const say = async (stretch: string) => {
+    const spoken: string[] = [];
+    for (const [index, words] of stretch.split(LETTER_A).entries()) {
+      if (index > 0) spoken.push(LETTER_A_SOUNDS);
+      if (/[\p{L}\p{N}]/u.test(words)) spoken.push(...await phonemize(words, accent));
+    }
+    sounds += spoken.length > 0 ? spoken.join(" ") : " ";
+  };
+  const known = text.replace(UNKNOWN_SCRIPTS, " ");
+  for (const match of known.matchAll(PUNCTUATION)) {
+    await say(known.slice(at, match.index));
+    sounds += match[0];
+    at = match.index + match[0].length;
+  }
+  await say(known.slice(at));
+  return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
+}
+
+/** @throws {HearthError} `unsupported_by_model` in an executable built without it. */
+async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
+  try {
+    return await import("phonemizer");
+  } catch (cause) {
+    throw new HearthError(
+      "unsupported_by_model",
+      "This executable was built without eSpeak NG, by which this model's voices " +
+        "find the sounds of words.",
+      { cause },
+    );
+  }
 }

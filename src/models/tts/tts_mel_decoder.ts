@@ -21,17 +21,6 @@ const KNOWN =
 /** Stop probability at which the sound ends. */
 const STOP_PROBABILITY = 0.5;
 
-/** What to decode. */
-export interface MelOptions {
-  /** f32 `[width]`. */
-  readonly speaker: Float32Array;
-  /** Most steps, for a decoder that does not stop; at least one is taken. */
-  readonly maxSteps: number;
-  /** Offset of the noise in its first layers; each step has its own. */
-  readonly noiseOffset: number;
-  readonly signal: AbortSignal;
-}
-
 export class MelDecoder {
   readonly #project: TtsGraph;
   readonly #step: TtsGraph;
@@ -71,7 +60,15 @@ export class MelDecoder {
    */
   async decode(
     encoded: Tensors,
-    { speaker, maxSteps, noiseOffset, signal }: MelOptions,
+    { speaker, maxSteps, noiseOffset, signal }: {
+      /** f32 `[width]`. */
+      readonly speaker: Float32Array;
+      /** Most steps, for a decoder that does not stop; at least one is taken. */
+      readonly maxSteps: number;
+      /** Offset of the noise in its first layers; each step has its own. */
+      readonly noiseOffset: number;
+      readonly signal: AbortSignal;
+    },
   ): Promise<Float32Array> {
     const given: Feeds = {
       encoder_hidden_states: encoded["encoder_outputs"]!,

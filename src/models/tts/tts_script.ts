@@ -23,13 +23,6 @@ export interface Line {
   readonly pauseSeconds: number;
 }
 
-/** The voice, the model's limits and the signal. */
-export interface ScriptOptions {
-  readonly synthesizer: Synthesizer;
-  readonly voice: Voice;
-  readonly signal: AbortSignal;
-}
-
 /**
  * The lines of a text, in order, each created on demand; none if there is nothing to say.
  *
@@ -37,7 +30,11 @@ export interface ScriptOptions {
  */
 export async function* writeScript(
   text: string,
-  { synthesizer, voice, signal }: ScriptOptions,
+  { synthesizer, voice, signal }: {
+    readonly synthesizer: Synthesizer;
+    readonly voice: Voice;
+    readonly signal: AbortSignal;
+  },
 ): AsyncGenerator<Line> {
   const { language } = new Intl.Locale(voice.language);
   const spell = await createSpeller(language);

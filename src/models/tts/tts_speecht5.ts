@@ -50,10 +50,11 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
     sampleRateHz: number("sampling_rate", DEFAULT_RATE_HZ),
     voices,
     cloner,
-    clonerWanted: cloner === undefined
-      ? "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX (--speaker-encoder); Chatterbox " +
-        "needs none"
-      : undefined,
+    clonerWanted: {
+      message:
+        "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX, unlike Chatterbox",
+      setting: "speakerEncoderFolder",
+    },
     maxTokens: number("max_text_positions", DEFAULT_MAX_TOKENS),
     hasSpeed: false,
     tokenize: (text) => Promise.resolve(tokenizer.encode(text)),

@@ -3,12 +3,11 @@
  *
  * @module
  */
-import { Tokenizer } from "@huggingface/tokenizers";
-import { StartupError } from "../../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
+import { readTokenizer } from "../tokenizer_files.ts";
 
 /** Text to ids. */
-export interface TtsTokenizer {
+interface TtsTokenizer {
   /** @returns none if the text has no letter or digit that the tokenizer knows. */
   encode(text: string): readonly number[];
   /** `tokenizer_config.json`. */
@@ -17,11 +16,7 @@ export interface TtsTokenizer {
 
 /** @throws {StartupError} when the folder has no tokenizer. */
 export async function loadTtsTokenizer(folder: ModelFolder): Promise<TtsTokenizer> {
-  if (!folder.files.has("tokenizer.json")) {
-    throw new StartupError(`${folder.path} has no tokenizer.json, which a speech model needs.`);
-  }
-  const config = await readOptionalJson(folder, "tokenizer_config.json");
-  const tokenizer = new Tokenizer(await readJson(folder.path, "tokenizer.json"), config);
+  const { tokenizer, config } = await readTokenizer(folder);
   const special = new Set(
     [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
   );

@@ -1,10 +1,11 @@
 /**
- * Voices stored in a folder as vectors: `voices/<name>.bin`, little-endian float32.
+ * The voices of a model: those stored in a folder as vectors, `voices/<name>.bin`, little-endian float32, and the one
+ * that a request names.
  *
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Voice } from "./synthesizer.ts";
 
@@ -47,4 +48,14 @@ export async function readVoices(
   throw new StartupError(
     `${folder.path} has no voice that can be spoken: wanted are files voices/<name>.bin.`,
   );
+}
+
+/** The voice of this id; the first if absent. @throws {HearthError} `invalid_value` when there is none. */
+export function findVoice(voices: readonly Voice[], id: string | undefined): Voice {
+  const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
+  if (voice !== undefined) return voice;
+  const message = id === undefined
+    ? "the model has no voice of its own; send a recording of somebody beside the text."
+    : `the model has no voice ${JSON.stringify(id)}.`;
+  throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
 }

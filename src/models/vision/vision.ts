@@ -9,19 +9,19 @@ import { warmUp } from "../../engine/warm_up.ts";
 import { StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
-import { renderOptions } from "../chat/render_options.ts";
+import { renderOptions } from "../chat/template_message.ts";
 import type { ChatPrompt } from "../chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../chat_model.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
 import { readGenerationDefaults } from "../generation_defaults.ts";
-import { MediaEncoder } from "../media_encoder.ts";
+import { ImagePreprocessor } from "../image_preprocessor.ts";
+import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { openGraph } from "../graph_file.ts";
 import type { Model } from "../model.ts";
 import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ChatTask } from "../task.ts";
-import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
+import { loadTokenizer } from "../tokenizer.ts";
 import { VisionImages } from "./vision_images.ts";
-import { VisionPreprocessor } from "./vision_preprocessor.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 
 /** The parts of a vision model; it owns all of them. */
@@ -83,31 +83,19 @@ export interface VisionLoadOptions extends DecoderLoadOptions {
  * @throws {StartupError} when the folder lacks a part, or its parts do not fit together.
  */
 export async function loadVision(options: VisionLoadOptions): Promise<VisionModel> {
-  const { folder } = options;
-  options.onProgress({ what: "reading the tokenizer" });
+  const { folder, backend, kind, engine, onProgress } = options;
+  onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
-  const preparer = await VisionPreprocessor.open(folder.path, {
-    maxPixels: options.engine.maxImagePixels,
+  using opened = new DisposableStack();
+  const preparer = await ImagePreprocessor.open({
+    processor: { load: "loadProcessor", folder: folder.path },
+    maxPixels: engine.maxImagePixels,
   });
-  try {
-    return await loadParts({ ...options, tokenizer, preparer });
-  } catch (error) {
-    preparer.close();
-    throw error;
-  }
-}
-
-async function loadParts(
-  options: VisionLoadOptions & {
-    readonly tokenizer: TextTokenizer;
-    readonly preparer: VisionPreprocessor;
-  },
-): Promise<VisionModel> {
-  const { folder, backend, kind, engine, onProgress, tokenizer, preparer } = options;
+  opened.defer(() => preparer.close());
   const prompt = new VisionPrompt({
     tokenizer,
     placeholder: preparer.placeholder,
-    imageTokenId: imageTokenIdOf(folder.config),
+    imageTokenId: mediaTokenOf(folder.config, "image"),
   });
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
@@ -130,6 +118,7 @@ async function loadParts(
     maxEncodedBytes: options.maxEncodedBytes,
   });
   const { prefixCache } = engine;
+  opened.move();
   return new VisionModel({
     ...{ kind, decoder, images, prompt, tokenizer, defaults, dtype, prefixCache },
   });
@@ -138,7 +127,7 @@ async function loadParts(
 /** Encodes an image, so that a folder whose parts do not fit together fails now, not at the first request. */
 async function warmUpEncoder(
   { preparer, encoder, prompt }: {
-    readonly preparer: VisionPreprocessor;
+    readonly preparer: ImagePreprocessor;
     readonly encoder: MediaEncoder;
     readonly prompt: VisionPrompt;
   },
@@ -153,19 +142,13 @@ async function warmUpEncoder(
   try {
     const { signal } = new AbortController();
     // Tiles would take many times as long, and check no more.
-    const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
+    const image = await preparer.call("prepare", { bytes, inOnePiece: true }, { signal });
     (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
   } catch (error) {
     throw new StartupError(`${path} cannot take images: ${(error as Error).message}`, {
       cause: error,
     });
   }
-}
-
-/** The image token, if `config.json` names it. */
-export function imageTokenIdOf(config: Json): number | undefined {
-  const id = config["image_token_index"] ?? config["image_token_id"];
-  return typeof id === "number" && id >= 0 ? id : undefined;
 }
 
 /** Qwen2-VL and related models merge a square of patches with this side into one token. */

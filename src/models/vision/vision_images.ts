@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
 import { MetricSet } from "../../metric_set.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
+import type { ImagePreprocessor } from "../image_preprocessor.ts";
+import { nameMedia } from "../active_requests.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
 import type { ImagePart } from "../task.ts";
 import type { MediaEncoder } from "../media_encoder.ts";
 import { SharedJobs } from "../shared_jobs.ts";
-import type { PreparedImage } from "../prepared_image.ts";
-import type { VisionPreprocessor } from "./vision_preprocessor.ts";
+import type { PreparedImage } from "./vision_processor.ts";
 import type { PromptImage } from "./vision_prompt.ts";
 
 /** Default of the bytes of encoded images on the device. */
@@ -22,8 +22,8 @@ const MAX_PREPARED_BYTES = 128 * 2 ** 20;
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
 /** Preprocessor and encoder; owned from here on. */
-export interface VisionImagesParts {
-  readonly preparer: VisionPreprocessor;
+interface VisionImagesParts {
+  readonly preparer: ImagePreprocessor;
   readonly encoder: MediaEncoder;
   /** Patches along one side of a token's square. */
   readonly mergeSize: number;
@@ -70,8 +70,7 @@ export class VisionImages {
       );
       return { key, source, ...this.#knowledgeOf(prepared) };
     } catch (error) {
-      if (!(error instanceof HearthError)) throw error;
-      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+      throw nameMedia(error, param);
     }
   }
 
@@ -98,7 +97,7 @@ export class VisionImages {
     { bytes, signal }: { bytes: Uint8Array<ArrayBuffer>; signal: AbortSignal },
   ): Promise<PreparedImage> {
     const startMs = performance.now();
-    const prepared = await this.#parts.preparer.prepare({ bytes }, signal);
+    const prepared = await this.#parts.preparer.call("prepare", { bytes }, { signal });
     this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
     this.#prepared.set(key, prepared, bytesOf(prepared));
     this.#known.set(key, this.#knowledgeOf(prepared), 2 * prepared.text.length);

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
 import { dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../../errors.ts";
@@ -18,8 +19,22 @@ import {
   readJson,
   readOptionalJson,
 } from "../../hub/model_folder.ts";
-import { plainTensorsOf } from "../plain_tensor.ts";
-import type { ImageToPrepare, PreparedImage } from "../prepared_image.ts";
+
+/** An image to preprocess. */
+export interface ImageToPrepare {
+  /** A file of any supported format. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Whether to disable tiling in models that also tile an image. */
+  readonly inOnePiece?: boolean | undefined;
+}
+
+/** A preprocessed image. */
+export interface PreparedImage {
+  /** Its text in the prompt, with one image token for each of the encoder's rows. */
+  readonly text: string;
+  /** The encoder's inputs, by transformers.js's names. */
+  readonly tensors: PlainTensors;
+}
 
 /** Whether a class takes the text before the image. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {

@@ -8,8 +8,12 @@ import type { MediaSpan } from "../../engine/sequence.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ChatPrompt } from "../chat_generation.ts";
 import type { ChatMessage, MessagePart } from "../task.ts";
-import type { ChatTemplate, RenderOptions } from "../chat/chat_template.ts";
-import { type TemplateMessage, toTemplateMessages } from "../chat/template_message.ts";
+import type { ChatTemplate } from "../chat/chat_template.ts";
+import {
+  type RenderOptions,
+  type TemplateMessage,
+  toTemplateMessages,
+} from "../chat/template_message.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
 
@@ -25,7 +29,7 @@ export interface PromptImage {
 }
 
 /** The parts used to build prompts. */
-export interface VisionPromptOptions {
+interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
   /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;

@@ -6,7 +6,7 @@
 import { intsAttribute, type Node } from "../file/proto.ts";
 
 /** Atoms of axes: batch, token, head, element of a head. */
-export type Atom = "b" | "t" | "h" | "d";
+type Atom = "b" | "t" | "h" | "d";
 
 /** The axes of a tensor, each made of one or more atoms, outermost first. */
 export type Axes = readonly string[];

@@ -7,7 +7,7 @@ import { HIDDEN_SCORE } from "./attention_mask.ts";
 import { Refusal } from "../refusal.ts";
 
 /** `scale * s`, or `softcap * tanh(scale * s / softcap)`. */
-export interface ScoreFunction {
+interface ScoreFunction {
   readonly scale: number;
   readonly softcap: number | undefined;
 }

@@ -88,14 +88,14 @@ function findSoftmaxProducts(
 }
 
 /** The operands of a spelled-out attention. */
-export interface SpelledOutOperands {
+interface SpelledOutOperands {
   readonly q: SpelledOutOperand;
   readonly k: SpelledOutOperand;
   readonly v: SpelledOutOperand;
 }
 
 /** The inputs of the two products. */
-export interface ProductInputs {
+interface ProductInputs {
   readonly queries: string;
   /** `[…, size, keys]`. */
   readonly keys: string;

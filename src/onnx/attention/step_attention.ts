@@ -22,7 +22,7 @@ export interface CrossInputs {
 }
 
 /** A graph whose attentions without a mask are nodes. */
-export interface StepGraph {
+interface StepGraph {
   readonly model: ModelProto;
   /** The cross-attentions, by the node's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;

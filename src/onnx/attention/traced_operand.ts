@@ -22,7 +22,7 @@ const MOVING = new Set(
 const MOVING_OR_JOINING = MOVING.union(new Set(["Concat"]));
 
 /** Heads of an operand: `[heads, tokens, size]`, or `[heads, size, tokens]`. */
-export interface HeadOrder {
+interface HeadOrder {
   readonly heads: number;
   readonly isTransposed: boolean;
 }

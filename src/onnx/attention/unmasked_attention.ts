@@ -15,9 +15,10 @@ import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { type AtomSizes, type Axes, HEAD_AXES, permute, regroup, ROW_AXES } from "./head_split.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
+import { behindScales, isFloat, scaleStep, type Tracing } from "./scale_steps.ts";
 
 /** Keys or values of an attention. */
-export type WholeOperand =
+type WholeOperand =
   /** `[batch, tokens, heads * size]`. */
   | { readonly kind: "rows"; readonly tensor: string }
   /** An input of the graph, `[batch, heads, tokens, size]`. */
@@ -40,9 +41,7 @@ export interface UnmaskedAttention {
 /** A distinct size for each symbol, unlike the sizes of models. */
 const PROBE_SIZES = [7, 11, 13, 17, 19, 23, 29, 31];
 
-interface Search {
-  readonly index: GraphIndex;
-  readonly run: Evaluation;
+interface Search extends Tracing {
   readonly batch: number;
 }
 
@@ -121,54 +120,6 @@ function sizesOf(shape: readonly number[], b: number): AtomSizes | undefined {
   const [t, d] = [shape.at(-2)!, shape.at(-1)!];
   if (shape.length === 4) return { b, h: shape[1]!, t, d };
   return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
-}
-
-/** The tensor that is scaled to this one, perhaps in several steps. */
-function behindScales(tensor: string, search: Search): { tensor: string; factor: number } {
-  const node = search.index.producers.get(tensor);
-  const step = node && scaleStep(node, search);
-  if (step === undefined) return { tensor, factor: 1 };
-  const behind = behindScales(step.source, search);
-  return { ...behind, factor: behind.factor * step.factor };
-}
-
-/** The input that a node scales, and the factor; 1 for casts. */
-function scaleStep(
-  { opType, inputs }: Node,
-  { run }: Search,
-): { source: string; factor: number } | undefined {
-  // Exporters write a Concat of one where a cache was empty.
-  const isCopy = opType === "Identity" || (opType === "Concat" && inputs.length === 1);
-  if (isCopy || opType === "Cast") {
-    return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
-  }
-  if (opType === "Add") {
-    // A mask that hides nothing.
-    const isNothing = (name: string) => run.value(name)?.data?.every((x) => x === 0) === true;
-    const [left, right] = inputs as [string, string];
-    const rankOf = (name: string) => run.value(name)?.shape.length ?? 0;
-    if (isNothing(right) && rankOf(left) >= rankOf(right)) return { source: left, factor: 1 };
-    return isNothing(left) && rankOf(right) >= rankOf(left)
-      ? { source: right, factor: 1 }
-      : undefined;
-  }
-  if (opType !== "Mul" && opType !== "Div") return undefined;
-  const numberOf = (name: string) => {
-    const value = run.value(name);
-    return value && elementsOf(value.shape) === 1 ? value.data?.[0] : undefined;
-  };
-  const [left, right] = inputs as [string, string];
-  const factor = numberOf(right);
-  if (factor !== undefined) {
-    return { source: left, factor: opType === "Mul" ? factor : 1 / factor };
-  }
-  const first = numberOf(left);
-  return opType === "Mul" && first !== undefined ? { source: right, factor: first } : undefined;
-}
-
-function isFloat(tensor: string, run: Evaluation): boolean {
-  const dtype = run.value(tensor)?.dtype;
-  return dtype === "float32" || dtype === "float16";
 }
 
 /** The source of keys or values with these axes, and the factor applied on the way. */

@@ -9,7 +9,7 @@ import type { GraphIndex } from "../graph_index.ts";
 import { eitherInput, scalarOf } from "../constants.ts";
 
 /** An activation of a tensor. */
-export interface FoundActivation {
+interface FoundActivation {
   readonly activation: Activation;
   readonly input: string;
   /** Tensors between the two, which nothing else may read if they are not to be computed. */

@@ -20,11 +20,13 @@ export type CompiledSegment =
   | { readonly refused: string };
 
 /** How to compile. */
-export interface CompileCutOptions {
+interface CompileCutOptions {
   /** Whether an attention takes operands as the dispatches leave them: packed, their heads not normalised yet. */
   readonly takesForm: (site: AttentionSite) => boolean;
   /** Tokens of the longest sequence. */
   readonly contextLength: number;
+  /** Whether a product may compute the sum that it is of, a residual's and a norm's, and write it. */
+  readonly writesSums: boolean;
 }
 
 /**
@@ -42,7 +44,7 @@ export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
 /** Compiles each segment of a cut, in their order. */
 export function compileCut(
   cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
-  { takesForm, contextLength }: CompileCutOptions,
+  { takesForm, contextLength, writesSums }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
@@ -61,7 +63,7 @@ export function compileCut(
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
     ].filter((name) => !tables.has(name)));
     const [all, some] = [true, false].map((allRows) =>
-      compileSegment(segment, { sites, kept, tables, allRows })
+      compileSegment(segment, { sites, kept, tables, allRows, writesSums })
     ) as [ReturnType<typeof compileSegment>, ReturnType<typeof compileSegment>];
     if ("refused" in all) return all;
     if ("refused" in some) return some;

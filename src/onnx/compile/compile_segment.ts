@@ -11,9 +11,8 @@ import { codeOfDtype } from "../file/dtype.ts";
 import type { Elem } from "../../gpu/kernel.ts";
 import type { AttentionSite, Segment } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
-import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
+import { intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { ROWS } from "../cut/segment_model.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "../constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";
@@ -21,14 +20,16 @@ import { formOfSite } from "./site_forms.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { type ProductPlan, ProductPlanner, splitSizes } from "./product_plan.ts";
+import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
 import { elemOf, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { findSum, nameOfSum } from "./sums.ts";
 import { rowGraph } from "./row_graph.ts";
+import { denseRows, partOf, takeRows } from "./row_parts.ts";
 import { dtypeOf, rowsOfPort } from "./segment_types.ts";
 
 /** What a segment is compiled for. */
-export interface CompileOptions {
+interface CompileOptions {
   /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
   readonly sites: readonly AttentionSite[];
   /** What the cut computes from positions alone. */
@@ -37,6 +38,8 @@ export interface CompileOptions {
   readonly kept: ReadonlySet<string>;
   /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
   readonly allRows: boolean;
+  /** Whether a product may compute the sum that it is of, a residual's and a norm's, and write it. */
+  readonly writesSums: boolean;
 }
 
 /** Compiles a segment, or says in one sentence why not. */
@@ -77,9 +80,10 @@ class Compiler {
     const { sites, kept: names, tables } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
-    for (const { name } of kept) this.#settle(name);
     const rowsOf = (name: string) => this.#rows(name);
+    // First: products may compute what is kept.
     const forms = sites.map((site) => formOfSite({ index: this.#index, tables, rowsOf }, site));
+    for (const { name } of kept) this.#settle(name);
     return { ...this.#program.finish(), forms };
   }
 
@@ -139,7 +143,12 @@ class Compiler {
       case "Cast":
         return this.#cast(name, node);
       case "Gather":
-        return this.#take(name, node);
+        return takeRows(this.#search, {
+          name,
+          node,
+          segment: this.#segment,
+          allRows: this.#options.allRows,
+        });
       default:
         throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
@@ -167,7 +176,7 @@ class Compiler {
     const converted = `${whole}/${elem}`;
     const rows = this.#known.get(converted) ?? this.#converted(converted, whole, elem);
     this.#known.set(converted, rows);
-    return this.#partOf(rows, split, input);
+    return partOf(this.#index, { whole: rows, node: split, name: input });
   }
 
   #converted(name: string, input: string, elem: Elem): Rows {
@@ -197,19 +206,36 @@ class Compiler {
     const { k, outputs } = plan.matrix;
     const found = findNorm(this.#index, originalOf(this.#index, plan.input));
     const norm = found?.gamma.shape[0] === k ? found : undefined;
-    const x = norm ? this.#normed(norm) : this.#rows(plan.input);
     const n = plan.gate?.n ?? outputs;
-    const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n);
-    if (x.width !== k) {
-      throw new Refusal(`Its product "${name}" takes ${k} of ${x.width} elements of a row.`);
+    const requireWidth = ({ width }: Rows) => {
+      if (width === k) return;
+      throw new Refusal(`Its product "${name}" takes ${k} of ${width} elements of a row.`);
+    };
+    const sum = this.#options.writesSums
+      ? findSum(this.#index, { plan, norm, isFree: (...read) => this.#isReadBy(...read) })
+      : undefined;
+    if (sum !== undefined && !this.#known.has(sum.name)) {
+      const x = this.#normed(sum.norm);
+      requireWidth(x);
+      const residual = this.#whole(sum.residual, k);
+      const { rows, summed } = this.#program.matvecOfSum(name, {
+        ...{ plan, x, norm, residual, within },
+        sum: sum.norm,
+        sumName: sum.name,
+      });
+      this.#known.set(sum.name, summed);
+      return rows;
     }
+    const x = norm ? this.#normed(norm) : this.#rows(plan.input);
+    const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n);
+    requireWidth(x);
     return this.#program.matvec(name, { plan, x, norm, residual, within });
   }
 
   /** The rows that a norm is of. */
   #normed({ node, inputs }: FoundNorm): Rows {
     if (inputs.length === 1) return this.#rows(inputs[0]!);
-    const name = node.outputs[3] || `${node.outputs[0]}/sum`;
+    const name = nameOfSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);
     this.#known.set(name, rows);
     return rows;
@@ -251,52 +277,10 @@ class Compiler {
     if (rows.elem !== elemOf(this.#dtype)) {
       throw new Refusal(`"${name}" is ${rows.elem} where ${this.#dtype} is computed.`);
     }
-    return this.#dense(name).tensor;
-  }
-
-  /** A tensor's rows, one after the other. */
-  #dense(name: string): Rows {
-    const rows = this.#rows(name);
-    const isDense = rows.offset === 0 && rows.stride === rows.width;
-    return isDense ? rows : this.#program.copy(`${name}/copy`, rows, rows.elem);
+    return denseRows(this.#search, name).tensor;
   }
 
   #part(name: string, node: Node): Rows {
-    return this.#partOf(this.#rows(node.inputs[0]!), node, name);
-  }
-
-  #partOf(whole: Rows, node: Node, name: string): Rows {
-    const axis = intAttribute(node, "axis") ?? 0;
-    const sizes = splitSizes(this.#index, node, whole.width);
-    const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
-    const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
-    // Heads divided in even parts would look like a row that is.
-    const isOfHeads = isEven && this.#index.producers.get(node.inputs[0]!)?.opType === "Reshape";
-    if (isOfHeads || (sizes !== undefined && !isWhole)) {
-      throw new Refusal(`Its ${describeNode(node)} takes a part of each head.`);
-    }
-    if (sizes === undefined || (axis !== -1 && axis !== 2 && axis !== 3)) {
-      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-    }
-    const index = node.outputs.indexOf(name);
-    const before = sizes.slice(0, index).reduce((sum, size) => sum + size, 0);
-    return { ...whole, offset: whole.offset + before, width: sizes[index]! };
-  }
-
-  #take(name: string, node: Node): Rows {
-    const [table, numbers] = node.inputs as [string, string];
-    const constant = this.#index.constants.get(table);
-    // `[tokens, width]`, or with a batch of one before it.
-    const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
-    if (isWanted && this.#options.allRows) return this.#rows(table);
-    const port = this.#segment.inputs.find((input) => input.name === numbers);
-    const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") &&
-      port?.dtype === "int64";
-    if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-    if (constant) {
-      return this.#program.takeRows(name, { table: constant, numbers, width: constant.shape[1]! });
-    }
-    const { tensor, width, elem } = this.#dense(table);
-    return this.#program.takeRows(name, { table: tensor, numbers, width, elem });
+    return partOf(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
   }
 }

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { elementsOf } from "../file/dtype.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
 import type { Tensor } from "../file/proto.ts";
+import { Refusal } from "../refusal.ts";
 
 /** Constants one after the other along their first axis, or along the last of two; computed when it is read. */
 export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
@@ -24,4 +26,20 @@ export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 
     },
     rest: [],
   };
+}
+
+/** Vectors one after the other, whatever their shapes. @throws {Refusal} where they differ in type. */
+export function joinVectors(vectors: readonly Tensor[]): Tensor {
+  const [first, ...others] = vectors as [Tensor, ...Tensor[]];
+  if (others.length === 0) return first;
+  const other = others.find(({ dtype }) => dtype !== first.dtype);
+  if (other !== undefined) {
+    throw new Refusal(`Its constants "${first.name}" and "${other.name}" differ in type.`);
+  }
+  const name = vectors.map((vector) => vector.name).join(", ");
+  return concatenate(
+    name,
+    vectors.map((vector) => ({ ...vector, shape: [elementsOf(vector.shape)] })),
+    0,
+  );
 }

@@ -12,7 +12,7 @@ import { divideLargeProducts, readTiedTable } from "../rewrite/large_products.ts
 import { padProducts } from "../rewrite/pad_products.ts";
 
 /** Limits of the device. */
-export interface GpuCutOptions {
+interface GpuCutOptions {
   /** Most bytes of one buffer that a kernel reads. */
   readonly maxBufferBytes: number;
   /** Whether to merge products of the same rows into one, whose parts an attention can read. */

@@ -25,7 +25,7 @@ export type Dispatch =
     "matvec",
     MatvecParams,
     "x" | "weights" | "out",
-    "scales" | "zeroPoints" | "affine" | "bias" | "residual"
+    "scales" | "zeroPoints" | "affine" | "bias" | "residual" | "sum"
   >
   | DispatchOf<
     "norm",
@@ -57,9 +57,13 @@ export interface SiteForm {
   readonly scale: number;
 }
 
-/** Root mean squares of the heads of queries and of keys; the names are those of their factors `[headDim]`. */
+/** Root mean squares of queries and of keys; the names are those of their factors. */
 export interface HeadNorms {
   readonly epsilon: NormParams["epsilon"];
+  /** Whether they are of all heads of a token, rather than of each. */
+  readonly ofRows: boolean;
+  /** Factors of queries and of keys. */
+  readonly sizes: readonly [q: number, k: number];
   readonly q?: Tensor | undefined;
   readonly k?: Tensor | undefined;
 }

@@ -8,7 +8,7 @@ import { checkMatvec, type MatvecParams } from "../../../kernels/matvec_params.t
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import type { Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { concatenate } from "./concatenate.ts";
+import { joinVectors } from "./concatenate.ts";
 import type { FoundNorm } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
@@ -21,7 +21,7 @@ export interface Rows extends RowLayout {
 }
 
 /** What is computed element by element: `activation(a) · scale`, and a second operand added or multiplied. */
-export interface Pointwise {
+interface Pointwise {
   readonly a: Rows;
   /** Rows of the same width, or a vector for every row. */
   readonly add?: Rows | Tensor;
@@ -29,6 +29,17 @@ export interface Pointwise {
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
 }
+
+/** A product, and what of its rows is computed before it. */
+interface Product {
+  readonly plan: ProductPlan;
+  readonly x: Rows;
+  readonly norm: FoundNorm | undefined;
+  /** The rows that it computes a part of, if they have others. */
+  readonly within?: Rows | undefined;
+}
+
+type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
 
 /** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
 export class ProgramBuilder {
@@ -66,14 +77,44 @@ export class ProgramBuilder {
   }
 
   /** A product of a matrix and rows, with what the plan takes in before and after it. */
-  matvec(name: string, { plan, x, norm, residual, within }: {
-    readonly plan: ProductPlan;
-    readonly x: Rows;
-    readonly norm: FoundNorm | undefined;
+  matvec(name: string, { residual, ...what }: Product & {
     readonly residual: string | undefined;
-    /** The rows that it computes a part of, if they have others. */
-    readonly within?: Rows | undefined;
   }): Rows {
+    const { plan: { bias }, norm } = what;
+    return this.#matvec(name, what, { hasResidual: residual !== undefined }, () => ({
+      affine: norm && this.#joined([norm.gamma, norm.beta]),
+      bias: this.#optional(bias),
+      residual,
+    }));
+  }
+
+  /**
+   * A product of a matrix and of the sums of a residual and of rows after a norm, which it writes too.
+   *
+   * @param what.sum the norm in the sum, a root mean square.
+   */
+  matvecOfSum(name: string, { residual, sum, sumName, ...what }: Product & {
+    readonly residual: string;
+    readonly sum: FoundNorm;
+    readonly sumName: string;
+  }): { readonly rows: Rows; readonly summed: Rows } {
+    const { plan: { matrix: { k }, bias }, norm } = what;
+    const summed = this.#whole(this.#target(sumName, k), k);
+    const params = { sum: { epsilon: sum.params.epsilon }, hasResidual: false };
+    const rows = this.#matvec(name, what, params, () => ({
+      affine: this.#joined([sum.gamma, norm?.gamma, norm?.beta, bias]),
+      residual,
+      sum: summed.tensor,
+    }));
+    return { rows, summed };
+  }
+
+  #matvec(
+    name: string,
+    { plan, x, norm, within }: Product,
+    own: Pick<MatvecParams, "hasResidual" | "sum">,
+    operands: () => Pick<MatvecDispatch["tensors"], "affine" | "bias" | "residual" | "sum">,
+  ): Rows {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
     const { form, k, outputs } = matrix;
     const n = gate?.n ?? outputs;
@@ -91,7 +132,7 @@ export class ProgramBuilder {
       activation,
       scale,
       softcap,
-      hasResidual: residual !== undefined,
+      ...own,
     };
     checkMatvec(params);
     this.#requireElem(x);
@@ -105,9 +146,7 @@ export class ProgramBuilder {
         weights: this.#weight(matrix.weights, isPacked ? "uint8" : undefined),
         scales: this.#optional(matrix.scales),
         zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
-        affine: norm && this.#affine(norm),
-        bias: this.#optional(bias),
-        residual,
+        ...operands(),
         out,
       },
     });
@@ -143,7 +182,7 @@ export class ProgramBuilder {
       },
       tensors: {
         x: x.tensor,
-        affine: this.#affine(norm),
+        affine: this.#joined([norm.gamma, norm.beta]),
         residual,
         out,
       },
@@ -251,14 +290,9 @@ export class ProgramBuilder {
     return tensor.name;
   }
 
-  /** A norm's factors, its offsets after them where it has such: kernels bind them as one. */
-  #affine({ gamma, beta }: FoundNorm): string {
-    if (beta === undefined) return this.#weight(gamma);
-    if (beta.dtype !== gamma.dtype) {
-      throw new Refusal(`Its constants "${gamma.name}" and "${beta.name}" differ in type.`);
-    }
-    const parts = [gamma, { ...beta, shape: gamma.shape }];
-    return this.#weight(concatenate(`${gamma.name}, ${beta.name}`, parts, 0));
+  /** Vectors that kernels bind as one: of a norm its factors, and its offsets after them where it has such. */
+  #joined(vectors: readonly (Tensor | undefined)[]): string {
+    return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)));
   }
 
   #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {

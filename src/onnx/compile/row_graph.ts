@@ -10,7 +10,7 @@ import { type Graph, intAttribute, makeNode, type Node } from "../file/proto.ts"
 import { isReshape } from "./reshapes.ts";
 
 /** What is to be kept of a graph. */
-export interface RowGraphOptions {
+interface RowGraphOptions {
   /** Of all that is computed and not cast. */
   readonly dtype: TensorType;
   readonly inputs: readonly TensorPort[];

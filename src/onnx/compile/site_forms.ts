@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkRotary } from "../../../kernels/kv_write.ts";
+import { checkRotary, hasRoomForRowNorms } from "../../../kernels/kv_write.ts";
 import type { AttentionSite, HeadRows, Rotary } from "../graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { intsAttribute } from "../file/proto.ts";
@@ -17,17 +17,20 @@ import { isReshape } from "./reshapes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
 /** What a site's form is found in. */
-export interface FormSearch {
+interface FormSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
   /** Where a tensor's rows are; computes them if that has not been done. */
   readonly rowsOf: (name: string) => Rows;
 }
 
+/** A norm of an operand's heads, each by itself or all together. */
+type OperandNorm = FoundNorm & { readonly ofRows: boolean };
+
 /** An operand before what the attention does to it. */
 interface Operand {
   readonly rows: HeadRows;
-  readonly norm?: FoundNorm | undefined;
+  readonly norm?: OperandNorm | undefined;
   readonly rotation?: FoundRotation | undefined;
   readonly scale: number;
 }
@@ -46,7 +49,13 @@ export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
   const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
   if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
   const [epsilon] = epsilons;
-  const norms = epsilon === undefined ? undefined : { epsilon, q: q.norm?.gamma, k: k.norm?.gamma };
+  const [ofRows, ...others] = new Set([q, k].flatMap(({ norm }) => norm?.ofRows ?? []));
+  if (others.length > 0) throw new Refusal("The norms of its queries and keys differ.");
+  const numHeads = ofRows ? [site.heads, site.kvHeads] as const : [1, 1] as const;
+  const sizes = [numHeads[0] * site.headDim, numHeads[1] * site.headDim] as const;
+  const norms = epsilon === undefined
+    ? undefined
+    : { epsilon, ofRows: ofRows!, sizes, q: q.norm?.gamma, k: k.norm?.gamma };
   const rotary = rotaryOf(search.tables, [q, k], site);
   return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
@@ -62,7 +71,7 @@ function operandOf(
   let isHeadMajor = false;
   let scale = 1;
   let rotation: FoundRotation | undefined;
-  let norm: FoundNorm | undefined;
+  let norm: OperandNorm | undefined;
   for (let node = index.producers.get(name); node; node = index.producers.get(name)) {
     if (isReshape(node) && !isHeadMajor) {
       name = node.inputs[0]!;
@@ -89,7 +98,8 @@ function operandOf(
       name = found.input;
       continue;
     }
-    norm = headNormOf(index, name, site.headDim);
+    norm = headNormOf(index, name, site.headDim) ??
+      (isHeadMajor ? undefined : rowNormOf(index, name, { kind, site }));
     if (norm === undefined) break;
     name = norm.inputs[0]!;
   }
@@ -106,11 +116,27 @@ function operandOf(
 }
 
 /** A norm of whole heads, as far as the heads fit a workgroup of the kernel. */
-function headNormOf(index: GraphIndex, name: string, headDim: number): FoundNorm | undefined {
+function headNormOf(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
   const norm = findNorm(index, name);
   const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
     norm.gamma.shape[0] === headDim && 256 % headDim === 0;
-  return isTaken ? norm : undefined;
+  return isTaken ? { ...norm, ofRows: false } : undefined;
+}
+
+/** A norm of all heads of a token, as far as the kernel has room for its factors. */
+function rowNormOf(
+  index: GraphIndex,
+  name: string,
+  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+): OperandNorm | undefined {
+  const norm = findNorm(index, name);
+  const { heads, kvHeads, headDim } = site;
+  const width = (kind === "q" ? heads : kvHeads) * headDim;
+  const isRow = norm?.params.kind === "rms" && norm.inputs.length === 1 &&
+    norm.gamma.shape[0] === width;
+  return isRow && hasRoomForRowNorms({ heads, kvHeads, headSize: headDim })
+    ? { ...norm, ofRows: true }
+    : undefined;
 }
 
 function rotaryOf(

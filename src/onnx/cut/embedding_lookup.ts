@@ -41,7 +41,7 @@ export interface EmbeddingLookup {
 }
 
 /** A graph without its lookup. */
-export interface TakenLookup {
+interface TakenLookup {
   readonly lookup: EmbeddingLookup;
   /** Reads the rows as an input under the lookup's own name; it may have no nodes left. */
   readonly rest: ModelProto;

@@ -189,7 +189,7 @@ class Folder {
 }
 
 /** A graph without length arithmetic, and its inputs: a positions input may have been added. */
-export interface FoldedGraph {
+interface FoldedGraph {
   readonly graph: Graph;
   readonly inputs: DecoderInputs;
 }

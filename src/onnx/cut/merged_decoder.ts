@@ -30,7 +30,7 @@ export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
 }
 
 /** A cut, and which of its attentions are to the encoder. */
-export interface StepCut {
+interface StepCut {
   readonly cut: GraphCut;
   /** By the attention's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;

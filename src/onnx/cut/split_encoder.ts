@@ -20,7 +20,7 @@ import { type Partition, partitionNodes } from "./segments.ts";
 import { describeSites, portOf, tableLimit } from "../site_ports.ts";
 
 /** What is wanted of an encoder. */
-export interface EncoderSplitOptions {
+interface EncoderSplitOptions {
   /** The wanted output of the graph: a row per token, or a result computed from the first token. */
   readonly wanted: string;
   /** Reduces all rows to the wanted result; without it, rows are picked. */

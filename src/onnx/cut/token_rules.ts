@@ -16,13 +16,13 @@ export interface TokenAxis {
 }
 
 /** The tokens of a node's tensors. */
-export interface TokenAxes {
+interface TokenAxes {
   readonly inputs: readonly (TokenAxis | undefined)[];
   readonly output: TokenAxis | undefined;
 }
 
 /** Whether an operator keeps tokens independent, given their axes. */
-export type TokenAxisRule = (node: Node, axes: TokenAxes, probes: Probes) => boolean;
+type TokenAxisRule = (node: Node, axes: TokenAxes, probes: Probes) => boolean;
 
 function fromEnd({ axis, shape }: TokenAxis): number {
   return shape.length - axis;

@@ -10,7 +10,7 @@ import type { StoredTensor } from "./stored_tensor.ts";
 import { type Field, int64sOf, int64Varint, MessageWriter, readFields } from "./wire.ts";
 
 /** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */
-export interface Attribute {
+interface Attribute {
   readonly name: string;
   /** The AttributeProto. */
   readonly message: Uint8Array;

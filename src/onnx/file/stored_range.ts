@@ -10,7 +10,7 @@ import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tenso
 const CHUNK_BYTES = 8 * 2 ** 20;
 
 /** Where bytes are read from, and memory that is used again from call to call. */
-export interface RangeSource {
+interface RangeSource {
   readonly files: ModelFiles;
   readonly offset: number;
   /** Grows to what is wanted of it, some MiB; allocated anew if absent. */

@@ -18,7 +18,7 @@ export {
 } from "./session.ts";
 
 /** How to open a session. */
-export type SessionOptions =
+type SessionOptions =
   /** onnxruntime-web, on this device, or on the CPU without one. */
   | {
     readonly runtime?: "web";

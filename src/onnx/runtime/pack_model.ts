@@ -19,14 +19,14 @@ const ALIGNMENT = 64;
 const BLOB = "weights.data";
 
 /** A model with its weights copied. */
-export interface CopiedModel {
+interface CopiedModel {
   readonly bytes: Uint8Array;
   /** For the session's `externalData`. */
   readonly externalData: readonly ExternalData[];
 }
 
 /** A model that refers to the files its weights lie in. */
-export interface MappedModel {
+interface MappedModel {
   readonly bytes: Uint8Array;
   /** Where those files are; `undefined` when there are none. */
   readonly weightsFolder: string | undefined;

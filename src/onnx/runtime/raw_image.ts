@@ -13,7 +13,7 @@ import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";
 import { type ResampleFilter, resize } from "../../media/resample.ts";
 
 /** The class as transformers.js exports it. */
-export type RawImageClass = typeof RawImage;
+type RawImageClass = typeof RawImage;
 
 /** Replaces the canvas with our resampler, for all images of this class. */
 export function replaceCanvas(RawImage: RawImageClass): void {

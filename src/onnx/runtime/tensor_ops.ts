@@ -14,7 +14,7 @@ import { readModel } from "../file/proto_read.ts";
 const MAX_BYTES = 1024;
 
 /** Runs one operator. */
-export interface TensorOp {
+interface TensorOp {
   run(feeds: Tensors): Promise<Tensors>;
 }
 

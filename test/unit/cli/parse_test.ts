@@ -181,3 +181,10 @@ Deno.test("SERVE_FLAGS take origins and host names in their own form only", () =
     assert.match(usage(() => serve(`--allowed-host=${host}`)), /^--allowed-host wants a host name/);
   }
 });
+
+Deno.test("chooseCommand() takes help and a command as that command's --help", () => {
+  const commands = [SERVE, BAKE] as const;
+  assert.deepEqual(chooseCommand(commands, ["help"]), { command: SERVE, words: ["--help"] });
+  assert.deepEqual(chooseCommand(commands, ["help", "bake"]), { command: BAKE, words: ["--help"] });
+  assert.throws(() => chooseCommand(commands, ["help", "bkae"]), /Did you mean "bake"/);
+});

@@ -68,6 +68,14 @@ Deno.test("Crossover.find() ends where it takes too long, with half of what it r
   assert.deepEqual([limit, measured], [7, [16]]);
 });
 
+Deno.test("Crossover.find() takes a first round that takes seconds for an answer", async () => {
+  const slow = await find({ compiled: (rows) => 200 * rows, ort: () => 8000 });
+  assert.equal(slow.time, 16 * 200 + 8000);
+  assert.equal(slow.limit, 40);
+  // The programs of ONNX Runtime may take that long to compile.
+  assert.equal((await find({ compiled: () => 100, ort: () => 8000 })).time, 2 * 8100);
+});
+
 Deno.test("Crossover.observe() takes more rows where served steps of ONNX Runtime are slow", async () => {
   const { limit, serve } = await find({ compiled: (rows) => rows, ort: (rows) => 30 + rows });
   assert.equal(limit, 46);

@@ -12,16 +12,13 @@ function load(folder: string) {
   const read = (name: string) => JSON.parse(Deno.readTextFileSync(join(folder, name)));
   const tokenizer = new Tokenizer(read("tokenizer.json"), read("tokenizer_config.json"));
   let numChars = 0;
-  const encode = (text: string) => {
+  const own = tokenizer.encode.bind(tokenizer);
+  tokenizer.encode = ((text: string, options: { add_special_tokens: boolean }) => {
     numChars += text.length;
-    return tokenizer.encode(text, { add_special_tokens: false }).ids;
-  };
-  const long = new LongTextEncoder({
-    encode,
-    spellings: () => tokenizer.get_vocab(true).keys(),
-    addedTokens: () =>
-      [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
-  });
+    return own(text, options);
+  }) as typeof tokenizer.encode;
+  const encode = (text: string) => own(text, { add_special_tokens: false }).ids;
+  const long = new LongTextEncoder(tokenizer);
   return { encode, long, numChars: () => numChars };
 }
 

@@ -46,7 +46,13 @@ function segmentOf(nodes: readonly Node[], initializers: readonly Tensor[]): Seg
 }
 
 function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
-  const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
+  const options = {
+    sites: [],
+    tables: TABLES,
+    kept: new Set(["y"]),
+    allRows: true,
+    writesSums: true,
+  };
   const compiled = compileSegment(segmentOf(nodes, initializers), options);
   assert.ok("program" in compiled, JSON.stringify(compiled));
   return compiled.program.dispatches;
@@ -111,9 +117,53 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   // Nothing is there to take it in.
   const refused = compileSegment(
     segmentOf([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
-    { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true },
+    { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true, writesSums: true },
   );
   assert.match("refused" in refused ? refused.refused : "", /No product takes in the bias/);
+});
+
+/** Norms after attention and MLP, as in Gemma: `x` and `p` are what they normalise. */
+function postNorms(name: string, second: readonly Node[] = []): readonly Node[] {
+  const norm = (input: string, output: string) =>
+    makeNode("SimplifiedLayerNormalization", [input, "gamma"], [output]);
+  return [
+    norm("x", "n"),
+    makeNode("Add", ["r", "n"], [name]),
+    norm(name, "before"),
+    product("before", "p"),
+    norm("p", "after"),
+    ...second,
+    makeNode("Add", ["after", name], ["y"]),
+  ];
+}
+
+Deno.test("compileSegment() lets a product compute the sum that it is of, and write it", () => {
+  const dispatches = compile(postNorms("s"), [GAMMA, MATRIX]);
+  assert.deepEqual(dispatches.map(({ kind }) => kind), ["matvec", "norm"]);
+  const [first, last] = dispatches;
+  assert.ok(first?.kind === "matvec" && last?.kind === "norm");
+  const { x, affine, bias, residual, sum } = first.tensors;
+  assert.deepEqual({ x, affine, bias, residual, sum }, {
+    ...{ x: "x", affine: "gamma, gamma", bias: undefined, residual: "r", sum: "s" },
+  });
+  assert.equal(last.tensors.residual, "s");
+});
+
+Deno.test("compileSegment() computes a sum once, whatever reads it", () => {
+  // Another product of the same rows.
+  const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
+  const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
+  const segment = segmentOf(postNorms("s", second), constants);
+  const options = { sites: [], tables: TABLES, allRows: true, writesSums: true };
+  const both = compileSegment(segment, { ...options, kept: new Set(["y", "q"]) });
+  assert.ok("program" in both, JSON.stringify(both));
+  const sums = both.program.dispatches.map(({ tensors }) => "sum" in tensors && tensors.sum);
+  assert.equal(sums.filter((name) => name === "s").length, 1);
+  const alone = compileSegment(segmentOf(postNorms("s"), constants), {
+    ...{ ...options, writesSums: false, kept: new Set(["y"]) },
+  });
+  assert.ok("program" in alone);
+  assert.deepEqual(alone.program.dispatches.map(({ kind }) => kind), ["norm", "matvec", "norm"]);
 });
 
 Deno.test("compileSegment() casts between the type of the weights and those of rows", () => {
@@ -215,7 +265,13 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
   }
   // 1.5 in place of 1: no GELU.
   const wrong = [...constants.filter(({ name }) => name !== "one"), scalar("one", 1.5)];
-  const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
+  const options = {
+    sites: [],
+    tables: TABLES,
+    kept: new Set(["y"]),
+    allRows: true,
+    writesSums: true,
+  };
   assert.deepEqual(
     compileSegment(segmentOf([product(), ...cases["gelu"]!], wrong), options),
     { refused: 'It has no kernel for Erf "e".' },
@@ -257,7 +313,13 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
     makeNode("Identity", ["q"], ["y"]),
   ];
   const refusalOf = (nodes: readonly Node[]) => {
-    const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
+    const options = {
+      sites: [],
+      tables: TABLES,
+      kept: new Set(["y"]),
+      allRows: true,
+      writesSums: true,
+    };
     const constants = [MATRIX, wide, shape, ints("two", [4, 4], [2])];
     const compiled = compileSegment(segmentOf(nodes, constants), options);
     return "refused" in compiled ? compiled.refused : undefined;
@@ -298,7 +360,13 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
   ];
   const half = constant("half", [WIDTH], new Float16Array(WIDTH));
   for (const [nodes, reason] of refusals) {
-    const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
+    const options = {
+      sites: [],
+      tables: TABLES,
+      kept: new Set(["y"]),
+      allRows: true,
+      writesSums: true,
+    };
     const compiled = compileSegment(segmentOf(nodes, [MATRIX, half]), options);
     assert.ok("refused" in compiled);
     assert.match(compiled.refused, reason);
@@ -366,6 +434,7 @@ for (const [name, graph, counts] of BUILT_IN) {
       const segments = compileCut(await cutOf(folder!, graph), {
         takesForm: () => true,
         contextLength: 512,
+        writesSums: true,
       });
       assert.deepEqual(
         segments.map((segment) =>
@@ -397,7 +466,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
     const cut = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
     const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
     assert.deepEqual(
-      compileCut(cut, { takesForm, contextLength: 448 }).map((segment) =>
+      compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>
         "refused" in segment ? segment.refused : segment.allRows.dispatches.length
       ),
       counts,
@@ -421,6 +490,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
   const compiled = compileCut(mergeCutProducts({ ...cut, segments }, Infinity), {
     takesForm: () => true,
     contextLength: 512,
+    writesSums: true,
   });
   assert.deepEqual(compiled.map((segment) => "refused" in segment), [
     ...[false, false, true, false, false],

@@ -10,7 +10,7 @@ import { CODEBOOK } from "./scale_factors.ts";
 import type { WindowLayout } from "./window.ts";
 
 /** The context for reading a channel's coefficients. */
-export interface SpectrumOptions {
+interface SpectrumOptions {
   readonly layout: WindowLayout;
   /** u8 `[groups, bands]`. */
   readonly codebooks: Uint8Array;

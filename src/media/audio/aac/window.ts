@@ -9,7 +9,7 @@ import type { BitReader } from "./bit_reader.ts";
 /** Which windows a frame has, and how it joins its neighbours. */
 export const SEQUENCE = { long: 0, start: 1, short: 2, stop: 3 } as const;
 
-export type Sequence = typeof SEQUENCE[keyof typeof SEQUENCE];
+type Sequence = typeof SEQUENCE[keyof typeof SEQUENCE];
 
 /** The windows of a frame. */
 export interface WindowLayout {

@@ -4,7 +4,7 @@ import { AudioReader } from "../../../../src/media/audio_reader.ts";
 import { CtcReader } from "../../../../src/models/asr/ctc.ts";
 import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
 import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
-import { SpeechMetrics } from "../../../../src/models/asr/speech_metrics.ts";
+import { SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";
 import type { TranscriptSegment } from "../../../../src/models/task.ts";
 import { makeWav, RATE_HZ } from "../../../fixtures/audio_files.ts";
 

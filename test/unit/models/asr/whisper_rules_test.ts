@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ruleAfter } from "../../../../src/models/asr/whisper_rules.ts";
+import { ruleAfter } from "../../../../src/models/asr/whisper_config.ts";
 
 const CONFIG = { vocabSize: 2501, timestampsStart: 1000, lastFirstTimestamp: 1050 };
 const ALL = { allowsText: true, allowsEnd: true, lastTimestamp: 2500 };

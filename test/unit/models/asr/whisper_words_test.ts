@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
 import type { TimedTokens } from "../../../../src/models/asr/whisper_sequential.ts";
 import type { DecodedWindow } from "../../../../src/models/asr/window_decoder.ts";
-import { wordsOfPieces } from "../../../../src/models/asr/whisper_words.ts";
+import { wordsOfPieces } from "../../../../src/models/asr/timed_words.ts";
 
 const TEXTS = [" Yes", ",", " now", " 好", "的", "."];
 const CONFIG: WhisperConfig = {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { groupWords } from "../../../../src/models/asr/whisper_words.ts";
+import { groupWords } from "../../../../src/models/asr/timed_words.ts";
 
 /** Tokens that are pieces of text, written as bytes where they are no whole characters. */
 function group(pieces: readonly (string | readonly number[])[], hasSpaces = true): string[] {

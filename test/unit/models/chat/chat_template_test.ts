@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
-import { renderOptions } from "../../../../src/models/chat/render_options.ts";
-import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
+import { renderOptions, toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
 import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/answer_form.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 

@@ -5,7 +5,7 @@ import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/png.ts";
 import type { Pixels } from "../../../../src/media/pixels.ts";
 import { toRgba } from "../../../../src/media/alpha.ts";
-import { CodecThreads } from "../../../../src/models/matting/codec_threads.ts";
+import { CodecThreads } from "../../../../src/models/matting/codec.ts";
 import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { discImage } from "../../../fixtures/matting.ts";
 import { Random } from "../../engine/random.ts";

@@ -53,7 +53,7 @@ Deno.test("readLineOcrConfig() reads dictionaries with blank and space, and leve
     assert.deepEqual(recognition!.characters, ["", "a", " ", "é", " "]);
     const { scale, offset, channels } = detection.levels;
     assert.deepEqual(scale, [2 / 255, 2 / 255, 1 / 255]);
-    assert.deepEqual(offset, [-1, -0.5, -0]);
+    assert.deepEqual(offset, [-1, -0.5, 0]);
     assert.deepEqual(channels, [2, 1, 0]);
   }));
 

@@ -1,0 +1,146 @@
+/**
+ * The differences between families of image-to-text models: prompts and decoding of TrOCR, Donut and Florence-2.
+ *
+ * @module
+ */
+import type { Transformers } from "../../onnx/runtime/hook.ts";
+import { type Json, requireNumber } from "../../hub/model_folder.ts";
+import type { Size } from "../image_processor.ts";
+import type { TextTokenizer } from "../tokenizer.ts";
+import { HearthError } from "../../errors.ts";
+
+/** The prompt for a request's text. */
+export interface OcrPrompt {
+  /** Token ids that the encoder reads after the image. */
+  readonly text: readonly number[];
+  /** The decoder's prompt. */
+  readonly prompt: readonly number[];
+  /** A further end token. */
+  readonly endToken?: number | undefined;
+  /** Converts the model's complete text to the answer; identity if absent. */
+  readonly finish?: ((text: string, image: Size) => string) | undefined;
+}
+
+export interface OcrFamily {
+  /** The text of token ids, as clients see it. */
+  textOf(ids: number[]): string;
+  /** @throws {HearthError} `invalid_value` when the model does not support the text. */
+  readPrompt(text: string): OcrPrompt;
+}
+
+/** The input of a family's constructor. */
+export interface FamilyOptions {
+  /** The folder's configuration, merged as in `generate()`. */
+  readonly config: Json;
+  readonly tokenizer: TextTokenizer;
+  /** The folder's `preprocessor_config.json`. */
+  readonly preprocessor: Json;
+  readonly transformers: Transformers;
+}
+
+/** The decoder start token. @throws {StartupError} when the configuration has none. */
+export function startTokenOf(config: Json): number {
+  return requireNumber(config, "decoder_start_token_id", "bos_token_id");
+}
+
+/** Text with all tags, but without start, end and padding tokens. */
+export function decodeWithTags({ config, tokenizer }: FamilyOptions): OcrFamily["textOf"] {
+  const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
+  const hidden = new Set(names.flatMap((name) => config[name] ?? []));
+  return (ids) => {
+    const shown = ids.filter((id) => !hidden.has(id));
+    return shown.length === 0 ? "" : tokenizer.decodeAll(shown);
+  };
+}
+
+const TAG = /^<s_[^>]*>/;
+/** The separator of list items in all Donut models. */
+const DONUT_SEPARATOR = "<sep/>";
+/** The tags of models that answer questions. */
+const QUESTION = {
+  task: "<s_docvqa>",
+  begin: "<s_question>",
+  end: "</s_question>",
+  answer: "<s_answer>",
+  answerEnd: "</s_answer>",
+} as const;
+
+/**
+ * TrOCR, Donut and similar models: an encoder for the image, and a decoder that begins with a token or a task.
+ *
+ * TrOCR takes no instruction: a request's text is ignored. Donut takes tasks, spelled as tags (`<s_cord-v2>`): a text
+ * that begins with a tag is the task, any other text a question, for models trained on questions. Its answers keep
+ * their tags.
+ *
+ * @throws {StartupError} when the configuration has no decoder start token.
+ */
+export function openVisionEncoderDecoder(options: FamilyOptions): OcrFamily {
+  const { config, tokenizer } = options;
+  const startToken = startTokenOf(config);
+  const hasTags = TAG.test(tokenizer.tokenTexts.of(startToken).token) ||
+    tokenizer.idOf(DONUT_SEPARATOR) !== undefined;
+  const answersQuestions = tokenizer.idOf(QUESTION.begin) !== undefined;
+  const ask = (question: string): OcrPrompt => {
+    if (question === "") {
+      throw new HearthError(
+        "invalid_value",
+        "messages: this model answers questions about an image; want a text part with a question, saw none.",
+        { param: "messages" },
+      );
+    }
+    const { task, begin, end, answer, answerEnd } = QUESTION;
+    return {
+      text: [],
+      prompt: tokenizer.encode(`${task}${begin}${question}${end}${answer}`),
+      endToken: tokenizer.idOf(answerEnd),
+    };
+  };
+  return {
+    textOf: hasTags ? decodeWithTags(options) : (ids) => tokenizer.decode(ids),
+    readPrompt: (text) => {
+      const tag = TAG.exec(text)?.[0];
+      if (tag !== undefined && tokenizer.idOf(tag) !== undefined) {
+        return { text: [], prompt: tokenizer.encode(text) };
+      }
+      return answersQuestions ? ask(text) : { text: [], prompt: [startToken] };
+    },
+  };
+}
+
+const DEFAULT_TASK = "<OCR>";
+/** Kinds of answers with locations that transformers.js parses. */
+const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
+
+/**
+ * Florence-2: tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` …, some followed by a text. A request without
+ * a text is an `<OCR>`. Tasks with locations are answered in JSON, in pixels of the image.
+ *
+ * @throws {StartupError} when the configuration has no decoder start token.
+ */
+export function openFlorence(options: FamilyOptions): OcrFamily {
+  const { config, tokenizer, preprocessor, transformers } = options;
+  const startToken = startTokenOf(config);
+  const processor = new transformers.Florence2Processor(
+    {},
+    // Only its configuration is used: images are preprocessed elsewhere.
+    { image_processor: { config: preprocessor } },
+    null,
+  );
+  const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
+    .flatMap(([task, kind]) => WITH_PLACES.has(kind) ? [task] : []);
+  return {
+    textOf: decodeWithTags(options),
+    readPrompt: (text) => {
+      const asked = text === "" ? DEFAULT_TASK : text;
+      const task = tasksWithLocations.find((each) => asked.startsWith(each));
+      return {
+        text: tokenizer.encodeWhole(processor.construct_prompts(asked)[0]!),
+        prompt: [startToken],
+        finish: task === undefined ? undefined : (answer, { width, height }) => {
+          const placed = processor.post_process_generation(answer, task, [width, height]);
+          return JSON.stringify(placed[task]);
+        },
+      };
+    },
+  };
+}

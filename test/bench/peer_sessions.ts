@@ -1,0 +1,12 @@
+/**
+ * Where transformers.js's sessions open in the benchmarks: the device that Hearth runs on beside it.
+ *
+ * @module
+ */
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
+
+/** Opens models on a GPU, or on the CPU. */
+export function peerSessions(device: GPUDevice | undefined): (path: string) => Promise<unknown> {
+  return sessionsOf(device === undefined ? new CpuBackend() : onWeb(device));
+}

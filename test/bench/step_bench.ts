@@ -1,0 +1,93 @@
+/**
+ * What a step of one token costs the host until all of it is submitted to the GPU: its segments in Hearth's kernels, and
+ * each a run of ONNX Runtime, in turn. Linux alone tells the processor time of a thread.
+ *
+ *     deno task bench step
+ *
+ * @module
+ */
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { firstTokens } from "../../src/decoder/crossover.ts";
+import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
+import { openDevice } from "../../src/gpu/device.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { loadDecoder } from "../../src/models/decoder.ts";
+import { contextOf } from "../fixtures/open_folder.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { smallQwen3Folder } from "./real/qwen3.ts";
+import { median, printTable } from "./report.ts";
+
+const STEPS = 40;
+const WAYS = [["Hearth's kernels", 16], ["ONNX Runtime", 0]] as const;
+
+/** Milliseconds. */
+interface Cost {
+  readonly wall: number;
+  readonly cpu: number;
+}
+
+/** Processor time of this thread so far, in milliseconds; NaN where the system does not tell. */
+function readCpuMs(): number {
+  try {
+    return Number(Deno.readTextFileSync("/proc/thread-self/schedstat").split(" ")[0]) / 1e6;
+  } catch {
+    return NaN;
+  }
+}
+
+/** Runs a step, and tells what passed until its last submit. */
+async function costOf(run: () => Promise<unknown>): Promise<Cost> {
+  const { submit } = GPUQueue.prototype;
+  let last = { wall: NaN, cpu: NaN };
+  GPUQueue.prototype.submit = function (buffers) {
+    submit.call(this, buffers);
+    last = { wall: performance.now(), cpu: readCpuMs() };
+  };
+  const start = { wall: performance.now(), cpu: readCpuMs() };
+  try {
+    await run();
+  } finally {
+    GPUQueue.prototype.submit = submit;
+  }
+  return { wall: last.wall - start.wall, cpu: last.cpu - start.cpu };
+}
+
+async function benchModel(backend: WebGpuBackend, path: string, dtype: Dtype): Promise<string[][]> {
+  const folder = await openFolder(path);
+  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype }));
+  if (!(decoder instanceof PagedDecoder)) throw new Error(`${path} is not cut.`);
+  const step = firstTokens(1, decoder.limits);
+  const costs: Record<string, Cost[]> = {};
+  for (let i = 0; i <= STEPS; i++) {
+    for (const [way, rows] of WAYS) {
+      decoder.limitCompiledRows(rows);
+      const cost = await costOf(() => decoder.run(step));
+      // The first step compiles.
+      if (i > 0) (costs[way] ??= []).push(cost);
+    }
+  }
+  await decoder.dispose();
+  return WAYS.map(([way]) => [
+    `${path.split("/").at(-1)} ${dtype}`,
+    way,
+    ...(["wall", "cpu"] as const).map((kind) =>
+      median(costs[way]!.map((cost) => cost[kind])).toFixed(2)
+    ),
+  ]);
+}
+
+const gpu = await openDevice({ allowFallback: true });
+if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.");
+const backend = await WebGpuBackend.create(gpu);
+const folders: [path: string | undefined, dtype: Dtype][] = [
+  [findModelFolder("hearth-demo-chat"), "q4f16"],
+  [findModelFolder("stories260k-llama"), "fp32"],
+  [await smallQwen3Folder(), "q4f16"],
+];
+const rows: string[][] = [];
+for (const [path, dtype] of folders) {
+  if (path !== undefined) rows.push(...await benchModel(backend, path, dtype));
+}
+printTable([backend.adapter, "a step of one token in", "ms until submitted", "CPU ms"], rows);
+Deno.exit(0);
