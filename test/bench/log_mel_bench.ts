@@ -12,6 +12,7 @@ import { cutRow, readLogMelSpec } from "../../kernels/log_mel_spec.ts";
 import { createBuffer, openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { median } from "./report.ts";
 
 const DEFAULT_ROUNDS = 25;
 
@@ -65,10 +66,6 @@ async function makeWebGpu(mels: number): Promise<{ name: string; extract: Extrac
     await readback.read(encoder, [{ buffer: output, offset: 0, size: 4 }]);
   };
   return { name: gpu.adapterInfo.description || gpu.adapterInfo.device, extract };
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
 if (import.meta.main) {

@@ -10,16 +10,13 @@ import process from "node:process";
 import { decodeAudio } from "../../src/media/audio.ts";
 import { AudioResampler } from "../../src/media/resample_audio.ts";
 import { makeWav, RATE_HZ, readFixture, SPEECH_FILES } from "../fixtures/audio_files.ts";
+import { median } from "./report.ts";
 
 const DEFAULT_ROUNDS = 7;
 const SECONDS = 20;
 const PIECE = 32_768;
 const MAX_FILE_BYTES = 100 << 20;
 const MIB = 1 << 20;
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
 
 async function measureCpu(rounds: number, run: () => Promise<void> | void): Promise<number> {
   const times: number[] = [];

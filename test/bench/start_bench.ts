@@ -8,6 +8,7 @@
  */
 import { findAdapter } from "../../src/gpu/device.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { median } from "./report.ts";
 
 const POLL_MS = 5;
 const DEFAULT_ROUNDS = 7;
@@ -29,11 +30,6 @@ async function measureStart(device: string): Promise<Start> {
     if (hearth.stderr.includes("ERROR")) throw new Error(`${body}\n${hearth.stderr}`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
 }
 
 function show(milliseconds: readonly number[]): string {

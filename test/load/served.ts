@@ -4,10 +4,13 @@
  * @module
  */
 import { join } from "node:path";
+import { readUsage } from "../bench/real/process_usage.ts";
 
 /** What a process holds (Linux). */
 export interface Usage {
   readonly rssMb: number;
+  /** Processor time of all its threads since it began. */
+  readonly cpuSeconds: number;
   readonly descriptors: number;
   readonly threads: number;
 }
@@ -70,6 +73,7 @@ export class Served implements AsyncDisposable {
     const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)![1]);
     return {
       rssMb: read("VmRSS") / 1024,
+      cpuSeconds: readUsage(this.#child.pid).cpuSeconds,
       threads: read("Threads"),
       descriptors: [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length,
     };
