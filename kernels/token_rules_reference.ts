@@ -11,6 +11,8 @@
 import { LARGEST_FLOAT32 } from "./sample_terms.ts";
 import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
 
+const ALL_BITS = 0xffffffff;
+
 /**
  * Applies rules to logits in place.
  *
@@ -36,11 +38,24 @@ function applyRule(
 ): void {
   const lowest = logits instanceof Float32Array ? LOWEST_LOGIT.f32 : LOWEST_LOGIT.f16;
   let bestOther = -LARGEST_FLOAT32;
-  for (let token = 0; token < timestampsStart; token++) {
-    const isPlain = (plainTokens[token >>> 5]! >>> (token & 31) & 1) === 1;
-    if (token === endToken ? !allowsEnd : !allowsText || !isPlain) logits[token] = lowest;
-    else bestOther = Math.max(bestOther, bounded(logits[token]!));
+  for (let start = 0; start < timestampsStart; start += 32) {
+    const end = Math.min(start + 32, timestampsStart);
+    const plain = plainTokens[start >>> 5]!;
+    // Nearly all of a vocabulary.
+    if (allowsText && plain === ALL_BITS && (endToken < start || endToken >= end)) {
+      // NaN compares false.
+      for (let token = start; token < end; token++) {
+        if (logits[token]! > bestOther) bestOther = logits[token]!;
+      }
+      continue;
+    }
+    for (let token = start; token < end; token++) {
+      const isPlain = (plain >>> (token & 31) & 1) === 1;
+      if (token === endToken ? !allowsEnd : !allowsText || !isPlain) logits[token] = lowest;
+      else bestOther = Math.max(bestOther, bounded(logits[token]!));
+    }
   }
+  bestOther = bounded(bestOther);
   logits.fill(lowest, timestampsStart, Math.max(timestampsStart, firstTimestamp));
   logits.fill(lowest, Math.max(timestampsStart, lastTimestamp + 1));
   if (firstTimestamp > lastTimestamp) return;
