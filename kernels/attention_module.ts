@@ -23,6 +23,16 @@ export interface AttentionExports {
   readonly packedAttention: SharedKernel;
   blockBytes(headSize: number): number;
   readonly product: SharedKernel;
+  readonly floatProduct: SharedKernel;
+  packColumns(
+    from: number,
+    outputs: number,
+    k: number,
+    first: number,
+    count: number,
+    into: number,
+  ): void;
+  packRows(from: number, k: number, count: number, into: number): void;
   packBlocks(levels: number, scales: number, blocks: number, numGroups: number, into: number): void;
   quantizeRow(x: number, blocks: number, rows: number, row: number): void;
   normRow(

@@ -13,7 +13,7 @@ import {
   type SimdLimits,
   StepWriter,
 } from "./attention_simd_memory.ts";
-import { type KernelJob, KernelThreads } from "./kernel_threads.ts";
+import { type KernelJob, KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
 import { checkRotary } from "./kv_write.ts";
 import type { PackedStep } from "./step_plan.ts";
 
@@ -164,6 +164,7 @@ export class SimdAttention {
       numWorks: items.count,
       ...this.#scratch,
       flops: this.#numPairs * outWidth * 4,
+      polls: STEP_POLLS,
     });
     return out.subarray(0, this.#numTokens * outWidth);
   }

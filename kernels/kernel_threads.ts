@@ -57,6 +57,8 @@ const PATIENCE_MS = 10_000;
 const IDLE_MS = 20_000;
 /** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
+/** Polls between the jobs of a step: what comes between two takes less than 100 µs, and waking a helper up to 50. */
+export const STEP_POLLS = 8000;
 /** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
 const SPINS = 20_000;
 /** Lost helpers after which no others are started. */

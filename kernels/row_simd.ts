@@ -1,16 +1,25 @@
 /**
- * The kernels for a few rows in WebAssembly SIMD: products with 4-bit matrices, norms, sums and products of elements.
- * All they read and write lies in one linear memory.
+ * The kernels for a few rows in WebAssembly SIMD: products with matrices, norms, sums and products of elements. All they
+ * read and write lies in one linear memory.
  *
  * @module
  */
-import { type Activation, ACTIVATIONS } from "./activation.ts";
+import { ACTIVATIONS } from "./activation.ts";
 import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
 import { Arena } from "./attention_simd_memory.ts";
-import type { KernelThreads } from "./kernel_threads.ts";
+import {
+  checkFloatProduct,
+  type FloatMatrix,
+  floatMatrixLength,
+  floatProduct,
+  floatScratchBytes,
+  packFloats,
+} from "./float_product.ts";
+import { type KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
 import type { MatvecParams, NormParams } from "./matvec_params.ts";
 import type { NormKernelParams } from "./norm.ts";
 import type { PointwiseParams } from "./pointwise.ts";
+import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 
 /** Weights that share a scale, as in `wasm/product_layout.ts`. */
 const BLOCK = 32;
@@ -24,21 +33,9 @@ const LEVEL_MASK = 15;
 /** Parts of a product: small enough that no thread waits long for another, large enough for streams of some pages. */
 const PART_GROUPS = 64;
 const MAX_PARTS = 32;
-/** What comes between two products of a step takes less than 100 µs, and waking a helper up to 50. */
-const POLLS = 8000;
-/** Bytes of levels that are packed at a time. */
+/** Bytes of weights that are packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;
-const UNSUPPORTED: readonly Activation[] = ["gelu", "relu_squared"];
 const OPERATIONS = ["none", "add", "multiply"];
-
-/** Runs a kernel on the first rows of its tensors. */
-export type RowKernel = (numRows: number) => void;
-
-/** The addresses of a kernel's tensors; absent those that it does without. */
-export type Addresses<Name extends string> = Readonly<Partial<Record<Name, number>>>;
-
-/** Reads bytes of a matrix from `offset` on. */
-export type ReadBytes = (offset: number, into: Uint8Array) => Promise<void>;
 
 /** A kernel and what specialises it. */
 export type RowKernelParams =
@@ -53,10 +50,9 @@ export function checkRowKernel({ kind, params }: RowKernelParams): void {
   }
   if (kind === "norm") checkFours(params.k);
   if (kind === "pointwise") checkFours(params.width);
-  if (kind !== "norm" && UNSUPPORTED.includes(params.activation)) {
-    throw new RangeError(`On the CPU few rows have no ${params.activation}.`);
-  }
-  if (kind === "matvec") checkProduct(params);
+  if (kind !== "matvec") return;
+  if (params.weights.kind === "nbits") checkProduct(params);
+  else checkFloatProduct(params);
 }
 
 function checkFours(length: number): void {
@@ -84,7 +80,7 @@ export class RowArena {
   readonly rows = this.arena.reserve(3);
   readonly staged = { levels: this.arena.reserve(STAGED_BYTES / 4), scales: 0 };
   #maxK = 0;
-  #maxPart = PART_GROUPS;
+  #scratchBytes = 0;
 
   /** @param maxRows most rows of a step. */
   constructor(maxRows: number) {
@@ -93,9 +89,19 @@ export class RowArena {
 
   /** Room for a matrix of `outputs` by `k`. */
   reserveMatrix(k: number, outputs: number): number {
-    this.#maxK = Math.max(this.#maxK, k);
-    this.#maxPart = Math.max(this.#maxPart, partGroupsOf(outputs));
+    this.#reserveShared(k, TILE_ROWS * partGroupsOf(outputs) * GROUP * 4);
     return this.arena.reserve(outputs / GROUP * (k / BLOCK) * BLOCK_BYTES / 4);
+  }
+
+  /** The same for one of f32. */
+  reserveFloatMatrix(k: number, outputs: number): number {
+    this.#reserveShared(k, floatScratchBytes(outputs, this.maxRows));
+    return this.arena.reserve(floatMatrixLength({ k, outputs }));
+  }
+
+  #reserveShared(k: number, scratchBytes: number): void {
+    this.#maxK = Math.max(this.#maxK, k);
+    this.#scratchBytes = Math.max(this.#scratchBytes, scratchBytes);
   }
 
   /**
@@ -104,12 +110,12 @@ export class RowArena {
    */
   allocate(threads: KernelThreads, spareBytes?: number): SimdRows {
     const { arena, site, rows, staged } = this;
-    const scratchBytes = TILE_ROWS * this.#maxPart * GROUP * 4;
+    const scratchBytes = this.#scratchBytes;
     const shared: SharedAddresses = {
       ...{ site, rows, scratchBytes },
       staged: { ...staged, scales: arena.reserve(STAGED_BYTES / 16) },
       tiles: arena.reserve(this.maxRows * this.#maxK / BLOCK * ROW_BLOCK_BYTES / 4),
-      normed: arena.reserve(this.#maxK),
+      normed: arena.reserve(this.maxRows * this.#maxK),
       scratch: arena.reserve(scratchBytes / 4 * threads.numThreads),
     };
     const what = "The weights of small steps";
@@ -189,8 +195,14 @@ export class SimdRows {
     }
   }
 
+  /** Lays out a matrix of f32 in its place. */
+  async packFloatMatrix(at: number, matrix: FloatMatrix, read: ReadBytes): Promise<void> {
+    const staged = { at: this.#shared.staged.levels, length: STAGED_BYTES };
+    await packFloats({ memory: this.#memory, exports: this.#exports, staged, at }, matrix, read);
+  }
+
   /**
-   * @param reuses whether it multiplies with what the product before it did.
+   * @param reuses whether it multiplies with what the product before it did, both with weights of 4 bits or with f32.
    * @throws {RangeError} when the kernel cannot run it.
    */
   product(
@@ -198,6 +210,7 @@ export class SimdRows {
     tensors: Addresses<"x" | "weights" | "out" | "affine" | "bias" | "residual">,
     reuses: boolean,
   ): RowKernel {
+    if (params.weights.kind !== "nbits") return this.#floatProduct(params, tensors, reuses);
     checkRowKernel({ kind: "matvec", params });
     const { k, n, matrixRows, gate } = params;
     const blocks = k / BLOCK;
@@ -217,7 +230,7 @@ export class SimdRows {
       exports: this.#exports,
       ...{ site, step: rows, items: 0, scratch, scratchBytes },
       numWorks: Math.ceil(n / GROUP / partGroups),
-      polls: POLLS,
+      polls: STEP_POLLS,
     } as const;
     const prepare = this.#preparation(params, tensors);
     return (numRows) => {
@@ -226,6 +239,27 @@ export class SimdRows {
       this.#site.set(words);
       this.#threads.run({ ...job, flops: 2 * k * matrixRows * numRows });
     };
+  }
+
+  #floatProduct(
+    params: MatvecParams,
+    tensors: Addresses<"x" | "weights" | "out" | "affine" | "bias" | "residual">,
+    reuses: boolean,
+  ): RowKernel {
+    const { norm, k, x } = params;
+    const { normRow } = this.#exports;
+    const numbers = numbersOf(norm, k, tensors.affine ?? 0);
+    const normRows = (numRows: number) => {
+      for (let row = 0; row < numRows; row++) {
+        const at = tensors.x! + (row * x.stride + x.offset) * 4;
+        normRow(at, k, ...numbers, this.#shared.normed + row * k * 4);
+      }
+    };
+    const own = { threads: this.#threads, memory: this.#memory, exports: this.#exports };
+    return floatProduct({ ...this.#shared, ...own, polls: STEP_POLLS }, params, {
+      tensors,
+      normRows: norm && !reuses ? normRows : undefined,
+    });
   }
 
   /** Norm of rows, and their levels. */

@@ -34,7 +34,7 @@ export const NUM_WORDS = 16;
 export const OPEN = 1 << 16;
 
 /** By number. */
-export const KERNELS = ["pagedAttention", "packedAttention", "product"] as const;
+export const KERNELS = ["pagedAttention", "packedAttention", "product", "floatProduct"] as const;
 
 export type KernelName = typeof KERNELS[number];
 

@@ -1,6 +1,8 @@
 /** The CPU backend's kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+export { floatProduct } from "./float_product";
 export { kvWrite } from "./kv_write";
 export { packBlocks } from "./pack_blocks";
+export { packColumns, packRows } from "./pack_floats";
 export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";
 export { pointwiseRow } from "./pointwise";

@@ -86,7 +86,7 @@ export function exp2(x: v128): v128 {
 }
 
 /** By `(1 - e) / (1 + e)` with `e = exp(-2|x|)`, absolute error below 2e-7. */
-function tanh(x: v128): v128 {
+export function tanh(x: v128): v128 {
   const one = f32x4.splat(1);
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-2 * LOG2_E)));
   const magnitude = f32x4.div(f32x4.sub(one, e), f32x4.add(one, e));

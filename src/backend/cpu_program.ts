@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { checkRowKernel, RowArena, type RowKernel, type SimdRows } from "../../kernels/row_simd.ts";
+import type { MatrixForm } from "../../kernels/matvec_params.ts";
+import type { RowKernel } from "../../kernels/row_kernel.ts";
+import { checkRowKernel, RowArena, type SimdRows } from "../../kernels/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
@@ -11,19 +13,26 @@ import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
 /** Steps of more rows were not measured. */
 export const MAX_ROWS = 8;
 
+/** Larger tables are not copied for the few rows of them that a step reads. */
+const MAX_TABLE_BYTES = 4 * 2 ** 20;
+
 /** The matrix of a product, and what it is read from. */
 interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;
-  readonly levels: StoredTensor;
-  readonly scales: StoredTensor;
+  /** Scales are there with weights of 4 bits. */
+  readonly kind: MatrixForm["kind"];
+  readonly weights: StoredTensor;
+  readonly scales: StoredTensor | undefined;
 }
 
 /** Addresses of tensors, by name. */
 export class MemoryPlan {
   readonly memory = new RowArena(MAX_ROWS);
   readonly matrices = new Map<string, PlannedMatrix>();
+  /** Constants that rows are taken of. */
+  readonly tables = new Map<string, number>();
   readonly #at = new Map<string, number>();
 
   /** Plans what a program reads and writes. */
@@ -31,6 +40,13 @@ export class MemoryPlan {
     const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
     for (const dispatch of program.dispatches) {
       if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
+      if (dispatch.kind === "take_rows") {
+        const { table } = dispatch.tensors;
+        const tensor = constants.get(table);
+        if (tensor && !this.tables.has(table)) {
+          this.tables.set(table, this.memory.arena.place(await readFloats(tensor)));
+        }
+      }
       for (const [name, width] of widthsOf(dispatch)) {
         if (this.#at.has(name)) continue;
         const tensor = constants.get(name);
@@ -47,16 +63,22 @@ export class MemoryPlan {
   }
 
   #addMatrix(
-    { params: { k, matrixRows }, tensors }: Extract<Dispatch, { kind: "matvec" }>,
+    { params: { k, matrixRows, weights: { kind } }, tensors }: Extract<
+      Dispatch,
+      { kind: "matvec" }
+    >,
     constants: ReadonlyMap<string, StoredTensor>,
   ): void {
     if (this.matrices.has(tensors.weights)) return;
     this.matrices.set(tensors.weights, {
-      at: this.memory.reserveMatrix(k, matrixRows),
+      at: kind === "nbits"
+        ? this.memory.reserveMatrix(k, matrixRows)
+        : this.memory.reserveFloatMatrix(k, matrixRows),
       k,
       outputs: matrixRows,
-      levels: constants.get(tensors.weights)!,
-      scales: constants.get(tensors.scales!)!,
+      kind,
+      weights: constants.get(tensors.weights)!,
+      scales: constants.get(tensors.scales ?? ""),
     });
   }
 }
@@ -97,8 +119,10 @@ export function refusalOf({ dispatches, weights, scratch }: Program): string | u
         checkRowKernel(dispatch);
         continue;
       }
-      const { table } = dispatch.tensors;
-      if (constants.has(table)) throw new RangeError("It reads a table by token.");
+      const { params: { rowBytes, tableRows }, tensors: { table } } = dispatch;
+      if (constants.has(table) && rowBytes * tableRows > MAX_TABLE_BYTES) {
+        throw new RangeError("It reads a large table by token.");
+      }
       if (scratch.has(table)) throw new RangeError("It takes rows of what it computes.");
     }
   } catch (error) {
@@ -108,10 +132,16 @@ export function refusalOf({ dispatches, weights, scratch }: Program): string | u
   return undefined;
 }
 
+/** Some rows of a step. */
+interface RowRange {
+  readonly first: number;
+  readonly count: number;
+}
+
 /** A program's kernels, in their order, and the tensors that enter and leave it. */
 export class OpenProgram {
   readonly #rows: SimdRows;
-  readonly #kernels: readonly ((step: SegmentStep) => void)[];
+  readonly #kernels: readonly ((tensors: SegmentStep["tensors"], range: RowRange) => void)[];
   readonly #entering: readonly (readonly [name: string, at: number, width: number])[];
   readonly #leaving: readonly (readonly [name: string, at: number, width: number])[];
 
@@ -134,21 +164,29 @@ export class OpenProgram {
     this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
   }
 
+  /** As many rows at a time as the tensors have room for. */
   run(step: SegmentStep): void {
-    const { numRows, tensors } = step;
-    for (const [name, at, width] of this.#entering) {
-      const values = tensors.get(name)!.data as Float32Array;
-      this.#rows.floats(at, numRows * width).set(values.subarray(0, numRows * width));
+    for (let first = 0; first < step.numRows; first += MAX_ROWS) {
+      this.#runRows(step.tensors, { first, count: Math.min(MAX_ROWS, step.numRows - first) });
     }
-    for (const kernel of this.#kernels) kernel(step);
+  }
+
+  #runRows(tensors: SegmentStep["tensors"], range: RowRange): void {
+    const { first, count } = range;
+    const rowsOf = (name: string, width: number) =>
+      (tensors.get(name)!.data as Float32Array).subarray(first * width, (first + count) * width);
+    for (const [name, at, width] of this.#entering) {
+      this.#rows.floats(at, count * width).set(rowsOf(name, width));
+    }
+    for (const kernel of this.#kernels) kernel(tensors, range);
     for (const [name, at, width] of this.#leaving) {
-      (tensors.get(name)!.data as Float32Array).set(this.#rows.floats(at, numRows * width));
+      rowsOf(name, width).set(this.#rows.floats(at, count * width));
     }
   }
 
   #open(dispatch: Dispatch, before: Dispatch | undefined, plan: MemoryPlan) {
-    const { kind, tensors } = dispatch;
-    if (kind === "take_rows") return this.#takeRows(dispatch, plan.addressOf(tensors.out));
+    const { kind } = dispatch;
+    if (kind === "take_rows") return this.#takeRows(dispatch, plan);
     const at = Object.fromEntries(
       // They are packed with the levels.
       tensorsOf(dispatch).filter(([role]) => role !== "scales")
@@ -159,20 +197,23 @@ export class OpenProgram {
       : kind === "norm"
       ? this.#rows.norm(dispatch.params, at)
       : this.#rows.pointwise(dispatch.params, at);
-    return ({ numRows }: SegmentStep) => kernel(numRows);
+    return (_: SegmentStep["tensors"], { count }: RowRange) => kernel(count);
   }
 
-  /** Of a tensor that enters, straight from where it is: it has more rows than the others. */
+  /** Of a constant, or of a tensor that enters straight from where it is: it has more rows than the others. */
   #takeRows(
-    { params: { rowBytes }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
-    out: number,
+    { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
+    plan: MemoryPlan,
   ) {
     const width = rowBytes / 4;
-    return ({ numRows, tensors }: SegmentStep) => {
-      const table = tensors.get(names.table)!.data as Float32Array;
+    const out = plan.addressOf(names.out);
+    const at = plan.tables.get(names.table);
+    const constant = at === undefined ? at : this.#rows.floats(at, tableRows * width);
+    return (tensors: SegmentStep["tensors"], { first, count }: RowRange) => {
+      const table = constant ?? tensors.get(names.table)!.data as Float32Array;
       const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
-      for (let row = 0; row < numRows; row++) {
-        const from = Number(numbers[row]!) * width;
+      for (let row = 0; row < count; row++) {
+        const from = Math.min(Number(numbers[first + row]!), tableRows - 1) * width;
         this.#rows.floats(out + row * rowBytes, width).set(table.subarray(from, from + width));
       }
     };
@@ -186,6 +227,8 @@ function sharesRows(
 ): boolean {
   if (before?.kind !== "matvec" || before.tensors.out === tensors.x) return false;
   const { params: first, tensors: read } = before;
+  // Weights of 4 bits are multiplied with rows of 8.
+  if ((first.weights.kind === "nbits") !== (params.weights.kind === "nbits")) return false;
   const isSame = read.x === tensors.x && read.affine === tensors.affine;
   return isSame && first.k === params.k && first.x.stride === params.x.stride &&
     first.x.offset === params.x.offset && first.norm?.kind === params.norm?.kind &&

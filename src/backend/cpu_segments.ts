@@ -1,11 +1,12 @@
 /**
- * Segments of a cut decoder on our kernels on the CPU, for steps of few rows. They read 4-bit weights in a layout of
- * their own: a second copy of what ONNX Runtime reads for the other steps.
+ * Segments of a cut decoder on our kernels on the CPU, for steps of few rows. They read weights in a layout of their
+ * own: a second copy of what ONNX Runtime reads for the other steps.
  *
  * @module
  */
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
-import type { ReadBytes, SimdRows } from "../../kernels/row_simd.ts";
+import type { ReadBytes } from "../../kernels/row_kernel.ts";
+import type { SimdRows } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
@@ -68,10 +69,13 @@ export class CpuSegments implements CompiledSegments {
     }
     const rows = plan.memory.allocate(threads, options.spareBytes);
     for (const matrix of plan.matrices.values()) {
-      await rows.packMatrix(matrix.at, matrix, {
-        levels: readerOf(matrix.levels, options.files),
-        scales: readerOf(matrix.scales, options.files),
-      });
+      const { at, kind, k, outputs, scales } = matrix;
+      const weights = readerOf(matrix.weights, options.files);
+      if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
+      else {
+        const sources = { levels: weights, scales: readerOf(scales!, options.files) };
+        await rows.packMatrix(at, matrix, sources);
+      }
     }
     const opened = segments.map((each) =>
       "refused" in each ? undefined : {

@@ -127,6 +127,23 @@ export class Crossover {
   }
 }
 
+/** Which way is the faster for all steps, and the steps that were measured. */
+interface ChosenWay {
+  readonly way: TimedStep["way"];
+  readonly steps: readonly (StepTimes & { readonly rows: number })[];
+}
+
+/** Measures steps of `most` rows and of one. What is slower at either must be as much faster at the other. */
+export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
+  const steps: ChosenWay["steps"][number][] = [];
+  for (const rows of new Set([options.most, 1])) {
+    const end = performance.now() + MAX_MILLISECONDS;
+    steps.push({ rows, ...await timesAt(rows, { ...options, end }) });
+  }
+  const ratio = steps.reduce((product, { compiled, ort }) => product * compiled / ort, 1);
+  return { way: ratio < 1 ? "compiled" : "ort", steps };
+}
+
 /** The shortest times of steps of this many rows, in milliseconds. */
 async function timesAt(
   rows: number,

@@ -76,8 +76,23 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     });
   }
 
-  /** @param encoderInput is encoded once, before anything is measured. */
-  async calibrate(encoderInput: object): Promise<void> {
+  /**
+   * On the CPU the weights are kept in one form alone, and nothing is encoded, which takes long there.
+   *
+   * @param encoderInput is encoded once, before anything is measured.
+   */
+  async calibrate(encoderInput?: object): Promise<void> {
+    const { backend, attention, decoder } = this.#parts;
+    if (backend.kind === "cpu") {
+      return await this.#exclusively(async () => {
+        const [slot] = this.#slots.assign([{}]).slots as [number];
+        attention.keepNothing(slot);
+        await decoder.chooseWith((batch) => {
+          attention.useSlots(batch.sequences.map(() => slot));
+          return decoder.run(batch);
+        });
+      });
+    }
     const run = (batch: StepBatch) =>
       this.run({
         ...batch,

@@ -14,8 +14,9 @@ import type {
 import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";
+import { elementsOf } from "../onnx/file/dtype.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/runtime/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 
 /** How to open them. */
 interface EncoderDecoderOptions extends AttentionOptions {
@@ -43,6 +44,7 @@ export class EncoderDecoderAttention implements PagedAttention {
   /** By site: self- or cross-attention, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
+  readonly #numPositions: number;
   #capture: QueryCapture | undefined;
   #slots: readonly number[] = [];
 
@@ -54,6 +56,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     const own = sites.filter((site) => !isCross(site));
     const cross = sites.filter(isCross);
     this.#sites = sites;
+    this.#numPositions = numPositions;
     this.#layers = sites.map((site) =>
       isCross(site)
         ? { isCross: true, layer: cross.indexOf(site) }
@@ -72,6 +75,18 @@ export class EncoderDecoderAttention implements PagedAttention {
   /** Keeps the keys and values of a cross-attention site, by the site's index in the cut. */
   keep(site: number, tensors: CrossTensors, slots: readonly number[]): void {
     this.#cross.keep(this.#layers[site]!.layer, tensors, slots);
+  }
+
+  /** Keeps as many keys and values as an input may have, all of them 0, for steps that are but measured on the CPU. */
+  keepNothing(slot: number): void {
+    for (const { kvHeads, headDim, vHeadDim, layer } of this.#sites) {
+      if (!this.#layers[layer]!.isCross) continue;
+      const [keys, values] = [headDim, vHeadDim].map((size) => {
+        const dims = [1, this.#numPositions, kvHeads, size];
+        return new Tensor("float32", new Float32Array(elementsOf(dims)), dims);
+      }) as [Tensor, Tensor];
+      this.keep(layer, { keys, values }, [slot]);
+    }
   }
 
   /** The aligner of texts with the encoder's output. The caller owns it. */

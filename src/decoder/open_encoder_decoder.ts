@@ -8,9 +8,11 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
+import { takeEmbedding } from "../onnx/cut/embedding_lookup.ts";
 import type { FolderFiles } from "../onnx/file/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import { cutStep, type DecoderGraphs } from "../onnx/cut/merged_decoder.ts";
+import { lookUpInputs } from "../onnx/rewrite/input_lookups.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 import { CrossProjection } from "./cross_projection.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
@@ -57,7 +59,7 @@ export async function openEncoderDecoder<Input extends object>(
   const { crossInputs } = result;
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, { maxBufferBytes: backend.maxBufferBytes, joinsProducts: true })
-    : result.cut;
+    : takeEmbedding(lookUpInputs(result.cut));
   const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
   const fitting = sequencesThatFit(cut, options, isCrossSite);
   const maxSequences = Math.min(options.maxSequences, fitting);

@@ -20,7 +20,7 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
-import { Crossover, firstTokens } from "./crossover.ts";
+import { chooseWay, Crossover, firstTokens } from "./crossover.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -94,30 +94,68 @@ export class PagedDecoder implements Decoder {
   /** Calibrates with steps that `run` runs, and waits for. */
   async calibrateWith(run: (batch: StepBatch) => Promise<unknown>): Promise<void> {
     if (this.#compiled === undefined) return;
+    const crossover = await Crossover.find(this.#measured(this.#compiled, run));
+    const ort = new Map(crossover.steps("ort").map(({ rows, ms }) => [rows, ms]));
+    this.#note(crossover.mostRows, {
+      compiled: this.#compiled,
+      steps: crossover.steps("compiled").map(({ rows, ms }) => ({
+        rows,
+        compiled: ms,
+        ort: ort.get(rows)!,
+      })),
+    });
+    if (crossover.mostRows > 0) this.#crossover = crossover;
+    else this.#releaseCompiled();
+  }
+
+  /**
+   * Has all steps run in the way that is faster with few rows, and frees what the other way needs: for decoders that
+   * seldom see more. Steps that `run` runs are measured.
+   */
+  async chooseWith(run: (batch: StepBatch) => Promise<unknown>): Promise<void> {
+    if (this.#compiled === undefined) return;
+    const { way, steps } = await chooseWay(this.#measured(this.#compiled, run));
+    this.#note(way === "compiled" ? "all" : 0, { compiled: this.#compiled, steps });
+    if (way === "compiled") await this.#runner.useCompiledAlone();
+    else this.#releaseCompiled();
+  }
+
+  /** Served steps cannot change it, and on the CPU the segments hold a second copy of weights. */
+  #releaseCompiled(): void {
+    this.#compiled = undefined;
+    this.#runner.releaseCompiled();
+  }
+
+  #measured({ maxRows }: CompiledSegments, run: (batch: StepBatch) => Promise<unknown>) {
     const { limits } = this;
-    const { maxRows, numCompiled, refusal } = this.#compiled;
-    const crossover = await Crossover.find({
+    return {
       // No sequence has more blocks than tokens.
       most: Math.min(
         ...[maxRows, limits.maxBatchTokens, limits.numBlocks],
         limits.maxSequences * limits.contextLength,
       ),
-      limit: (maxRows) => this.limitCompiledRows(maxRows),
-      run: async (numRows) => void await run(firstTokens(numRows, limits)),
-    });
-    if (crossover.mostRows > 0) this.#crossover = crossover;
-    else {
-      // Served steps cannot change it, and on the CPU the segments hold a second copy of weights.
-      this.#compiled = undefined;
-      this.#runner.releaseCompiled();
-    }
-    const ort = new Map(crossover.steps("ort").map(({ rows, ms }) => [rows, ms]));
-    const measured = crossover.steps("compiled").map(({ rows, ms }) =>
-      `${rows}: ${ms.toFixed(1)} against ${ort.get(rows)!.toFixed(1)}`
+      limit: (maxRows: number) => this.limitCompiledRows(maxRows),
+      run: async (numRows: number) => void await run(firstTokens(numRows, limits)),
+    };
+  }
+
+  #note(
+    rows: number | "all",
+    { compiled: { numCompiled, refusal }, steps }: {
+      readonly compiled: CompiledSegments;
+      readonly steps: readonly {
+        readonly rows: number;
+        readonly compiled: number;
+        readonly ort: number;
+      }[];
+    },
+  ): void {
+    const measured = steps.map(({ rows, compiled, ort }) =>
+      `${rows}: ${compiled.toFixed(1)} against ${ort.toFixed(1)}`
     );
     log.info("small steps run in Hearth's kernels, others in ONNX Runtime", {
       segments: `${numCompiled} of ${this.#parts.cut.segments.length}`,
-      rows: crossover.mostRows,
+      rows,
       ms: measured.join(", "),
       ...refusal === undefined ? {} : { reason: refusal },
     });

@@ -91,6 +91,15 @@ export class SegmentRunner<Cut extends PlannedCut> {
     this.#mostCompiledRows = Math.min(maxRows, compiled.maxRows);
   }
 
+  /** Has segments that are compiled run so in all steps from now on, and frees their sessions. */
+  async useCompiledAlone(): Promise<void> {
+    const compiled = this.#compiled;
+    this.#mostCompiledRows = Infinity;
+    for (const [index, session] of this.#options.sessions.entries()) {
+      if (compiled?.has(index)) await session.release();
+    }
+  }
+
   /** Disposes of what {@linkcode useCompiled} was given. */
   releaseCompiled(): void {
     this.#compiled?.dispose();

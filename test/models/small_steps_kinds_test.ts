@@ -1,19 +1,21 @@
 /** Decoders that read sound, images or texts to embed run their small steps in our kernels as those of chat do. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
-import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
+import type { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
 import { GREEDY } from "../../src/decoder/decoder.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { RowDecoder } from "../../src/decoder/row_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { openEmbeddingGraph } from "../../src/models/graph_file.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
-import { loadEncoderDecoder } from "../../src/models/encoder_decoder_load.ts";
-import { Tensor } from "../../src/onnx/runtime/ort.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
+import {
+  type Encoded,
+  encodedOf,
+  OCR,
+  openEncoderDecoder,
+  SPEECH,
+} from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -27,49 +29,6 @@ import {
   Ties,
 } from "../fixtures/small_steps.ts";
 import { makeTinyOcr, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
-import { makeNormal } from "../kernels/exact_sampling.ts";
-
-/** What an encoder would have made of a window of sound, or of an image. */
-interface Encoded {
-  readonly hidden: Float32Array;
-}
-
-/** What such a decoder is opened with. */
-interface EncoderDecoderCase {
-  readonly kind: "asr" | "ocr";
-  readonly dtype?: Dtype;
-  readonly vocabSize: number;
-  readonly numPositions: number;
-  readonly width: number;
-}
-
-const SPEECH = { kind: "asr", vocabSize: 2284, numPositions: 100, width: 128 } as const;
-const OCR = { kind: "ocr", vocabSize: 200, numPositions: 12, width: 32 } as const;
-
-function encodedOf(seed: number, { numPositions, width }: EncoderDecoderCase): Encoded {
-  const normal = makeNormal(seed);
-  return { hidden: new Float32Array(numPositions * width).map(() => normal()) };
-}
-
-async function openEncoderDecoder(
-  backend: Backend,
-  path: string,
-  { kind, dtype, vocabSize, numPositions, width }: EncoderDecoderCase,
-): Promise<EncoderDecoder<Encoded>> {
-  const context = contextOf(await openFolder(path), { backend, dtype, kind });
-  const decoder = await loadEncoderDecoder<Encoded>({
-    ...context,
-    ...{ vocabSize, numPositions, contextLength: 64, maxSequences: 8 },
-    encoder: {
-      maxInputs: 1,
-      encode: ([input]) =>
-        Promise.resolve(new Tensor("float32", input!.hidden, [1, numPositions, width])),
-    },
-    openEmbedding: () => openEmbeddingGraph(context),
-  });
-  assert.ok(decoder instanceof EncoderDecoder);
-  return decoder;
-}
 
 /** Counts of a step in our kernels, and of one in ONNX Runtime. */
 interface Costs {

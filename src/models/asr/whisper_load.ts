@@ -89,9 +89,11 @@ export async function loadWhisper(
     maxRows: maxRecordings,
     maxRecordings,
   });
-  // On the CPU there is nothing to compile or to choose, and to encode a window takes long.
-  if (backend.kind === "webgpu") {
-    onProgress({ what: "warming up" });
+  onProgress({ what: "warming up" });
+  // On the CPU nothing is compiled, and to encode a window takes long.
+  if (backend.kind === "cpu") {
+    if (decoder instanceof EncoderDecoder) await decoder.calibrate();
+  } else {
     const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
     speech.measure([row]);
     await warmUp(decoder, { row });

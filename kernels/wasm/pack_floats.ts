@@ -1,0 +1,77 @@
+/** Lays out a matrix of f32 for `floatProduct`, from some of its rows at a time. The memory is 0 at first. */
+import { FLOAT_GROUP, FLOAT_GROUP_BYTES } from "./float_product_layout";
+
+/**
+ * Of a matrix that is stored by inputs.
+ *
+ * @param from f32 `[count, outputs]`, the inputs `first` to `first + count`.
+ * @param into f32 `[groups, k, FLOAT_GROUP]`.
+ */
+export function packColumns(
+  from: usize,
+  outputs: u32,
+  k: u32,
+  first: u32,
+  count: u32,
+  into: usize,
+): void {
+  const rowBytes = <usize> outputs * 4;
+  const groupBytes = <usize> k * FLOAT_GROUP_BYTES;
+  into += <usize> first * FLOAT_GROUP_BYTES;
+  const whole = rowBytes & ~(FLOAT_GROUP_BYTES - 1);
+  for (let column: usize = 0; column < whole; column += FLOAT_GROUP_BYTES, into += groupBytes) {
+    let at = from + column;
+    let to = into;
+    for (let input: u32 = 0; input < count; input++, at += rowBytes, to += FLOAT_GROUP_BYTES) {
+      v128.store(to, v128.load(at));
+      v128.store(to, v128.load(at, 16), 16);
+    }
+  }
+  if (whole === rowBytes) return;
+  for (let input: usize = 0; input < count; input++) {
+    const to = into + input * FLOAT_GROUP_BYTES;
+    memory.copy(to, from + input * rowBytes + whole, rowBytes - whole);
+  }
+}
+
+/**
+ * Of a matrix that is stored by outputs.
+ *
+ * @param from f32 `[count, k]`, the outputs of groups from one's first on.
+ * @param into f32 `[groups, k, FLOAT_GROUP]`, from that group on.
+ */
+export function packRows(from: usize, k: u32, count: u32, into: usize): void {
+  const rowBytes = <usize> k * 4;
+  const groupBytes = <usize> k * FLOAT_GROUP_BYTES;
+  for (let output: u32 = 0; output < count; output += 4, from += 4 * rowBytes) {
+    const to = into + <usize> (output / FLOAT_GROUP) * groupBytes +
+      <usize> (output % FLOAT_GROUP) * 4;
+    if (count - output >= 4) transpose(from, rowBytes, to);
+    else {
+      for (let lane: usize = 0; lane < count - output; lane++) {
+        for (let input: usize = 0; input < k; input++) {
+          const element = load<f32>(from + lane * rowBytes + input * 4);
+          store<f32>(to + lane * 4 + input * FLOAT_GROUP_BYTES, element);
+        }
+      }
+    }
+  }
+}
+
+/** Four rows to a half of the group's columns. */
+function transpose(from: usize, rowBytes: usize, to: usize): void {
+  for (let at: usize = 0; at < rowBytes; at += 16, to += 4 * FLOAT_GROUP_BYTES) {
+    const a = v128.load(from + at);
+    const b = v128.load(from + rowBytes + at);
+    const c = v128.load(from + 2 * rowBytes + at);
+    const d = v128.load(from + 3 * rowBytes + at);
+    const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5);
+    const cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
+    const ab2 = v128.shuffle<i32>(a, b, 2, 6, 3, 7);
+    const cd2 = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
+    v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2));
+    v128.store(to + FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab, cd, 1, 3));
+    v128.store(to + 2 * FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab2, cd2, 0, 2));
+    v128.store(to + 3 * FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab2, cd2, 1, 3));
+  }
+}
