@@ -25,8 +25,8 @@ import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 const BLOCK = 32;
 const GROUP = 4;
 const BLOCK_BYTES = 80;
-/** Rows that are multiplied with weights once read. */
-const TILE_ROWS = 2;
+/** Most rows that are multiplied with weights once read. */
+const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
 /** Four bits. */
 const LEVEL_MASK = 15;
@@ -72,19 +72,27 @@ function checkProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
   }
 }
 
+/** Elements that sums of integers are kept in. */
+export type SumKind = "i16" | "i32";
+
 /** Plans the memory: addresses are given out before it is allocated. */
 export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
   readonly site = this.arena.reserve(12);
-  readonly rows = this.arena.reserve(3);
+  readonly rows = this.arena.reserve(4);
   readonly staged = { levels: this.arena.reserve(STAGED_BYTES / 4), scales: 0 };
+  readonly #sums: SumKind;
   #maxK = 0;
   #scratchBytes = 0;
 
-  /** @param maxRows most rows of a step. */
-  constructor(maxRows: number) {
+  /**
+   * @param maxRows most rows of a step.
+   * @param sums what sums of 32 products are kept in: x64 adds fewer of i16, ARM of i32; results are the same.
+   */
+  constructor(maxRows: number, sums: SumKind = Deno.build.arch === "x86_64" ? "i16" : "i32") {
     this.maxRows = maxRows;
+    this.#sums = sums;
   }
 
   /** Room for a matrix of `outputs` by `k`. */
@@ -112,7 +120,7 @@ export class RowArena {
     const { arena, site, rows, staged } = this;
     const scratchBytes = this.#scratchBytes;
     const shared: SharedAddresses = {
-      ...{ site, rows, scratchBytes },
+      ...{ site, rows, scratchBytes, sumsInShorts: this.#sums === "i16" },
       staged: { ...staged, scales: arena.reserve(STAGED_BYTES / 16) },
       tiles: arena.reserve(this.maxRows * this.#maxK / BLOCK * ROW_BLOCK_BYTES / 4),
       normed: arena.reserve(this.maxRows * this.#maxK),
@@ -140,6 +148,7 @@ interface SharedAddresses {
   readonly normed: number;
   readonly scratch: number;
   readonly scratchBytes: number;
+  readonly sumsInShorts: boolean;
 }
 
 /** The memory and the kernels on it. */
@@ -157,9 +166,9 @@ export class SimdRows {
     this.#memory = memory;
     this.#exports = instantiateAttention(memory);
     this.#site = new Uint32Array(memory.buffer, shared.site, 12);
-    this.#rows = new Uint32Array(memory.buffer, shared.rows, 3);
+    this.#rows = new Uint32Array(memory.buffer, shared.rows, 4);
     // In the order of `QuantizedRows`.
-    this.#rows.set([0, shared.tiles, LEVEL_MASK]);
+    this.#rows.set([0, shared.tiles, LEVEL_MASK, Number(shared.sumsInShorts)]);
   }
 
   floats(at: number, length: number): Float32Array {

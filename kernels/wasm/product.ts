@@ -7,7 +7,7 @@
  */
 import { activate } from "./activation";
 import { multiply } from "./multiply";
-import { GROUP, Product, QuantizedRows, TILE_ROWS } from "./product_layout";
+import { GROUP, Product, QuantizedRows, tileWidth } from "./product_layout";
 
 /** Does the parts `[first, end)` of the work. */
 export function product(
@@ -24,18 +24,20 @@ export function product(
     const rowBytes = <usize> site.numGroups * GROUP * 4;
     const scratchBytes = <usize> count * GROUP * 4;
     // Another tile finds the part's weights in the cache.
-    for (let row: u32 = 0; row < rows.numRows; row += TILE_ROWS) {
+    for (let row: u32 = 0; row < rows.numRows;) {
+      const width = tileWidth(rows.numRows, row);
       const at = row * rowBytes + <usize> from * GROUP * 4;
       const out = site.out + at;
       multiply(site, rows, row, site.firstGroup + from, count, out, rowBytes);
       if (site.isGated) {
         multiply(site, rows, row, site.upGroup + from, count, scratch, scratchBytes);
       }
-      for (let i: u32 = 0; i < min(TILE_ROWS, rows.numRows - row); i++) {
+      for (let i: u32 = 0; i < width; i++) {
         const ups = site.isGated ? scratch + i * scratchBytes : 0;
         const residual = site.residual ? site.residual + at + i * rowBytes : 0;
         complete(site, out + i * rowBytes, ups, residual, from, count);
       }
+      row += width;
     }
   }
 }

@@ -42,23 +42,28 @@ export class Product {
 export class QuantizedRows {
   numRows: u32;
   /**
-   * Rows in tiles of `TILE_ROWS`, the last of which may have one. A block of a tile is four times a word of even and one
-   * of odd elements, then the scales (f32), then what the level 8 of all weights would add, negated (i32): each of the
-   * first row before that of the second.
+   * Rows in tiles of four, two and one: see `tileWidth`. A block of a tile is four times a word of even and one of odd
+   * elements, then the scales (f32), then what the level 8 of all weights would add, negated: an i16 for the first two
+   * elements of all words and one for the others. Each of a row stands before that of the next.
    */
   tiles: usize;
   /** 15, the lower half of a byte: V8 would make a constant anew wherever it is used. */
   levelMask: u32;
+  /** Whether sums of a block are kept in i16: see `multiply.ts`. */
+  sumsInShorts: u32;
 }
-
-/** Rows that are multiplied together with weights once read. */
-export const TILE_ROWS: u32 = 2;
 
 /** Bytes of a block of one row in a tile. */
 export const ROW_BLOCK_BYTES: usize = 40;
 
+/** First row of the tile that has row `row`: rows are taken by fours, then two, then one. */
+@inline
+export function tileStart(numRows: u32, row: u32): u32 {
+  return row < (numRows & ~3) ? row & ~3 : row & ~1;
+}
+
 /** Rows of the tile that has row `row`. */
 @inline
 export function tileWidth(numRows: u32, row: u32): u32 {
-  return min(TILE_ROWS, numRows - (row & ~(TILE_ROWS - 1)));
+  return row < (numRows & ~3) ? 4 : row < (numRows & ~1) ? 2 : 1;
 }

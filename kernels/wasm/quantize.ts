@@ -1,5 +1,5 @@
 /** Rows as levels of 8 bits, and their norm before that. */
-import { QuantizedRows, ROW_BLOCK_BYTES, TILE_ROWS, tileWidth } from "./product_layout";
+import { QuantizedRows, ROW_BLOCK_BYTES, tileStart, tileWidth } from "./product_layout";
 
 /**
  * Quantises row `row`: of each block the largest magnitude becomes 127.
@@ -8,27 +8,19 @@ import { QuantizedRows, ROW_BLOCK_BYTES, TILE_ROWS, tileWidth } from "./product_
  */
 export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32): void {
   const width = <usize> tileWidth(rows.numRows, row);
-  const lane = <usize> (row & (TILE_ROWS - 1)) * 4;
-  const tile = <usize> (row & ~(TILE_ROWS - 1)) * blocks * ROW_BLOCK_BYTES;
-  let at = rows.tiles + tile + lane;
+  const start = tileStart(rows.numRows, row);
+  let at = rows.tiles + <usize> start * blocks * ROW_BLOCK_BYTES + <usize> (row - start) * 4;
   for (const end = x + <usize> blocks * 128; x < end; x += 128) {
     const most = largestOf(x);
     const factor = f32x4.splat(most > 0 ? 127 / most : 0);
     const front = sixteen(x, factor);
     const back = sixteen(x + 64, factor);
     // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
-    at = storeWords(
-      v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15),
-      at,
-      width,
-    );
-    at = storeWords(
-      v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31),
-      at,
-      width,
-    );
+    const first = v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    const second = v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31);
+    at = storeWords(second, storeWords(first, at, width), width);
     store<f32>(at, most / 127);
-    store<i32>(at + width * 4, -8 * (sumOf(front) + sumOf(back)));
+    store<i32>(at + width * 4, zeroTerms(first, second));
     at += width * 8;
   }
 }
@@ -65,8 +57,13 @@ function level(x: usize, factor: v128): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(x), factor)));
 }
 
-function sumOf(levels: v128): i32 {
-  const sums = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(levels));
-  return i32x4.extract_lane(sums, 0) + i32x4.extract_lane(sums, 1) +
-    i32x4.extract_lane(sums, 2) + i32x4.extract_lane(sums, 3);
+/** Two i16, `-8` times the sums of the first two elements of each word and of the others: a magnitude of 16,256 at most. */
+function zeroTerms(first: v128, second: v128): i32 {
+  let sums = i16x8.add(
+    i16x8.extadd_pairwise_i8x16_s(first),
+    i16x8.extadd_pairwise_i8x16_s(second),
+  );
+  sums = i16x8.add(sums, v128.shuffle<i32>(sums, sums, 2, 3, 0, 1));
+  sums = i16x8.add(sums, v128.shuffle<i32>(sums, sums, 1, 0, 3, 2));
+  return i32x4.extract_lane(i16x8.neg(i16x8.shl(sums, 3)), 0);
 }

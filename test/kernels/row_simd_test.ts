@@ -6,7 +6,7 @@ import { matvecReference } from "../../kernels/matvec_reference.ts";
 import { normReference } from "../../kernels/norm_reference.ts";
 import { pointwiseReference } from "../../kernels/pointwise_reference.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import { checkRowKernel, RowArena } from "../../kernels/row_simd.ts";
+import { checkRowKernel, RowArena, type SumKind } from "../../kernels/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "./tensors.ts";
 
@@ -95,8 +95,9 @@ async function openProduct(
   tensors: ReturnType<typeof makeTensors>,
   threads = new KernelThreads(1),
   numRows = ROWS,
+  sums: SumKind = "i16",
 ): Promise<() => Float32Array> {
-  const memory = new RowArena(numRows);
+  const memory = new RowArena(numRows, sums);
   const weights = memory.reserveMatrix(params.k, params.matrixRows);
   const { x, gamma, beta = [], bias, residual } = tensors;
   const affine = gamma && Float32Array.of(...gamma, ...beta);
@@ -157,6 +158,24 @@ Deno.test("SimdRows.product() gives a row the same bits alone and beside others"
       const wanted = together.subarray(first * params.n, end * params.n);
       assert.deepEqual(await open(first, end), wanted, `rows ${first} to ${end}`);
     }
+  }
+});
+
+Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits", async () => {
+  const numRows = 7;
+  const tensors = makeTensors(FULL, numRows);
+  // The largest sums there are: of the level 0, which stands for -8, and of 15.
+  const { stride, offset } = FULL.x;
+  tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);
+  for (const [row, sign] of [[1, 1], [6, -1]] as const) {
+    tensors.x.fill(sign * 3, row * stride + offset, (row + 1) * stride);
+  }
+  for (const params of [FULL, { ...FULL, norm: undefined }]) {
+    const [short, long] = await Promise.all((["i16", "i32"] as const).map(async (sums) => {
+      return (await openProduct(params, tensors, undefined, numRows, sums))();
+    }));
+    assert.deepEqual(short, long);
+    assert.ok(short!.some((value) => value !== 0));
   }
 });
 
