@@ -14,6 +14,12 @@ const IS_LAST_BLOCK = 0x80;
 /** Bytes per piece: of silence they can be hundreds of frames of 65,535 samples. */
 const PIECE_BYTES = 4_096;
 
+/**
+ * A frame's header and more bytes than the parser looks at. The parser takes a frame for whole where the next header
+ * begins, and has no other end for a last frame of a dozen bytes, as silence has.
+ */
+const END_MARK = Uint8Array.of(0xff, 0xf8, 0xc5, 0x08, 0, 0x6f, ...new Uint8Array(16));
+
 /** Where the FLAC stream of a file begins. */
 export function findFlac(file: Uint8Array): number | undefined {
   const start = skipId3(file);
@@ -64,15 +70,12 @@ export async function* decodeFlac(
   await decoder.ready;
   try {
     await decoder.decode(head);
-    for (const piece of pieces) {
+    for (const piece of withEndMark(pieces)) {
       const { channelData, sampleRate, errors } = await decoder.decode(piece);
       budget.spend(errors);
       numSamples += channelData[0]?.length ?? 0;
       yield { channels: channelData, sampleRateHz: sampleRate };
     }
-    const { channelData, sampleRate } = await decoder.flush();
-    numSamples += channelData[0]?.length ?? 0;
-    yield { channels: channelData, sampleRateHz: sampleRate };
   } finally {
     decoder.free();
   }
@@ -94,6 +97,11 @@ function findFrames(stream: Uint8Array): number {
     at += BLOCK_HEADER_BYTES + size;
   }
   return at;
+}
+
+function* withEndMark(pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
+  yield* pieces;
+  yield END_MARK;
 }
 
 function* split(frames: Uint8Array): Generator<Uint8Array> {

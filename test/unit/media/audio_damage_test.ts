@@ -3,7 +3,7 @@ import { HearthError } from "../../../src/errors.ts";
 import { decodeAudio, MAX_AUDIO_HOURS } from "../../../src/media/audio.ts";
 import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
 import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
-import { makeFlacSilence } from "../../fixtures/flac_silence.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
 
 type Damage = (file: Uint8Array<ArrayBuffer>, random: Random) => Uint8Array<ArrayBuffer>;
 /** A whole number from 0 to below `limit`. */
@@ -151,4 +151,11 @@ Deno.test("countFlacSamples() knows a recording's length before it is decoded, a
   assert.equal(countFlacSamples(makeFlacSilence({ numFrames: 1, sampleRateKhz: 16 })), Infinity);
   assert.equal(countFlacSamples(readFixture("speech.wav")), 0);
   assert.equal(countFlacSamples(speech.subarray(0, 20)), 0);
+});
+
+Deno.test("decodeAudio() reads a FLAC file to its end when that is silent", async () => {
+  for (const numFrames of [1, 2, 9]) {
+    const file = makeFlacSilence({ numFrames, sampleRateKhz: 16 });
+    assert.equal((await decodeWhole(file)).length, numFrames * FRAME_SAMPLES);
+  }
 });
