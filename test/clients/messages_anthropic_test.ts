@@ -53,6 +53,17 @@ function followStream(events: readonly Anthropic.RawMessageStreamEvent[]): void 
   assert.deepEqual(events.slice(-2).map(({ type }) => type), ["message_delta", "message_stop"]);
 }
 
+Deno.test("anthropic: a last message of the assistant's is continued, as text or in blocks", async () => {
+  const text = "The capital";
+  for (const content of [text, [{ type: "text" as const, text }]]) {
+    const messages = [...REQUEST.messages, { role: "assistant" as const, content }];
+    assert.equal(
+      textOf(await client.messages.create({ ...REQUEST, messages })),
+      " of France is Paris.",
+    );
+  }
+});
+
 Deno.test("anthropic: a message, its stream and the count of its tokens", async () => {
   const whole = await client.messages.create(REQUEST);
   assert.equal(whole.type, "message");

@@ -33,6 +33,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
     tool_choice: toolChoice(request),
     parallel_tool_calls: isParallel,
     reasoning_effort: effortOf(request),
+    continue_final_message: beginsAnswer(request.messages.at(-1)),
     ...("max_tokens" in request && {
       max_tokens: request.max_tokens,
       stop: request.stop_sequences,
@@ -46,6 +47,14 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
 
 function systemOf({ system }: CountTokensRequest): string {
   return typeof system === "string" ? system : (system ?? []).map(({ text }) => text).join("\n\n");
+}
+
+/** Whether a last message is the beginning of the answer, which continues it: the assistant's, of text alone. */
+function beginsAnswer(last: MessagesRequest["messages"][number] | undefined): boolean {
+  if (last?.role !== "assistant") return false;
+  if (typeof last.content === "string") return last.content.trim() !== "";
+  return last.content.every(({ type }) => type === "text") &&
+    last.content.some((block) => block.type === "text" && block.text.trim() !== "");
 }
 
 function effortOf(
