@@ -32,6 +32,7 @@ export class WorkerClient {
   readonly #exitsAfterStop: boolean;
   #lastMetricsId = 0;
   #isOver = false;
+  #isStopping = false;
 
   /** Owns `worker` from here on and loads the model at once. */
   constructor(worker: Worker, { load, listener, exitsAfterStop }: {
@@ -77,6 +78,7 @@ export class WorkerClient {
 
   /** Asks the worker to free what it holds, and terminates it when it has, or after a timeout. */
   async stop(timeoutMs: number): Promise<void> {
+    this.#isStopping = true;
     if (this.#isOver) return;
     this.#isOver = true;
     await this.#askToStop(timeoutMs);
@@ -116,7 +118,8 @@ export class WorkerClient {
   #lose(reason: string): void {
     if (this.#isOver) return this.#stopped.resolve();
     this.#isOver = true;
-    void this.#askToStop(RELEASE_TIMEOUT_MS).then(() => this.#terminate());
+    void this.#askToStop(RELEASE_TIMEOUT_MS)
+      .then(() => this.#isStopping ? this.#endThread() : this.#terminate());
     this.#listener.onLost(reason);
   }
 

@@ -144,6 +144,33 @@ Deno.test("Session.stop() ends requests with an error, and a worker that does no
   assert.equal(session.numInFlight, 0);
 });
 
+Deno.test("Session.stop() right after a loss terminates no thread when the process is about to end", async () => {
+  const { workers, spawnWorker } = fragileSpawner("lose-on=request");
+  const session = new Session({
+    load: loadOptions(),
+    maxQueue: 1,
+    spawnWorker,
+    exitsAfterStop: true,
+  });
+  session.start();
+  await session.ready();
+  const [worker] = workers;
+  let numTerminations = 0;
+  const terminate = worker!.terminate.bind(worker);
+  worker!.terminate = () => void numTerminations++;
+  const released = new Promise<void>((resolve) => {
+    worker!.addEventListener("message", ({ data }) => data.type === "stopped" && resolve());
+  });
+  session.onStateChange(({ phase }) => {
+    if (phase === "loading") void session.stop();
+  });
+  assert.match(await finishReason(session.stream(task())), /shutting down/);
+  await released;
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.equal(numTerminations, 0);
+  terminate();
+});
+
 Deno.test("Session.drain() refuses new requests and lets those in flight finish", async () => {
   await using opened = openSession();
   const { session } = opened;
