@@ -75,6 +75,8 @@ export class ReferenceSampler {
     const logits = row.mask === undefined ? loaded : this.#applyMask(loaded, row.mask);
     const raw = this.#rawRow;
     raw.set(logits);
+    // Looking for infinite logits in a pass of its own would take as long as the maximum does.
+    if (raw.max() === Infinity) raw.set(this.#makeFinite(logits));
     const rawMax = raw.max();
     if (rawMax === -Infinity) return undefined;
     // Most of the work of greedy rows.
@@ -88,20 +90,20 @@ export class ReferenceSampler {
     const tokenId = row.params.temperature === 0
       ? adjusted.indexOfMax(max)
       : this.#choose(adjusted, max, row);
-    return { tokenId, logprob: wantsLogprobs ? logits[tokenId]! - logSum : 0, top };
+    return { tokenId, logprob: wantsLogprobs ? raw.values[tokenId]! - logSum : 0, top };
   }
 
   #load(source: Float32Array | Float16Array): Float32Array {
-    if (source instanceof Float32Array) {
-      if (source.indexOf(Infinity) < 0) return source;
-      this.#logits.set(source);
-    } else {
-      widen(source, this.#logits);
-    }
-    for (let i = 0; i < this.vocabSize; i++) {
-      if (this.#logits[i] === Infinity) this.#logits[i] = LARGEST_FLOAT32;
-    }
+    if (source instanceof Float32Array) return source;
+    widen(source, this.#logits);
     return this.#logits;
+  }
+
+  /** The logits with the largest number in place of infinity. */
+  #makeFinite(logits: Float32Array): Float32Array {
+    const finite = this.#logits;
+    for (let i = 0; i < this.vocabSize; i++) finite[i] = Math.min(logits[i]!, LARGEST_FLOAT32);
+    return finite;
   }
 
   #listTop(count: number, logSum: number): SampledToken["top"] {
