@@ -109,6 +109,11 @@ export function ChatPage({ info }: PageProps): JSX.Element {
           onToolResults={(results) => ask([...messages, ...results])}
         />
         <Failure message={failure} />
+        {answer === undefined && isUnanswered(messages) && (
+          <p>
+            <button type="button" class="quiet act" onClick={() => ask(messages)}>Try again</button>
+          </p>
+        )}
         <Composer
           takesImages={info.kind === "vision"}
           isBusy={answer !== undefined}
@@ -120,6 +125,11 @@ export function ChatPage({ info }: PageProps): JSX.Element {
       <ChatSettingsPanel settings={settings} onChange={setSettings} />
     </div>
   );
+}
+
+/** Whether the answer failed or was stopped before its first word. */
+function isUnanswered(messages: readonly Message[]): boolean {
+  return messages.length > 0 && messages.at(-1)!.role !== "assistant";
 }
 
 const QUESTIONS = [

@@ -149,6 +149,18 @@ pageTest("page: an answer is generated anew in the place of the old", CHAT, asyn
   assert.equal(await textOf(tab, ".assistant .markdown"), first);
 });
 
+pageTest("page: what the server did not answer is asked again", CHAT, async ({ tab }) => {
+  await tab.page.setOfflineMode(true);
+  await tab.fill("Message", "What does a cow say?");
+  await tab.page.keyboard.press("Enter");
+  await tab.text("[role=alert]", /does not answer/);
+  await tab.page.setOfflineMode(false);
+  await tab.click("Try again");
+  await untilAnswers(tab, 1);
+  assert.equal((await tab.page.$$(".message")).length, 2);
+  assert.equal(await tab.page.$("main .failure"), null);
+});
+
 pageTest(
   "page: conversations are exported as JSON, and imported by another browser",
   CHAT,
