@@ -45,7 +45,8 @@ function readLines(path: string): string[] {
   try {
     return Deno.readTextFileSync(path).split("\n").map((line) => line.trim());
   } catch (error) {
-    throw new StartupError(`The keys cannot be read: ${path}: ${(error as Error).message}`);
+    // The system's message names the path.
+    throw new StartupError(`The keys cannot be read: ${(error as Error).message}`);
   }
 }
 

@@ -13,7 +13,9 @@ import { OtlpExporter } from "../http/otlp_exporter.ts";
 import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
-import { nameModel } from "../hub/resolve.ts";
+import { requireModelFolder } from "../hub/model_folder.ts";
+import { nameModel, resolveModel } from "../hub/resolve.ts";
+import { readHubSettings } from "../hub/settings.ts";
 import { configureLog, log } from "../log.ts";
 import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
@@ -46,7 +48,7 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
   const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
   configureLog(logSettings);
-  const model = await nameModel(flags.model ?? DEFAULT_MODEL);
+  const model = await requireModel(flags);
   const settings = await readSettings(flags);
   const { device, cpuRuntime, dtype, kind, offline, maxQueue } = flags;
   const { kvCacheMb, maxBatchTokens, maxSequences, cpuThreads, prefixCache } = flags;
@@ -113,6 +115,18 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   ]);
   pidFile.remove();
   return 0;
+}
+
+/**
+ * What is to be served, unless it is certain already that it cannot be.
+ *
+ * @throws {StartupError} when there is no such model, its folder holds none, or it would have to be downloaded offline.
+ */
+async function requireModel({ model: name = DEFAULT_MODEL, offline }: ServeFlags) {
+  const model = await nameModel(name);
+  if (!("hubId" in model)) await requireModelFolder(model.folder);
+  else if (readHubSettings(undefined, { offline }).isOffline) await resolveModel(name);
+  return model;
 }
 
 async function readSettings(flags: ServeFlags): Promise<ServerSettings> {

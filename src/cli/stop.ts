@@ -45,8 +45,15 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   if (server !== undefined && wanted.length === 1) return server;
   const known = servers.map(({ port, model }) => `${port} (${model})`).join(", ");
   if (server !== undefined) throw new StartupError(`Several servers run; name a port: ${known}.`);
-  if (servers.length === 0) throw new StartupError("No server runs.");
-  throw new StartupError(`No server runs on port ${port}; there are ${known}.`);
+  const where = port === undefined ? "" : ` on port ${port}`;
+  const others = servers.length === 0 ? "" : `; there are ${known}`;
+  throw new StartupError(`No server runs${where}${others}.${namedByPid(servers, port)}`);
+}
+
+/** Whoever takes the number in front of `ps` for the one to name is told the port. */
+function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
+  const meant = servers.find(({ pid }) => pid === Number(port));
+  return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;
 }
 
 async function askToStop(server: RunningServer): Promise<void> {

@@ -69,6 +69,11 @@ export async function openAnyFolder(path: string): Promise<ModelFolder> {
   return { path, files, config };
 }
 
+/** @throws {StartupError} when a folder can be no model's: it cannot be read, or has neither `config.json` nor a graph. */
+export async function requireModelFolder(path: string): Promise<void> {
+  requireConfigOrGraphs(path, await listFiles(path));
+}
+
 /** @throws {StartupError} for a folder or repository that has neither `config.json` nor a graph. */
 export function requireConfigOrGraphs(path: string, files: Iterable<string>): void {
   const names = [...files];

@@ -69,6 +69,8 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     const wrong = await runHearth(["stop", "1"], { env });
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /No server runs on port 1; there are \d+ /);
+    const byPid = await runHearth(["stop", String(second.pid)], { env });
+    assert.match(byPid.stderr, new RegExp(`${second.pid} is a process id; its port is ${port}\\.`));
     assert.equal((await runHearth(["stop", "http"], { env })).code, 2);
 
     const stopped = await runHearth(["stop", port], { env });
@@ -79,6 +81,8 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     const none = await runHearth(["stop"], { env });
     assert.equal(none.code, 1);
     assert.equal(none.stderr, "hearth: No server runs.\n");
+    const noneThere = await runHearth(["stop", "99999"], { env });
+    assert.equal(noneThere.stderr, "hearth: No server runs on port 99999.\n");
   });
 });
 
@@ -104,11 +108,12 @@ Deno.test("stop leaves alone what has taken the process id of a server that was 
 Deno.test("ps tells of a server that is loading or has failed", async () => {
   await withRunFolder(async (env) => {
     const folder = await Deno.makeTempDir();
+    await Deno.writeTextFile(join(folder, "config.json"), "{");
     await using hearth = new HearthProcess([...CPU, "-m", folder], { env });
     await hearth.logged(/ERROR/);
     const { stdout } = await runHearth(["ps"], { env });
-    assert.match(stdout, /The model is not initialized: .* has no config\.json/);
-    await Deno.remove(folder);
+    assert.match(stdout, /The model is not initialized: .*config\.json cannot be read/);
+    await Deno.remove(folder, { recursive: true });
   });
 });
 

@@ -103,6 +103,20 @@ Deno.test("serve with a folder that is not there ends with one clear line and ex
   );
 });
 
+Deno.test("serve of what is certain to be no model ends with one clear line and exit code 1", async () => {
+  const folder = await Deno.makeTempDir();
+  const env = { HF_HUB_CACHE: folder };
+  const empty = await runHearth([...CPU, "-m", folder]);
+  assert.equal(empty.code, 1);
+  assert.equal(empty.stdout, "");
+  assert.match(empty.stderr, /^hearth: \S+ has no config\.json: .*\n$/);
+  const offline = await runHearth([...CPU, "--offline", "-m", "qwen3-0.6b"], { env });
+  assert.equal(offline.code, 1);
+  assert.equal(offline.stdout, "");
+  assert.match(offline.stderr, /^hearth: There is no model "qwen3-0\.6b" on this machine\./);
+  await Deno.remove(folder, { recursive: true });
+});
+
 Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {
   await using folder = await ModelFolder.create();
   await folder.writeConfig(await Deno.readTextFile("models/hearth-demo-chat/config.json"));

@@ -24,5 +24,9 @@ Deno.test("readApiKeys() refuses what no client could send, and a file without k
   const cases = ["ann\n", ":key", "ann:", "ann: zwei wörter", "ann:ключ", "", "# nothing"];
   for (const text of cases) assert.throws(() => read(text), { name: "StartupError" }, text);
   assert.throws(() => readApiKeys({ apiKey: "schlüssel" }), { message: /visible ASCII/ });
-  assert.throws(() => readApiKeys({ apiKeyFile: "/nowhere/keys" }), { name: "StartupError" });
+  assert.throws(() => readApiKeys({ apiKeyFile: "/nowhere/keys" }), (error: Error) => {
+    assert.equal(error.name, "StartupError");
+    assert.equal(error.message.split("/nowhere/keys").length, 2, error.message);
+    return true;
+  });
 });
