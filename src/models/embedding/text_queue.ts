@@ -173,6 +173,11 @@ const MAX_TOKENS = 16_384;
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
+/**
+ * A run that reads all weights costs a CPU as much as some 16 tokens. Noise can hide that, and batches of a text each
+ * would follow.
+ */
+const MIN_PADDING = 8;
 /** Decay of an observation's weight per later one: about the last twenty count. */
 const DECAY = 0.95;
 /** The fastest recent batch bounds the constant cost; the bound grows by this factor with each later batch. */
@@ -182,7 +187,7 @@ const MIN_SPREAD = 0.1;
 
 /**
  * Models the time of a batch as a constant plus a cost per token, fitted by least squares. Noise can make the constant
- * too large, and batches grow with it, so it is bounded by the fastest batch.
+ * too large, and batches grow with it, so it is bounded by the fastest batch; or too small, so it has a least value too.
  */
 export class BatchCost {
   readonly #chosenTokens: number | undefined;
@@ -229,7 +234,7 @@ export class BatchCost {
     if (variance >= (MIN_SPREAD * meanTokens) ** 2) {
       const slope = (this.#tokensMs / this.#weight - meanTokens * meanMs) / variance;
       const runMs = Math.min(Math.max(0, meanMs - slope * meanTokens), this.#fastestMs);
-      this.#maxPadding = clamp(runMs * meanTokens / (meanMs - runMs), 0, MAX_PADDING);
+      this.#maxPadding = clamp(runMs * meanTokens / (meanMs - runMs), MIN_PADDING, MAX_PADDING);
     }
     const minTokens = Math.max(MIN_TOKENS, MIN_RUN_COSTS * this.#maxPadding);
     this.#maxTokens = clamp(TARGET_MS / msPerToken, minTokens, MAX_TOKENS);

@@ -48,6 +48,17 @@ Deno.test("BatchCost.limits() does not let batches grow where the machine is bus
   }
 });
 
+Deno.test("BatchCost.limits() allows a little padding where disturbed large batches hide what a run costs", () => {
+  const cost = new BatchCost();
+  for (let batch = 0; batch < 40; batch++) {
+    const numTokens = 100 + 20 * (batch % 20);
+    const disturbedMs = numTokens > 300 ? numTokens / 4 : 0;
+    cost.observe(numTokens, 3 + 0.13 * numTokens + disturbedMs);
+  }
+  const { maxPadding = 0 } = cost.limits(8);
+  assert.ok(maxPadding >= 8 && maxPadding < 32, `${maxPadding}`);
+});
+
 Deno.test("BatchCost forgets: a slow start does not count for long", () => {
   const cost = new BatchCost();
   for (let batch = 0; batch < 10; batch++) cost.observe(500, 400);
