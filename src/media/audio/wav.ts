@@ -1,5 +1,6 @@
 /**
- * Reads WAV files (RIFF/WAVE): integer PCM of 8 to 32 bits and floating point, `WAVE_FORMAT_EXTENSIBLE` too.
+ * Reads WAV files (RIFF/WAVE): integer PCM of 8 to 32 bits, floating point, and the A-law and mu-law of telephony (ITU-T
+ * G.711), `WAVE_FORMAT_EXTENSIBLE` too.
  *
  * @module
  */
@@ -16,6 +17,8 @@ type SampleReader = (view: DataView, offset: number) => number;
 
 const FORMAT_PCM = 1;
 const FORMAT_FLOAT = 3;
+const FORMAT_A_LAW = 6;
+const FORMAT_MU_LAW = 7;
 const FORMAT_EXTENSIBLE = 0xfffe;
 const MAX_CHANNELS = 8;
 /** Programs that write to a pipe cannot know the size and leave one of these, or the next multiple of a frame. */
@@ -33,6 +36,28 @@ const FLOAT_READERS: Readonly<Record<number, SampleReader>> = {
   4: (view, offset) => view.getFloat32(offset, true),
   8: (view, offset) => view.getFloat64(offset, true),
 };
+const READERS: Readonly<Record<number, Readonly<Record<number, SampleReader>>>> = {
+  [FORMAT_PCM]: INTEGER_READERS,
+  [FORMAT_FLOAT]: FLOAT_READERS,
+  [FORMAT_A_LAW]: { 1: (view, offset) => expandALaw(view.getUint8(offset)) / 2 ** 15 },
+  [FORMAT_MU_LAW]: { 1: (view, offset) => expandMuLaw(view.getUint8(offset)) / 2 ** 15 },
+};
+
+/** Sign, three bits of exponent and four of mantissa, every other bit inverted. */
+function expandALaw(code: number): number {
+  const bits = code ^ 0x55;
+  const exponent = bits >> 4 & 7;
+  const mantissa = (bits & 15) << 4;
+  const size = exponent === 0 ? mantissa + 8 : mantissa + 0x108 << exponent - 1;
+  return bits & 0x80 ? size : -size;
+}
+
+/** Sign, three bits of exponent and four of mantissa, all inverted. */
+function expandMuLaw(code: number): number {
+  const bits = ~code;
+  const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;
+  return bits & 0x80 ? -size : size;
+}
 
 /** Whether a file begins as a WAV file does. */
 export function isWav(file: Uint8Array): boolean {
@@ -92,12 +117,11 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
   // The actual encoding is in the first bytes of the extension's sub-format.
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
-  const readers = { [FORMAT_PCM]: INTEGER_READERS, [FORMAT_FLOAT]: FLOAT_READERS }[actual];
-  const read = readers?.[bytesPerSample];
+  const read = READERS[actual]?.[bytesPerSample];
   if (read === undefined) {
     throw invalidAudio(
       `The WAV file has encoding ${actual} with ${bitsPerSample} bits; ` +
-        "integer PCM of 8, 16, 24 or 32 bits or floating point of 32 or 64 is wanted.",
+        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
     );
   }
   return { numChannels, sampleRateHz, bytesPerSample, read };

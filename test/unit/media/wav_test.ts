@@ -33,6 +33,29 @@ for (const [name, { options, error }] of Object.entries(ENCODINGS)) {
   });
 }
 
+/** By ITU-T G.711: the encoding's number, and what every sixteenth code stands for, from 0 on, in 16 bits. */
+const TELEPHONY: Readonly<Record<string, readonly [encoding: number, values: string]>> = {
+  "A-law": [
+    6,
+    "-5504 -2752 -22016 -11008 -344 -88 -1376 -688 5504 2752 22016 11008 344 88 1376 688",
+  ],
+  "mu-law": [
+    7,
+    "-32124 -15996 -7932 -3900 -1884 -876 -372 -120 32124 15996 7932 3900 1884 876 372 120",
+  ],
+};
+
+for (const [name, [encoding, listed]] of Object.entries(TELEPHONY)) {
+  const values = listed.split(" ").map(Number);
+  Deno.test(`readWav() reads ${name}`, async () => {
+    const codes = values.map((_, i) => i * 16);
+    const file = makeWav(codes, { bits: 8 });
+    file[20] = encoding;
+    file.set(codes, file.length - codes.length);
+    assertNear(await decodeWhole(file), values.map((value) => value / 2 ** 15), 0);
+  });
+}
+
 for (let numChannels = 1; numChannels <= 8; numChannels++) {
   Deno.test(`decodeAudio() averages ${numChannels} channels`, async () => {
     const frames = 1000;
