@@ -81,6 +81,7 @@ export class RowArena {
   readonly maxRows: number;
   readonly site = this.arena.reserve(12);
   readonly rows = this.arena.reserve(4);
+  readonly floatRows = this.arena.reserve(3);
   readonly staged = { levels: this.arena.reserve(STAGED_BYTES / 4), scales: 0 };
   readonly #sums: SumKind;
   #maxK = 0;
@@ -117,10 +118,10 @@ export class RowArena {
    * @throws {StartupError} when there is not enough memory.
    */
   allocate(threads: KernelThreads, spareBytes?: number): SimdRows {
-    const { arena, site, rows, staged } = this;
+    const { arena, site, rows, floatRows, staged } = this;
     const scratchBytes = this.#scratchBytes;
     const shared: SharedAddresses = {
-      ...{ site, rows, scratchBytes, sumsInShorts: this.#sums === "i16" },
+      ...{ site, rows, floatRows, scratchBytes, sumsInShorts: this.#sums === "i16" },
       staged: { ...staged, scales: arena.reserve(STAGED_BYTES / 16) },
       tiles: arena.reserve(this.maxRows * this.#maxK / BLOCK * ROW_BLOCK_BYTES / 4),
       normed: arena.reserve(this.maxRows * this.#maxK),
@@ -143,6 +144,7 @@ function partGroupsOf(outputs: number): number {
 interface SharedAddresses {
   readonly site: number;
   readonly rows: number;
+  readonly floatRows: number;
   readonly staged: { readonly levels: number; readonly scales: number };
   readonly tiles: number;
   readonly normed: number;
@@ -265,7 +267,8 @@ export class SimdRows {
       }
     };
     const own = { threads: this.#threads, memory: this.#memory, exports: this.#exports };
-    return floatProduct({ ...this.#shared, ...own, polls: STEP_POLLS }, params, {
+    const rows = this.#shared.floatRows;
+    return floatProduct({ ...this.#shared, ...own, rows, polls: STEP_POLLS }, params, {
       tensors,
       normRows: norm && !reuses ? normRows : undefined,
     });

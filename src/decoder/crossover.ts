@@ -133,12 +133,23 @@ interface ChosenWay {
   readonly steps: readonly (StepTimes & { readonly rows: number })[];
 }
 
+/** Rounds of steps of many rows and of one: the first of each compiles programs. */
+const CHOICE_ROUNDS = { many: 2, one: 3 };
+
 /** Measures steps of `most` rows and of one. What is slower at either must be as much faster at the other. */
-export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
+export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise<ChosenWay> {
   const steps: ChosenWay["steps"][number][] = [];
-  for (const rows of new Set([options.most, 1])) {
-    const end = performance.now() + MAX_MILLISECONDS;
-    steps.push({ rows, ...await timesAt(rows, { ...options, end }) });
+  for (const rows of new Set([most, 1])) {
+    const times = { compiled: Infinity, ort: Infinity };
+    for (let round = 0; round < (rows === 1 ? CHOICE_ROUNDS.one : CHOICE_ROUNDS.many); round++) {
+      for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
+        limit(maxRows);
+        const start = performance.now();
+        await run(rows);
+        times[way] = Math.min(times[way], performance.now() - start);
+      }
+    }
+    steps.push({ rows, ...times });
   }
   const ratio = steps.reduce((product, { compiled, ort }) => product * compiled / ort, 1);
   return { way: ratio < 1 ? "compiled" : "ort", steps };

@@ -199,6 +199,28 @@ Deno.test("SimdRows.product() gives the same bits with any number of threads", a
   }
 });
 
+Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f32", async () => {
+  const tensors = makeTensors(PLAIN);
+  const memory = new RowArena(ROWS);
+  const [weights, floats] = [
+    memory.reserveMatrix(PLAIN.k, PLAIN.n),
+    memory.reserveFloatMatrix(PLAIN.k, PLAIN.n),
+  ];
+  const x = memory.arena.place(tensors.x);
+  const [out, other] = [memory.arena.reserve(ROWS * PLAIN.n), memory.arena.reserve(ROWS * PLAIN.n)];
+  const rows = memory.allocate(new KernelThreads(1));
+  await rows.packMatrix(weights, { k: PLAIN.k, outputs: PLAIN.n }, {
+    levels: readerOf(tensors.weights),
+    scales: readerOf(new Uint8Array(tensors.scales.buffer)),
+  });
+  const inFloats = { ...PLAIN, weights: { kind: "rows" } } as const;
+  const first = rows.product(inFloats, { x, weights: floats, out: other }, false);
+  const second = rows.product(PLAIN, { x, weights, out }, false);
+  first(ROWS);
+  second(ROWS);
+  assertClose(rows.floats(out, ROWS * PLAIN.n), wanted(PLAIN, tensors), EXACT);
+});
+
 Deno.test("SimdRows.product() of rows of nothing, and of what is no number", async () => {
   const tensors = makeTensors(PLAIN);
   tensors.x.fill(0, 0, 96);

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
+import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
+import { countCalls } from "../fixtures/count_calls.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -108,3 +110,20 @@ speechTest("loadAsr() takes a lite-whisper folder for Whisper's", async () => {
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+speechTest(
+  "a window whose language is known takes a step less than one whose language is not",
+  async () => {
+    const backend = new CpuBackend();
+    const recording = await readRecording(CLIP.file);
+    await withSpeechFolder(findModelFolder("hearth-demo-asr")!, backend, async (model) => {
+      const countSteps = async (language?: string) => {
+        using steps = countCalls(PagedDecoder.prototype as never, "run");
+        assert.equal((await transcribeFile(model, recording, { language })).text, CLIP_TEXT);
+        return steps.count;
+      };
+      assert.equal(await countSteps("en"), await countSteps() - 1);
+    });
+    await backend.dispose();
+  },
+);

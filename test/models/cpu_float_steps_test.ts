@@ -1,14 +1,19 @@
 /** Decoders with weights in f32 run on the CPU in our kernels or in ONNX Runtime, whichever is faster, and answer alike. */
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { CpuSegments } from "../../src/backend/cpu_segments.ts";
 import { firstTokens } from "../../src/decoder/crossover.ts";
 import type { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
+import { openEncoderDecoder as openDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
-import { loadNative } from "../../src/onnx/runtime/ort.ts";
+import { divideMerged } from "../../src/onnx/cut/merged_decoder.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { loadNative, Tensor } from "../../src/onnx/runtime/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import {
   type Encoded,
@@ -18,6 +23,7 @@ import {
 } from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
+import { buildMergedDecoder } from "../fixtures/merged_decoder_graph.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
 
@@ -115,4 +121,38 @@ Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels
   ties.requireAtMost(1);
   await decoder.dispose();
   await backend.dispose();
+});
+
+Deno.test("a later segment of a decoder on the CPU may read what the first computes from positions alone", async () => {
+  const backend = await CpuBackend.open({ threads: 2 });
+  const folder = await Deno.makeTempDir();
+  const script = [7, 11, 5, 23, 19, 3, 17, 2];
+  const sizes = { layers: 2, heads: 2, width: 64, vocab: 53, positions: 40 };
+  await Deno.writeFile(
+    join(folder, "model.onnx"),
+    buildMergedDecoder({ ...sizes, seed: 3, takesEmbeddings: false, script }),
+  );
+  await using files = new FolderFiles(folder);
+  const parts = divideMerged(await readModel(files, "model.onnx"))!;
+  const decoder = await openDecoder<Encoded>(parts, {
+    ...{ backend, files, contextLength: 32, numPositions: 12, maxSequences: 2 },
+    encoder: {
+      maxInputs: 1,
+      encode: ([input]) => Promise.resolve(new Tensor("float32", input!.hidden, [1, 12, 64])),
+    },
+  });
+  assert.ok(!("refused" in decoder));
+  {
+    using _ = slowDown(await sessionClass(), "run");
+    await decoder.calibrate();
+  }
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const encoderInput = encodedOf(1, { kind: "asr", vocabSize: 53, numPositions: 12, width: 64 });
+  const { ids } = await generate(engine, { tokens: [1, 4], maxTokens: 7, encoderInput });
+  // Each position has its token, whatever came before.
+  assert.deepEqual(ids, script.slice(1));
+  assert.equal(await countRuns(decoder, { numRows: 2, encoderInput }), 1);
+  await decoder.dispose();
+  await backend.dispose();
+  await Deno.remove(folder, { recursive: true });
 });

@@ -38,7 +38,8 @@ export interface FallbackOptions {
   readonly temperature: number;
   /** Of the first attempt: each has its own. */
   readonly seed: number;
-  readonly noSpeechProbability: number;
+  /** It may become known while the first attempt runs. */
+  readonly noSpeechProbability: number | Promise<number>;
   /** The text of tokens, timestamps left out. */
   readonly textOf: (tokens: readonly number[]) => string;
 }
@@ -46,12 +47,13 @@ export interface FallbackOptions {
 /** Decodes a window at rising temperatures until the result is good enough; the last attempt stands. */
 export async function decodeWithFallback(
   attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
-  { temperature: first, seed: firstSeed, noSpeechProbability, textOf }: FallbackOptions,
+  { temperature: first, seed: firstSeed, textOf, ...known }: FallbackOptions,
 ): Promise<Attempt & DecodingQuality & { readonly temperature: number }> {
   const temperatures = temperaturesFrom(first);
   for (const [index, temperature] of temperatures.entries()) {
     const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;
     const decoded = await attempt({ temperature, seed });
+    const noSpeechProbability = await known.noSpeechProbability;
     const compressionRatio = compressionRatioOf(textOf(decoded.tokens).trim());
     const result = { ...decoded, temperature, noSpeechProbability, compressionRatio };
     if (index === temperatures.length - 1 || isGoodEnough(result)) return result;

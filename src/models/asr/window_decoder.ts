@@ -72,7 +72,11 @@ export class WindowDecoder {
     const { config, decoder } = this.#parts;
     const input: WindowInput = { row: task.row };
     try {
-      const { noSpeechProbability, languageToken } = await this.#detect(task, input);
+      // If the language is known, the prompt shares the step.
+      const noSpeechProbability = this.#measureSilence(task, input);
+      // Reported where it is awaited, unless something else fails first.
+      noSpeechProbability.catch(() => {});
+      const languageToken = await this.#detectLanguage(task, input);
       const prompt = promptOf(config, { ...task, languageToken });
       const decoded = await decodeWithFallback(
         (sampling) => this.#attempt(prompt, { ...task, sampling, input }),
@@ -124,40 +128,45 @@ export class WindowDecoder {
     return { tokens, meanLogprob: sumLogprobs / (tokens.length + 1) };
   }
 
-  /** Whether somebody speaks, and in which language if the task does not say: by the logits after the start token. */
-  async #detect(
-    { languageToken: given, signal }: WindowTask,
-    encoderInput: WindowInput,
-  ): Promise<{ noSpeechProbability: number; languageToken: number | undefined }> {
-    const { startToken, noSpeechToken, languages, vocabSize } = this.#parts.config;
-    const choose = async (how: Pick<GenerateOptions, "rules" | "logitBias">) => {
-      let chosen: SampledToken | undefined;
-      await generate(this.#engine, {
-        promptTokens: Int32Array.of(startToken),
-        sample: GREEDY,
-        maxTokens: 1,
-        topLogprobs: 0,
-        encoderInput,
-        ...how,
-        onToken: (token) => (chosen = token, true),
-        signal,
-      });
-      return chosen!;
-    };
-    const isUnknown = given === undefined && languages.size > 0;
-    const [noSpeech, language] = await Promise.all([
-      // Sampled among all tokens: its probability among them is wanted.
-      noSpeechToken === undefined
-        ? undefined
-        : choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }),
-      isUnknown
-        ? choose({ rules: () => ({ mask: maskOf(languages.values(), vocabSize) }) })
-        : undefined,
-    ]);
-    return {
-      noSpeechProbability: noSpeech === undefined ? 0 : Math.exp(noSpeech.logprob),
-      languageToken: language?.tokenId ?? given,
-    };
+  /** The probability that nobody speaks, by the logits after the start token. */
+  async #measureSilence(task: WindowTask, input: WindowInput): Promise<number> {
+    const { noSpeechToken } = this.#parts.config;
+    if (noSpeechToken === undefined) return 0;
+    // Sampled among all tokens: its probability among them is wanted.
+    const logitBias = new Map([[noSpeechToken, FORCED]]);
+    return Math.exp((await this.#chooseFirst(task, { input, logitBias })).logprob);
+  }
+
+  /** The language that the task names, else the likeliest by the logits after the start token. */
+  async #detectLanguage(
+    task: WindowTask,
+    input: WindowInput,
+  ): Promise<number | undefined> {
+    const { languages, vocabSize } = this.#parts.config;
+    if (task.languageToken !== undefined || languages.size === 0) return task.languageToken;
+    const rules = () => ({ mask: maskOf(languages.values(), vocabSize) });
+    return (await this.#chooseFirst(task, { input, rules })).tokenId;
+  }
+
+  /** The token after the start token. */
+  async #chooseFirst(
+    { signal }: WindowTask,
+    { input, ...how }: Pick<GenerateOptions, "rules" | "logitBias"> & {
+      readonly input: WindowInput;
+    },
+  ): Promise<SampledToken> {
+    let chosen: SampledToken | undefined;
+    await generate(this.#engine, {
+      promptTokens: Int32Array.of(this.#parts.config.startToken),
+      sample: GREEDY,
+      maxTokens: 1,
+      topLogprobs: 0,
+      encoderInput: input,
+      ...how,
+      onToken: (token) => (chosen = token, true),
+      signal,
+    });
+    return chosen!;
   }
 
   /**

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { AttentionSite, GraphCut } from "../graph_cut.ts";
+import type { AttentionSite, GraphCut, Segment } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
 import { slicesToSplits } from "../rewrite/slices_to_splits.ts";
 import { mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
-import type { Program } from "./program.ts";
+import { type Program, tensorsOf } from "./program.ts";
 
 /** A segment's dispatches, or why it has none. */
 export type CompiledSegment =
@@ -48,7 +48,26 @@ export function compileCut(
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
-  const compiled = cut.segments.map((own): CompiledSegment => {
+  const first = compileAll();
+  // What is computed from positions alone is a table to attentions, but to products rows as any others.
+  const rows = new Set(first.flatMap(readBy).filter((name) => tables.has(name)));
+  const isTable = (name: string) => tables.has(name) && !rows.has(name);
+  const compiled = rows.size === 0 ? first : compileAll(rows);
+  return compiled.map((segment, index) => {
+    if ("refused" in segment) return segment;
+    const { outputs } = cut.segments[index]!;
+    const missed = outputs.find(({ name }) => isTable(name) && isReadUncompiled(name));
+    return missed === undefined
+      ? segment
+      : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
+  });
+
+  /** @param rows computed from positions alone, and kept nevertheless. */
+  function compileAll(rows: ReadonlySet<string> = new Set()): CompiledSegment[] {
+    return cut.segments.map((own) => compileOne(own, rows));
+  }
+
+  function compileOne(own: Segment, rows: ReadonlySet<string>): CompiledSegment {
     const inputs = own.inputs.map((port) =>
       indices.find((index) => index?.name === port.name) ?? port
     );
@@ -61,26 +80,28 @@ export function compileCut(
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
-    ].filter((name) => !tables.has(name)));
+    ].filter((name) => !tables.has(name) || rows.has(name)));
     const [all, some] = [true, false].map((allRows) =>
       compileSegment(segment, { sites, kept, tables, allRows, writesSums })
     ) as [ReturnType<typeof compileSegment>, ReturnType<typeof compileSegment>];
     if ("refused" in all) return all;
     if ("refused" in some) return some;
     return { allRows: all.program, someRows: some.program };
-  });
-  return compiled.map((segment, index) => {
-    if ("refused" in segment) return segment;
-    const { outputs } = cut.segments[index]!;
-    const missed = outputs.find(({ name }) => tables.has(name) && isReadUncompiled(name));
-    return missed === undefined
-      ? segment
-      : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
-  });
+  }
 
   function isReadUncompiled(name: string): boolean {
     return compiled.some((each, index) =>
       "refused" in each && cut.segments[index]!.inputs.some((input) => input.name === name)
     );
   }
+}
+
+/** What the dispatches of a segment read. */
+function readBy(segment: CompiledSegment): string[] {
+  if ("refused" in segment) return [];
+  return [segment.allRows, segment.someRows].flatMap(({ dispatches }) =>
+    dispatches.flatMap((dispatch) =>
+      tensorsOf(dispatch).flatMap(([role, name]) => role === "out" ? [] : name)
+    )
+  );
 }
