@@ -22,12 +22,13 @@ import { requireLanguage } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
+import { ShortFirst } from "./short_first.ts";
 
 /**
- * Longer recordings than this count as large and leave slots to others: a minute of uncompressed speech, several of
- * compressed.
+ * Longer recordings than this are long: they leave slots to others and let them go first. A minute of uncompressed
+ * speech, several of compressed.
  */
-const MAX_SMALL_BYTES = 2 * 2 ** 20;
+const MAX_SHORT_BYTES = 2 * 2 ** 20;
 
 /** Longest time that decoding blocks the thread. */
 const MAX_TURN_MS = 10;
@@ -42,6 +43,8 @@ interface Work {
   readonly slot: number;
   readonly emit: (event: TranscribeEvent) => void;
   readonly signal: AbortSignal;
+  /** Awaited before each piece of work: lets others go first. */
+  readonly turn: () => Promise<void>;
 }
 
 export class AsrModel implements Model {
@@ -53,6 +56,7 @@ export class AsrModel implements Model {
   readonly #voiceActivity: VoiceActivity | undefined;
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
+  readonly #shortFirst = new ShortFirst();
 
   /** Owns both models from here on. */
   private constructor(
@@ -63,7 +67,7 @@ export class AsrModel implements Model {
     },
   ) {
     this.maxSequences = maxRecordings;
-    this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SMALL_BYTES });
+    this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SHORT_BYTES });
     this.#metrics = metrics;
     metrics.requests = () => this.#requests.counts;
     this.#recogniser = recogniser;
@@ -94,13 +98,26 @@ export class AsrModel implements Model {
     requireAbilities(task, this.#recogniser);
     emit({ type: "admitted" });
     const { requestId, param } = task;
+    const work = workOf(task.audio);
     return this.#requests.start({
       requestId,
       what: "transcription",
       emit,
       param,
-      work: workOf(task.audio),
-      answer: (signal, slot) => this.#transcribe({ task, slot, emit, signal }),
+      work,
+      answer: async (signal, slot) => {
+        const request = { task, slot, emit, signal };
+        if (work > MAX_SHORT_BYTES) {
+          return await this.#transcribe({ ...request, turn: this.#shortFirst.turnsOfLong(signal) });
+        }
+        const turns = new BusyTurns();
+        const end = this.#shortFirst.begin();
+        try {
+          await this.#transcribe({ ...request, turn: () => turns.next() });
+        } finally {
+          end();
+        }
+      },
     });
   }
 
@@ -110,16 +127,20 @@ export class AsrModel implements Model {
     await this.#voiceActivity?.dispose();
   }
 
-  async #transcribe({ task, slot, emit, signal }: Work): Promise<void> {
+  async #transcribe({ task, slot, emit, signal, turn }: Work): Promise<void> {
     const observe = this.#metrics.recordingSeconds.startTimer();
     const { language, translates = false, temperature, timesWords = false } = task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(task.audio, { sampleRateHz, signal });
     const listener = this.#voiceActivity?.listen(sampleRateHz);
-    const numSamples = await scan(audio, { listener, signal });
+    const numSamples = await scan(audio, { listener, signal, turn });
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({
-      audio,
+      read: async (start, end) => {
+        // Each window begins with its samples.
+        await turn();
+        return await audio.read(start, end);
+      },
       numSamples,
       speech: await listener?.speech(maxSpeechSeconds),
       index: slot,
@@ -152,17 +173,16 @@ export class AsrModel implements Model {
 /** Decodes a recording once, for its length and its speech. @returns its samples. */
 async function scan(
   audio: AudioReader,
-  { listener, signal }: Pick<Work, "signal"> & {
+  { listener, signal, turn }: Pick<Work, "signal" | "turn"> & {
     readonly listener: VoiceListener | undefined;
   },
 ): Promise<number> {
-  const turns = new BusyTurns();
   let turnMs = performance.now();
   return await audio.scan(async (samples) => {
     await listener?.push(samples);
     if (performance.now() - turnMs > MAX_TURN_MS) {
-      // Yields, so that other requests run while hours of sound are decoded.
-      await turns.next();
+      // Other requests run while hours of sound are decoded.
+      await turn();
       turnMs = performance.now();
     }
     signal.throwIfAborted();

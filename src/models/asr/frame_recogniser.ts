@@ -88,11 +88,11 @@ async function* transcribe(
 /** Runs a window. @returns the frames kept of it. */
 async function framesOf(
   window: Window,
-  { audio, signal }: Recording,
+  { read, signal }: Recording,
   { samplesPerFrame, sampleRateHz, metrics, run }: FrameRecogniserParts,
 ): Promise<Frames> {
   signal.throwIfAborted();
-  const heard = await audio.read(window.start, window.end);
+  const heard = await read(window.start, window.end);
   const samples = new Float32Array(
     Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * sampleRateHz)),
   );

@@ -167,12 +167,12 @@ async function* transcribe(
 
 /** The speech regions if known, else the whole recording cut at quiet points. */
 async function* piecesOf(
-  { audio, numSamples, speech }: Recording,
+  { read, numSamples, speech }: Recording,
   options: QuietCutOptions,
 ): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {
   for (const range of speech ?? [{ start: 0, end: numSamples }]) {
     for (let start = range.start; start < range.end;) {
-      const next = await audio.read(start, Math.min(start + options.maxSamples, range.end));
+      const next = await read(start, Math.min(start + options.maxSamples, range.end));
       const isRest = start + next.length === range.end;
       const length = isRest ? next.length : findQuietCut(next, options);
       yield { start, end: start + length, samples: next.subarray(0, length) };

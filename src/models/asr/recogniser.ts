@@ -19,8 +19,8 @@ export interface SampleRange {
 
 /** A recording and its options. */
 export interface Recording {
-  /** At the recogniser's sample rate. */
-  readonly audio: AudioReader;
+  /** Samples at the recogniser's rate; lets other recordings go first. See {@linkcode AudioReader.read}. */
+  readonly read: AudioReader["read"];
   /** All of the recording's samples, at least one. */
   readonly numSamples: number;
   /**

@@ -12,7 +12,6 @@ import {
 import { LANGUAGES } from "../../api/languages.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
-import { nextTurn } from "../../next_turn.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { type FrameRange, Sequential } from "./whisper_sequential.ts";
@@ -125,7 +124,6 @@ class Sections {
     for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
       for (let frame = start; frame < end; frame += spec.frames) {
         speech.measure([await this.row({ start: frame, end: Math.min(frame + spec.frames, end) })]);
-        await nextTurn();
         signal.throwIfAborted();
       }
     }
@@ -134,7 +132,7 @@ class Sections {
   /** A window; past its end is silence if it ends with a speech region. */
   async row({ start, end }: FrameRange): Promise<LogMelRow> {
     const { spec } = this.#deps;
-    const { audio, index } = this.#recording;
+    const { read, index } = this.#recording;
     const { hopSamples } = spec;
     // A window needs samples before its first frame; before the recording they are mirrored.
     const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
@@ -143,7 +141,7 @@ class Sections {
     const whole = start * hopSamples + samplesPerRow(spec);
     const readEnd = this.speech === undefined ? whole : end * hopSamples;
     return {
-      samples: cutRow(spec, await audio.read(readStart, readEnd), {
+      samples: cutRow(spec, await read(readStart, readEnd), {
         firstFrame: start - readFrame,
         paddedSamples: this.speech === undefined ? this.#paddedSamples - readStart : whole,
       }),

@@ -92,7 +92,7 @@ async function hear(samples: Float32Array, speech?: readonly SampleRange[]): Pro
   await using audio = new AudioReader(makeWav(samples), { sampleRateHz: RATE_HZ });
   const segments: TranscriptSegment[] = [];
   const recording = {
-    audio,
+    read: audio.read.bind(audio),
     numSamples: await audio.scan(),
     speech,
     index: 0,

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { ShortFirst } from "../../../../src/models/asr/short_first.ts";
+
+/** A clock by which each piece of work takes so many milliseconds. */
+function clockOf(pieceMs: number): () => number {
+  let now = 0;
+  return () => now += pieceMs;
+}
+
+const HOUR_MS = 3_600_000;
+const { signal } = new AbortController();
+
+Deno.test("ShortFirst lets a long recording work where there is no short one", async () => {
+  const turn = new ShortFirst(clockOf(HOUR_MS)).turnsOfLong(signal);
+  for (let piece = 0; piece < 3; piece++) await turn();
+});
+
+Deno.test("ShortFirst has long recordings wait until the last short one has ended", async () => {
+  const shortFirst = new ShortFirst(clockOf(HOUR_MS));
+  const events: string[] = [];
+  const ends = [shortFirst.begin(), shortFirst.begin()];
+  const longs = ["first", "second"].map(async (name) => {
+    await shortFirst.turnsOfLong(signal)();
+    events.push(name);
+  });
+  for (const end of ends) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    events.push("end");
+    end();
+  }
+  await Promise.all(longs);
+  assert.deepEqual(events, ["end", "end", "first", "second"]);
+});
+
+Deno.test("ShortFirst lets a long recording go on after a while, though a short one never ends", async () => {
+  const shortFirst = new ShortFirst(clockOf(1));
+  shortFirst.begin();
+  const turn = shortFirst.turnsOfLong(signal);
+  for (let piece = 0; piece < 3; piece++) await turn();
+});
+
+Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the reason", async () => {
+  const shortFirst = new ShortFirst(clockOf(HOUR_MS));
+  shortFirst.begin();
+  const abort = new AbortController();
+  const waiting = shortFirst.turnsOfLong(abort.signal)();
+  abort.abort(new Error("hung up"));
+  await assert.rejects(waiting, /hung up/);
+  await assert.rejects(shortFirst.turnsOfLong(abort.signal)(), /hung up/);
+});
