@@ -5,6 +5,7 @@
  */
 import type { DecoderLimits } from "../decoder/decoder.ts";
 import { BlockIndex } from "./block_index.ts";
+import { BlockTails } from "./block_tails.ts";
 import { FreeList } from "./free_list.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -29,7 +30,7 @@ export interface BlockStats {
  * No content is kept twice: a sequence that fills a block whose content another has sealed meanwhile moves to that one.
  * A block nobody holds goes to the free list, and stays findable there until it is reused: those that hold nothing
  * first, then the longest unused. A sequence gives its blocks back last to first, so that a prefix outlives what
- * follows it.
+ * follows it. The block that it has filled in part stays findable likewise, for one sequence that goes on from there.
  */
 export class BlockManager {
   readonly #numBlocks: number;
@@ -38,6 +39,7 @@ export class BlockManager {
   readonly #references: Int32Array;
   readonly #free: FreeList;
   readonly #index: BlockIndex;
+  readonly #tails: BlockTails;
   #numCachedBlocks = 0;
   #numPrefixQueryTokens = 0;
   #numPrefixHitTokens = 0;
@@ -49,11 +51,12 @@ export class BlockManager {
     this.#references = new Int32Array(limits.numBlocks);
     this.#free = new FreeList(limits.numBlocks);
     this.#index = new BlockIndex(limits.numBlocks, limits.blockSize);
+    this.#tails = new BlockTails(limits.blockSize);
   }
 
   /**
-   * Gives a sequence that holds nothing the blocks for all its tokens: those already in the cache by reference, the
-   * others new. At least its last token is left to compute, for its logits.
+   * Gives a sequence that holds nothing the blocks for all its tokens: full ones already in the cache by reference, the
+   * tail behind them if it begins with the same tokens, the others new. At least its last token is left to compute, for its logits.
    *
    * @param numSpare blocks that must be left over.
    * @returns false, and changes nothing, when there are not enough blocks.
@@ -74,7 +77,7 @@ export class BlockManager {
     }
     for (const blockId of blockIds.view()) this.#acquire(blockId);
     sequence.numSealedBlocks = blockIds.length;
-    sequence.numComputed = blockIds.length * this.#blockSize;
+    sequence.numComputed = blockIds.length * this.#blockSize + this.#takeTail(sequence);
     if (sequence.numCachedTokens === undefined) {
       sequence.numCachedTokens = sequence.numComputed;
       this.#numPrefixHitTokens += sequence.numComputed;
@@ -94,6 +97,9 @@ export class BlockManager {
       if (blockId === undefined) return false;
       if (this.#index.has(blockId)) {
         this.#index.remove(blockId);
+        this.#numCachedBlocks--;
+      } else if (this.#tails.has(blockId)) {
+        this.#tails.remove(blockId);
         this.#numCachedBlocks--;
       }
       this.#references[blockId] = 1;
@@ -120,6 +126,12 @@ export class BlockManager {
   /** Takes all blocks from a sequence. They stay findable. */
   release(sequence: Sequence): void {
     const { blockIds } = sequence;
+    const tail = this.#sharesBlocks ? this.#tails.indexOf(sequence) : undefined;
+    if (tail !== undefined) {
+      const older = this.#tails.after(blockIds.at(tail - 1));
+      if (older !== undefined) this.#forgetTail(older);
+      this.#tails.add(sequence);
+    }
     for (let i = blockIds.length - 1; i >= 0; i--) this.#drop(blockIds.at(i));
     blockIds.clear();
     sequence.numComputed = 0;
@@ -130,6 +142,8 @@ export class BlockManager {
   forget(cacheScope: number): void {
     for (let blockId = 0; blockId < this.#numBlocks; blockId++) {
       if (!this.#index.has(blockId) || this.#index.scopeOf(blockId) !== cacheScope) continue;
+      const tail = this.#tails.after(blockId);
+      if (tail !== undefined) this.#forgetTail(tail);
       this.#free.remove(blockId);
       this.#index.remove(blockId);
       this.#numCachedBlocks--;
@@ -137,7 +151,7 @@ export class BlockManager {
     }
   }
 
-  /** How many of a sequence's first `numTokens` tokens may come from other sequences' blocks. */
+  /** How many of a sequence's first `numTokens` tokens may come from blocks that other sequences hold. */
   numShareableTokens(numTokens: number): number {
     if (!this.#sharesBlocks) return 0;
     return Math.floor((numTokens - 1) / this.#blockSize) * this.#blockSize;
@@ -159,9 +173,28 @@ export class BlockManager {
     this.#numCachedBlocks--;
   }
 
+  /** Gives a sequence the tail behind its full blocks. @returns how many of its tokens that holds. */
+  #takeTail(sequence: Sequence): number {
+    const numSame = this.#tails.countSame(sequence);
+    if (numSame === 0) return 0;
+    const blockId = this.#tails.after(sequence.blockIds.at(sequence.blockIds.length - 1))!;
+    this.#tails.remove(blockId);
+    this.#acquire(blockId);
+    sequence.blockIds.push(blockId);
+    return numSame;
+  }
+
+  /** Makes a tail a block that holds nothing of use. */
+  #forgetTail(blockId: number): void {
+    this.#tails.remove(blockId);
+    this.#free.remove(blockId);
+    this.#numCachedBlocks--;
+    this.#free.pushFirst(blockId);
+  }
+
   #drop(blockId: number): void {
     if (--this.#references[blockId]! > 0) return;
-    if (this.#index.has(blockId)) {
+    if (this.#index.has(blockId) || this.#tails.has(blockId)) {
       this.#free.pushLast(blockId);
       this.#numCachedBlocks++;
     } else this.#free.pushFirst(blockId);

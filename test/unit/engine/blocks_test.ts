@@ -100,10 +100,10 @@ Deno.test("BlockManager.seal() moves a sequence to a block that nobody holds any
   blocks.seal(second);
   assert.equal(tableOf(second)[0], cachedId);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
-  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 0, 6]);
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 1, 5]);
 });
 
-Deno.test("BlockManager.release() keeps full blocks findable, completions too", () => {
+Deno.test("BlockManager.release() keeps what was computed findable, completions too", () => {
   const blocks = makeBlocks(8);
   const chat = makeSequence(countFrom(0, 6));
   compute(blocks, chat);
@@ -113,14 +113,14 @@ Deno.test("BlockManager.release() keeps full blocks findable, completions too", 
   blocks.seal(chat);
   blocks.release(chat);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
-  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 2, 6]);
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 3, 5]);
   const nextTurn = makeSequence(countFrom(0, 12));
   assert(blocks.admit(nextTurn, 0));
-  assert.equal(nextTurn.numComputed, 8);
+  assert.equal(nextTurn.numComputed, 9);
 });
 
 Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unused, ends before beginnings", () => {
-  const blocks = makeBlocks(6);
+  const blocks = makeBlocks(7);
   const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
   compute(blocks, old);
   compute(blocks, recent);
@@ -129,9 +129,12 @@ Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unuse
   blocks.release(old);
   blocks.release(recent);
   const other = makeSequence(countFrom(100, 1));
-  assert(blocks.grow(other, 24));
-  assert.deepEqual(tableOf(other), [recentRest, oldRest, oldEnd, oldStart, recentEnd, recentStart]);
-  assert.equal(blocks.grow(other, 25), false);
+  assert(blocks.grow(other, 28));
+  const [empty, ...others] = tableOf(other);
+  assert(![...tableOf(old), ...tableOf(recent)].includes(empty!));
+  assert.deepEqual(others, [oldRest, oldEnd, oldStart, recentRest, recentEnd, recentStart]);
+  assert.equal(blocks.grow(other, 29), false);
+  assert.equal(blocks.stats().numCachedBlocks, 0);
 });
 
 Deno.test("BlockManager.grow() takes a reused block out of the index, and only that", () => {
@@ -144,6 +147,69 @@ Deno.test("BlockManager.grow() takes a reused block out of the index, and only t
   const again = makeSequence(countFrom(0, 13));
   assert(blocks.admit(again, 0));
   assert.equal(again.numComputed, 8);
+});
+
+Deno.test("BlockManager.admit() goes on in the tail of one that has ended, up to where tokens differ", () => {
+  for (
+    const { prompt, numComputed } of [
+      { prompt: countFrom(0, 11), numComputed: 10 },
+      { prompt: countFrom(0, 30), numComputed: 11 },
+      { prompt: [...countFrom(0, 9), 99, 98], numComputed: 9 },
+      { prompt: [...countFrom(0, 8), 99, 98], numComputed: 8 },
+      { prompt: countFrom(0, 9), numComputed: 8 },
+      { prompt: [99, ...countFrom(1, 11)], numComputed: 0 },
+    ]
+  ) {
+    const blocks = makeBlocks(16);
+    const ended = compute(blocks, makeSequence(countFrom(0, 11)));
+    const tailId = ended.blockIds.at(2);
+    const sooner = makeSequence(prompt);
+    assert(blocks.admit(sooner, 0));
+    assert(!tableOf(sooner).includes(tailId), "a tail that is still written to is taken");
+    blocks.release(sooner);
+    blocks.release(ended);
+    const next = makeSequence(prompt);
+    assert(blocks.admit(next, 0));
+    assert.equal(next.numComputed, numComputed);
+    assert.equal(next.numCachedTokens, numComputed);
+    assert.equal(tableOf(next).includes(tailId), numComputed > 8);
+    assert.equal(next.blockIds.length, Math.ceil(prompt.length / 4));
+    const rival = makeSequence(prompt);
+    assert(blocks.admit(rival, 0));
+    assert(rival.numComputed <= 8, "a tail is taken twice");
+    for (const sequence of [next, rival]) blocks.release(sequence);
+    assert.equal(blocks.stats().numUsedBlocks, 0);
+  }
+});
+
+Deno.test("BlockManager.release() keeps the newest tail behind a block, and counts the older one as free", () => {
+  const blocks = makeBlocks(8);
+  const sequences = [[...countFrom(0, 5)], [...countFrom(0, 4), 50, 51]].map((prompt) =>
+    compute(blocks, makeSequence(prompt))
+  );
+  for (const sequence of sequences) blocks.release(sequence);
+  const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 2, 6]);
+  const next = makeSequence([...countFrom(0, 4), 50, 51, 52]);
+  assert(blocks.admit(next, 0));
+  assert.equal(next.numComputed, 6);
+});
+
+Deno.test("BlockManager takes no tail in which media stand", () => {
+  const blocks = makeBlocks(16);
+  const prompt = [1, 2, 3, 4, 5, 9, 9, 8];
+  const withMedia = (key: string) => makeSequence(prompt, { media: [{ start: 5, end: 7, key }] });
+  const run = (sequence: Sequence) => {
+    assert(blocks.admit(sequence, 0));
+    const { numComputed } = sequence;
+    sequence.numComputed = 7;
+    blocks.seal(sequence);
+    blocks.release(sequence);
+    return numComputed;
+  };
+  assert.deepEqual([run(withMedia("cat")), run(withMedia("dog"))], [0, 4]);
+  assert.equal(run(makeSequence(prompt)), 4, "placeholders of media are taken for text");
+  assert.equal(run(withMedia("cat")), 4, "text is taken for placeholders of media");
 });
 
 Deno.test("BlockManager tells prompts apart by the media their placeholders stand for", () => {
@@ -176,7 +242,7 @@ Deno.test("BlockManager keeps scopes apart and forget() empties one", () => {
   assert(blocks.admit(sibling, 0));
   assert.equal(sibling.numComputed, 8);
   for (const sequence of [mine, others, sibling]) blocks.release(sequence);
-  assert.equal(blocks.stats().numCachedBlocks, 2);
+  assert.equal(blocks.stats().numCachedBlocks, 3);
   blocks.forget(1);
   assert.equal(blocks.stats().numCachedBlocks, 0);
   assert.equal(blocks.stats().numFreeBlocks, 8);

@@ -20,6 +20,7 @@ export class Coverage {
   finished = 0;
   preemptions = 0;
   prefixHitTokens = 0;
+  tailHits = 0;
   cancelledWaiting = 0;
   cancelledInPrompt = 0;
   cancelledInFlight = 0;
@@ -127,6 +128,10 @@ export class Workload {
     this.#coverage.steps++;
     this.#invariants.checkQueue(this.#scheduler.stats());
     this.#invariants.checkStep(step);
+    for (const { sequence: { id, numComputed } } of step.scheduled) {
+      const isAdmitted = this.#live.get(id)!.numSeen === undefined;
+      if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
+    }
     const batch = this.#builder.build(step);
     const sampled = this.#decoder.run(batch);
     this.#invariants.checkBatch(step, batch, this.#decoder);
