@@ -28,7 +28,7 @@ export interface AlignmentLayer {
 }
 
 /** Limits of a text. */
-export interface AlignmentLimits {
+interface AlignmentLimits {
   readonly maxTokens: number;
   readonly maxKeys: number;
 }
@@ -43,7 +43,7 @@ export interface AlignedText {
 }
 
 /** Buffers of one layer. */
-export interface AlignmentTensors {
+interface AlignmentTensors {
   /** elem `[numTokens, q.stride]`. */
   readonly q: GPUBuffer;
   /** elem `[blocks, kvHeads, blockSize, headSize]`. */

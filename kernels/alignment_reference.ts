@@ -16,7 +16,7 @@
 import { LEAST_DEVIATION } from "./alignment.ts";
 
 /** One head's part of an alignment. */
-export interface AlignmentHead {
+interface AlignmentHead {
   /** f32 `[numTokens, headSize]`. */
   readonly queries: Float32Array;
   /** f32 `[numKeys, headSize]`. */

@@ -24,7 +24,7 @@ export interface AttentionShape extends HeadShape {
 }
 
 /** Divisors of the keys of a tile. */
-export type PrefillThreads = 2 | 4 | 8;
+type PrefillThreads = 2 | 4 | 8;
 
 /** The work of one workgroup. A row is a pair (query token, query head of the group). */
 export interface AttentionTiling {

@@ -20,7 +20,7 @@ import type { PackedStep } from "./step_plan.ts";
 export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
 
 /** Inputs of a layer in a step, with room for `maxTokens`. The next layer overwrites them. */
-export interface SimdInputs {
+interface SimdInputs {
   /** f32 `[maxTokens, stride]`, in the layout of the layer's `KvWriteParams`. */
   readonly q: Float32Array;
   readonly k: Float32Array;

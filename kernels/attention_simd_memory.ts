@@ -40,7 +40,7 @@ const MAX_PAGES = 2 ** 16;
 const ALIGNMENT = 64;
 
 /** What takes a memory, for the message of a failure, and the setting that says how much. */
-export interface MemoryUse {
+interface MemoryUse {
   readonly what: string;
   readonly setting?: Setting;
   readonly hasLargePages?: boolean | undefined;
@@ -99,7 +99,7 @@ function createMemory(pages: number, { what, setting, maxBytes }: MemoryUse): We
 }
 
 /** Addresses of one layer. */
-export interface LayerOffsets {
+interface LayerOffsets {
   /** Of its `Site`. */
   readonly site: number;
   readonly q: number;
@@ -165,7 +165,7 @@ function wordOf(x: number): number {
 }
 
 /** Addresses of a step's data for the kernels. */
-export interface StepOffsets {
+interface StepOffsets {
   /** Of its `Step`. */
   readonly step: number;
   readonly positions: number;

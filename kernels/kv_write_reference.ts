@@ -14,7 +14,7 @@ import {
 import type { PackedStep } from "./step_plan.ts";
 
 /** Tensors of one attention layer; see `KvWriteTensors`. `q`, `k` and `v` may be one array. */
-export interface KvWriteArrays {
+interface KvWriteArrays {
   readonly q: Float32Array;
   readonly k: Float32Array;
   readonly v: Float32Array;
@@ -32,7 +32,7 @@ export interface KvWriteArrays {
 }
 
 /** Tensors of a layer with rotary embedding. */
-export interface RotaryArrays {
+interface RotaryArrays {
   /** f32 `[positions, size / 2]`. */
   readonly cos: Float32Array;
   readonly sin: Float32Array;

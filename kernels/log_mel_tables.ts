@@ -10,7 +10,7 @@ import { makeHannWindow, makeMelFilters } from "./mel_filters.ts";
 export const FFT_SAMPLES = 400;
 
 /** Constant inputs; see the shader for shapes. */
-export interface LogMelTables {
+interface LogMelTables {
   readonly window: Float32Array<ArrayBuffer>;
   readonly roots: Float32Array<ArrayBuffer>;
   /** Pairs of an index, u32, and a weight, f32. */

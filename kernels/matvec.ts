@@ -21,7 +21,7 @@ import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
 import { chooseMatvecTiling, type MatvecTiling, numSums, rowFormOf } from "./matvec_shape.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
-export interface MatvecTensors {
+interface MatvecTensors {
   /** elem `[rows, x.stride]`, as all tensors with rows of room for the last group of rows. */
   readonly x: GPUBuffer;
   /** The matrix: u8 `[outputs, ceil(k / blockSize), blockSize * bits / 8]` in blocks. */

@@ -11,7 +11,7 @@ export interface MelFilter {
 }
 
 /** What the filters of a spectrogram are made for. */
-export interface MelFilterOptions {
+interface MelFilterOptions {
   readonly mels: number;
   /** Samples under one window. */
   readonly fftSamples: number;

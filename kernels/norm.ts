@@ -22,7 +22,7 @@ export interface NormKernelParams {
 }
 
 /** Buffers; those that the parameters do not use are absent. */
-export interface NormTensors {
+interface NormTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
   /** Factors, elem `[k]`, and offsets after them where there are such: elem `[2, k]`. */

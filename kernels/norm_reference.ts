@@ -7,7 +7,7 @@ import { normalizeRow } from "./matvec_reference.ts";
 import type { NormKernelParams } from "./norm.ts";
 
 /** The kernel's tensors. */
-export interface ReferenceNormTensors {
+interface ReferenceNormTensors {
   readonly x: Float32Array;
   readonly gamma: Float32Array;
   readonly beta?: Float32Array | undefined;

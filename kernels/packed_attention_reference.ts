@@ -7,7 +7,7 @@ import type { PackedParams } from "./packed_attention.ts";
 import type { PackedBounds } from "./packed_bounds.ts";
 
 /** Tensors of one layer; see `PackedTensors`. */
-export interface PackedArrays {
+interface PackedArrays {
   readonly q: Float32Array;
   readonly k: Float32Array;
   readonly v: Float32Array;

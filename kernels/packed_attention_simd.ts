@@ -11,7 +11,7 @@ import { checkLayouts, type PackedParams } from "./packed_attention.ts";
 import { numQueryRows, type PackedBounds } from "./packed_bounds.ts";
 
 /** Inputs of a layer. The next layer overwrites them. */
-export interface PackedInputs {
+interface PackedInputs {
   /** f32 `[query rows, q.stride]`. */
   readonly q: Float32Array;
   /** f32 `[key rows, k.stride]`. */
@@ -21,7 +21,7 @@ export interface PackedInputs {
 }
 
 /** One layer. */
-export interface SimdPackedLayer extends PackedParams {
+interface SimdPackedLayer extends PackedParams {
   /** Whether queries, keys and values come in one tensor; `q`, `k` and `v` of the inputs are one array then. */
   readonly isPacked: boolean;
 }

@@ -9,7 +9,7 @@ import type { AttentionParams } from "./paged_attention.ts";
 import type { PackedStep } from "./step_plan.ts";
 
 /** Tensors of one attention layer; see `AttentionTensors`. */
-export interface AttentionArrays {
+interface AttentionArrays {
   readonly q: Float32Array;
   /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
   readonly kCache: Float32Array;

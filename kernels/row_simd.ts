@@ -38,7 +38,7 @@ const STAGED_BYTES = 4 * 2 ** 20;
 const OPERATIONS = ["none", "add", "multiply"];
 
 /** A kernel and what specialises it. */
-export type RowKernelParams =
+type RowKernelParams =
   | { readonly kind: "matvec"; readonly params: MatvecParams }
   | { readonly kind: "norm"; readonly params: NormKernelParams }
   | { readonly kind: "pointwise"; readonly params: PointwiseParams };

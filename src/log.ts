@@ -8,7 +8,7 @@ import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
 import { NoteQueue } from "./note_queue.ts";
 
 /** Details of a line, by name. Errors are written with their stack and causes. */
-export type LogFields = Readonly<Record<string, unknown>>;
+type LogFields = Readonly<Record<string, unknown>>;
 
 let settings: LogSettings = { level: "info", format: "text" };
 

@@ -46,7 +46,7 @@ export const CohereEmbedResponse = z.object({
 }).meta({ id: "CohereEmbeddings" });
 
 /** A type of vectors. */
-export type EmbeddingType = typeof TYPES[number];
+type EmbeddingType = typeof TYPES[number];
 export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 
 /**

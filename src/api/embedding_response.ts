@@ -24,7 +24,7 @@ export const EmbeddingList = z.object({
 export type EmbeddingList = z.output<typeof EmbeddingList>;
 
 /** What {@linkcode writeEmbeddings} writes. */
-export interface EmbeddingResult {
+interface EmbeddingResult {
   readonly model: string;
   /** f32 `[inputs, dimensions]`, row-major. */
   readonly vectors: Float32Array;

@@ -7,7 +7,7 @@ import { Commands } from "./commands.ts";
 import { fixConvVec3 } from "./conv_vec3_fix.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
-export interface CreationCounts {
+interface CreationCounts {
   buffers: number;
   bindGroups: number;
   pipelines: number;

@@ -7,7 +7,7 @@
 import { isIPv4 } from "node:net";
 
 /** Kinds of addresses: `local` ones belong to this machine or its network; `forbidden` ones are never fetched from. */
-export type AddressKind = "public" | "local" | "forbidden";
+type AddressKind = "public" | "local" | "forbidden";
 
 type Range = readonly [prefix: string, bits: number, kind: AddressKind];
 

@@ -13,7 +13,7 @@ import {
 import { makeValueInfo } from "./file/proto_write.ts";
 
 /** The attention of one layer. */
-export interface CausalAttention {
+interface CausalAttention {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headSize: number;

@@ -88,7 +88,7 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
 }
 
 /** Whether the window matches a media query, kept up to date. */
-export function useMedia(query: string): boolean {
+function useMedia(query: string): boolean {
   const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
   useEffect(() => {
     const list = matchMedia(query);
@@ -123,7 +123,7 @@ export function readDataUrl(blob: Blob): Promise<string> {
 }
 
 /** Makes the browser save a file. */
-export function saveFile(blob: Blob, name: string): void {
+function saveFile(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

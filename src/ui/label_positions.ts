@@ -5,7 +5,7 @@
  */
 
 /** A point of a drawing and its label. */
-export interface LabelledPoint {
+interface LabelledPoint {
   readonly x: number;
   readonly y: number;
   readonly text: string;

@@ -5,7 +5,7 @@
  */
 
 /** Samples by metric, each with its labels. */
-export type Scrape = ReadonlyMap<string, readonly Sample[]>;
+type Scrape = ReadonlyMap<string, readonly Sample[]>;
 
 interface Sample {
   readonly labels: Readonly<Record<string, string>>;

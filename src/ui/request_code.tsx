@@ -8,7 +8,7 @@ import { useState } from "preact/hooks";
 import { addressOf, hasApiKey } from "./server.ts";
 
 /** A request as the page sends it: JSON, or a form with a file and fields. */
-export type ShownRequest =
+type ShownRequest =
   & { readonly path: string; readonly output?: string }
   & (
     | { readonly json: unknown }

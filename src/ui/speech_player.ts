@@ -5,7 +5,7 @@
  */
 
 /** Of `response_format: pcm`. */
-export const SAMPLE_RATE = 24_000;
+const SAMPLE_RATE = 24_000;
 /** Seconds buffered before playback starts, so that it does not stall at once. */
 const LEAD_SECONDS = 0.15;
 

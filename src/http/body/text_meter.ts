@@ -33,7 +33,7 @@ interface Frame {
 }
 
 /** Takes the bytes of a body as text and media, in their order. The pieces are views of what was fed. */
-export interface BodyParts {
+interface BodyParts {
   onText(bytes: Uint8Array): void;
   /** Of a string in a media field: base64 as it stands in the JSON. */
   onMedia(bytes: Uint8Array): void;

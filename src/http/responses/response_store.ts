@@ -9,7 +9,7 @@ import type { OutputItem, ResponseObject } from "../../api/responses_response.ts
 import { HearthError } from "../../errors.ts";
 
 /** Capacity of the store. */
-export interface ResponseStoreLimits {
+interface ResponseStoreLimits {
   readonly maxResponses: number;
   readonly maxBytes: number;
 }
@@ -18,7 +18,7 @@ export interface ResponseStoreLimits {
 export type StoredItem = InputItem & { readonly id: string };
 
 /** A response and its input. */
-export interface StoredResponse {
+interface StoredResponse {
   readonly response: ResponseObject;
   /** Of its own request, without those of the responses before it. */
   readonly input: readonly StoredItem[];

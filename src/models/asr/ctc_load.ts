@@ -77,7 +77,7 @@ async function floatsOf(tensor: Tensor): Promise<Float32Array> {
 }
 
 /** The configuration for decoding a CTC model's output. */
-export interface CtcConfig {
+interface CtcConfig {
   readonly vocabulary: CtcVocabulary;
   /** From one frame of the output to the next. */
   readonly samplesPerFrame: number;

@@ -100,7 +100,7 @@ function readPieces(tokens: readonly number[], decode: WordDivision["decode"]): 
 }
 
 /** A word, with the punctuation that belongs to it. */
-export interface WordGroup {
+interface WordGroup {
   /** As it is written, with what spaces there are around it. */
   readonly text: string;
   readonly numTokens: number;
@@ -117,7 +117,7 @@ export interface WordSegment {
 }
 
 /** The alignment of a window's tokens. */
-export interface WindowAlignment {
+interface WindowAlignment {
   /** f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each position. */
   readonly values: Float32Array;
   /** At least one. */

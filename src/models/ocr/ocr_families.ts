@@ -39,12 +39,12 @@ export interface FamilyOptions {
 }
 
 /** The decoder start token. @throws {StartupError} when the configuration has none. */
-export function startTokenOf(config: Json): number {
+function startTokenOf(config: Json): number {
   return requireNumber(config, "decoder_start_token_id", "bos_token_id");
 }
 
 /** Text with all tags, but without start, end and padding tokens. */
-export function decodeWithTags({ config, tokenizer }: FamilyOptions): OcrFamily["textOf"] {
+function decodeWithTags({ config, tokenizer }: FamilyOptions): OcrFamily["textOf"] {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
   const hidden = new Set(names.flatMap((name) => config[name] ?? []));
   return (ids) => {

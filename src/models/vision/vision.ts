@@ -25,7 +25,7 @@ import { VisionImages } from "./vision_images.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 
 /** The parts of a vision model; it owns all of them. */
-export interface VisionModelParts extends ChatModelParts {
+interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
   readonly images: VisionImages;
   readonly prompt: VisionPrompt;
@@ -71,7 +71,7 @@ const ENCODER_GRAPH = "vision_encoder";
 const PROBE_PIXELS = 64;
 
 /** How to load. */
-export interface VisionLoadOptions extends DecoderLoadOptions {
+interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
   /** Device memory for cached image rows; 256 MiB if absent. The last image's are always kept. */
   readonly maxEncodedBytes?: number | undefined;

@@ -58,7 +58,7 @@ export interface SiteForm {
 }
 
 /** Root mean squares of queries and of keys; the names are those of their factors. */
-export interface HeadNorms {
+interface HeadNorms {
   readonly epsilon: NormParams["epsilon"];
   /** Whether they are of all heads of a token, rather than of each. */
   readonly ofRows: boolean;

@@ -10,7 +10,7 @@ import type { ProductPlan } from "./product_plan.ts";
 import { originalOf } from "./reshapes.ts";
 
 /** `residual + norm`, the norm a root mean square, and the name of the sum. */
-export interface FoundSum {
+interface FoundSum {
   readonly name: string;
   readonly norm: FoundNorm;
   readonly residual: string;
