@@ -104,6 +104,8 @@ Deno.test("chat stream: n choices, each with its own index, role and finish", as
 Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", async () => {
   await using app = await new TestApp().ready();
   const options = { logprobs: true, top_logprobs: 2, max_tokens: 3 };
+  // The prompt is in the cache from then on: sums of one row are rounded unlike those of many.
+  await complete(app, options);
   const { choices } = await complete(app, options);
   const { content } = choices[0]!.logprobs!;
   assert.deepEqual(content.map(({ token }) => token), ["The", " capital", " of"]);
