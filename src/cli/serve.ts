@@ -125,8 +125,18 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
 async function requireModel({ model: name = DEFAULT_MODEL, offline }: ServeFlags) {
   const model = await nameModel(name);
   if (!("hubId" in model)) await requireModelFolder(model.folder);
-  else if (readHubSettings(undefined, { offline }).isOffline) await resolveModel(name);
+  else if (readHubSettings(undefined, { offline }).isOffline) await requireCached(name);
   return model;
+}
+
+async function requireCached(name: string): Promise<void> {
+  try {
+    await resolveModel(name);
+  } catch (error) {
+    if (!(error instanceof StartupError)) throw error;
+    const why = "This start was told to stay offline (--offline, HF_HUB_OFFLINE); online it would be downloaded.";
+    throw new StartupError(`${error.message}\n${why}`);
+  }
 }
 
 async function readSettings(flags: ServeFlags): Promise<ServerSettings> {

@@ -174,10 +174,14 @@ Deno.test("serve of a model that the hub refuses stays up and tells why", async 
 Deno.test("serve --offline of a model that is not in the cache says what to do", async () => {
   await withScene(async ({ hub, env }) => {
     for (const offline of [{ words: ["--offline"] }, { words: [], env: { HF_HUB_OFFLINE: "1" } }]) {
-      await using hearth = new HearthProcess(["-p", "0", ...Q4, "-m", ID, ...offline.words], {
-        env: { ...env, ...offline.env },
-      });
-      await hearth.logged(/ERROR .*told to stay offline.* \(--offline, HF_HUB_OFFLINE\)/);
+      const { code, stdout, stderr } = await runHearth(
+        ["-p", "0", ...Q4, "-m", ID, ...offline.words],
+        { env: { ...env, ...offline.env } },
+      );
+      assert.equal(code, 1);
+      assert.equal(stdout, "");
+      assert.match(stderr, /To fetch it: .* pull HuggingFaceTB/);
+      assert.match(stderr, /told to stay offline \(--offline, HF_HUB_OFFLINE\)/);
     }
     assert.equal(hub.requests.length, 0);
   });
