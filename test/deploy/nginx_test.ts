@@ -45,7 +45,9 @@ Deno.test(
   async () => {
     const ports = [freePort(), freePort()];
     await using good = replica(ports[0]!);
-    await using bad = replica(ports[1]!, ["-m", Deno.makeTempDirSync()]);
+    const unreadable = Deno.makeTempDirSync();
+    Deno.writeTextFileSync(`${unreadable}/config.json`, "{");
+    await using bad = replica(ports[1]!, ["-m", unreadable]);
     await Promise.all([good.ready(), bad.url()]);
     await using nginx = await Nginx.start(ports);
     for (let n = 0; n < 20; n++) {

@@ -93,14 +93,20 @@ speechTest("translations: the decoder begins with the model's own token for it",
   const body = async () => speechForm(await readRecording(CLIP.file), fields);
   const segmentsOf = async (app: TestApp, path: string) => {
     const response = await app.request(path, { method: "POST", body: await body() });
-    return (await response.json()).segments;
+    return (await response.json()).segments as { text: string; avg_logprob: number }[];
   };
+  /** Two models may choose different kernels, whose sums differ in their order. */
+  const isClose = (some: Awaited<ReturnType<typeof segmentsOf>>, others: typeof some) =>
+    some.length === others.length &&
+    some.every(({ text, avg_logprob }, n) =>
+      text === others[n]!.text && Math.abs(avg_logprob - others[n]!.avg_logprob) < 1e-3
+    );
   const transcribed = await segmentsOf(app, "/v1/audio/transcriptions");
   const translated = await segmentsOf(app, PATH);
   // The probabilities tell the two apart, whatever the text.
-  assert.notDeepEqual(translated, transcribed);
-  assert.deepEqual(translated, await segmentsOf(otherApp, "/v1/audio/transcriptions"));
-  assert.deepEqual(transcribed, await segmentsOf(otherApp, PATH));
+  assert(!isClose(translated, transcribed));
+  assert(isClose(translated, await segmentsOf(otherApp, "/v1/audio/transcriptions")));
+  assert(isClose(transcribed, await segmentsOf(otherApp, PATH)));
 });
 
 const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name) =>
