@@ -133,8 +133,8 @@ interface ChosenWay {
   readonly steps: readonly (StepTimes & { readonly rows: number })[];
 }
 
-/** Rounds of steps of many rows and of one: the first of each compiles programs. */
-const CHOICE_ROUNDS = { many: 2, one: 3 };
+/** Rounds of steps of many rows and of one: few, since the start waits for them. */
+const CHOICE_ROUNDS = { many: 1, one: 2 };
 
 /** Measures steps of `most` rows and of one. What is slower at either must be as much faster at the other. */
 export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise<ChosenWay> {
