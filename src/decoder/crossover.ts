@@ -133,15 +133,20 @@ interface ChosenWay {
   readonly steps: readonly (StepTimes & { readonly rows: number })[];
 }
 
-/** Rounds of steps of many rows and of one: few, since the start waits for them. */
-const CHOICE_ROUNDS = { many: 1, one: 2 };
+/** Rounds at each size: few, since the start waits for them. */
+const CHOICE_ROUNDS = 2;
+/** How much slower the compiled steps of a size may be: times are those of a machine that does other things too. */
+const MAX_LOSS = 1.1;
 
-/** Measures steps of `most` rows and of one. What is slower at either must be as much faster at the other. */
+/**
+ * Measures steps of `most` rows and of one. Compiled steps must be faster at one of them, and slower at none; no more
+ * is measured once they are.
+ */
 export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise<ChosenWay> {
   const steps: ChosenWay["steps"][number][] = [];
   for (const rows of new Set([most, 1])) {
     const times = { compiled: Infinity, ort: Infinity };
-    for (let round = 0; round < (rows === 1 ? CHOICE_ROUNDS.one : CHOICE_ROUNDS.many); round++) {
+    for (let round = 0; round < CHOICE_ROUNDS; round++) {
       for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
         limit(maxRows);
         const start = performance.now();
@@ -150,9 +155,10 @@ export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise
       }
     }
     steps.push({ rows, ...times });
+    if (times.compiled > MAX_LOSS * times.ort) return { way: "ort", steps };
   }
-  const ratio = steps.reduce((product, { compiled, ort }) => product * compiled / ort, 1);
-  return { way: ratio < 1 ? "compiled" : "ort", steps };
+  const isFaster = steps.some(({ compiled, ort }) => compiled < ort);
+  return { way: isFaster ? "compiled" : "ort", steps };
 }
 
 /** The shortest times of steps of this many rows, in milliseconds. */

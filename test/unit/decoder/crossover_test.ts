@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Crossover, firstTokens } from "../../../src/decoder/crossover.ts";
+import { chooseWay, Crossover, firstTokens } from "../../../src/decoder/crossover.ts";
 
 /** Finds the crossover of steps that take as long as the two say; the clock is the test's. */
 async function find(
@@ -107,4 +107,28 @@ Deno.test("firstTokens() divides tokens among sequences, each with blocks of its
   assert.deepEqual([...kvLengths], [3, 4, 4]);
   assert.deepEqual([...positions], [0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3]);
   assert.deepEqual([maxBlocksPerSequence, ...blockTables], [2, 0, 1, 2, 3, 4, 5]);
+});
+
+/** Chooses between ways that take so many milliseconds for steps of eight rows and of one. */
+async function chosenOf(ms: Readonly<Record<8 | 1, { compiled: number; ort: number }>>) {
+  const sizes: number[] = [];
+  let maxRows = 0;
+  const { way } = await chooseWay({
+    most: 8,
+    limit: (rows) => maxRows = rows,
+    run: async (rows) => {
+      if (sizes.at(-1) !== rows) sizes.push(rows);
+      const { compiled, ort } = ms[rows as 8 | 1];
+      await new Promise((resolve) => setTimeout(resolve, maxRows > 0 ? compiled : ort));
+    },
+  });
+  return { way, sizes };
+}
+
+Deno.test("chooseWay() takes compiled steps that are slower at no size, and measures no more once they are", async () => {
+  const faster = { compiled: 5, ort: 100 };
+  const slower = { compiled: 100, ort: 5 };
+  assert.deepEqual(await chosenOf({ 8: faster, 1: faster }), { way: "compiled", sizes: [8, 1] });
+  assert.deepEqual(await chosenOf({ 8: slower, 1: faster }), { way: "ort", sizes: [8] });
+  assert.deepEqual(await chosenOf({ 8: faster, 1: slower }), { way: "ort", sizes: [8, 1] });
 });
