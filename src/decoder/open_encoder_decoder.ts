@@ -44,6 +44,11 @@ const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all sequences, unless one needs more. */
 const CACHE_BYTES = 2 ** 30;
 /**
+ * Most weights in f32 that are laid out for kernels on the CPU: of Whisper's base size, 231 MB, the start takes 1.5 s
+ * longer, more than the steps of many recordings save.
+ */
+const MAX_COMPILED_FLOAT_BYTES = 64 * 2 ** 20;
+/**
  * Opens a decoder.
  *
  * @returns in one sentence why the graph is not cut, where it is not.
@@ -108,6 +113,7 @@ async function openCut<Input extends object>(
   let attention: EncoderDecoderAttention;
   const decoder = await openPagedDecoder({
     ...options,
+    maxCompiledFloatBytes: backend.kind === "cpu" ? MAX_COMPILED_FLOAT_BYTES : undefined,
     openEmbedding: options.openEmbedding ??
       (() => Promise.reject(new Error("The graph takes embeddings."))),
     cut,

@@ -34,6 +34,8 @@ interface PagedOpenOptions {
   readonly processLogits?: LogitsProcessor | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
   readonly spareBytes?: number;
+  /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
+  readonly maxCompiledFloatBytes?: number | undefined;
   /** Called with the share that is loaded, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
@@ -83,11 +85,13 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 /** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
 async function compile(
   decoder: PagedDecoder,
-  { backend, cut, files, limits, weights, attention, spareBytes }: PagedOpenOptions & {
+  { backend, cut, files, limits, weights, attention, ...options }: PagedOpenOptions & {
     readonly weights: DeviceWeights | undefined;
     readonly attention: PagedAttention;
   },
 ): Promise<void> {
+  const { spareBytes, maxCompiledFloatBytes = Infinity } = options;
+  if (floatBytesOf(cut) > maxCompiledFloatBytes) return;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const { contextLength } = limits;
   const writesSums = backend.kind === "webgpu";
@@ -98,6 +102,13 @@ async function compile(
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
   if (compiled) decoder.useCompiled(compiled);
+}
+
+function floatBytesOf({ segments }: GraphCut): number {
+  const tensors = segments.flatMap(({ model }) => model.graph.initializers)
+    .filter(({ dtype }) => dtype === "float32");
+  const bytes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
+  return bytes.values().reduce((sum, count) => sum + count, 0);
 }
 
 /** Progress in bytes where weights are uploaded one after the other. */
