@@ -134,7 +134,8 @@ async function requireCached(name: string): Promise<void> {
     await resolveModel(name);
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
-    const why = "This start was told to stay offline (--offline, HF_HUB_OFFLINE); online it would be downloaded.";
+    const why =
+      "This start was told to stay offline (--offline, HF_HUB_OFFLINE); online it would be downloaded.";
     throw new StartupError(`${error.message}\n${why}`);
   }
 }
