@@ -4,6 +4,7 @@
  * @module
  */
 import { BusyTurns } from "../../next_turn.ts";
+import { untilAborted } from "../../until_aborted.ts";
 
 /** How much longer than its last turn a long recording waits for short ones at most, for each that waits. */
 const MAX_WAIT_RATIO = 8;
@@ -47,13 +48,15 @@ export class ShortFirst {
   }
 
   async #untilNoneShort(maxMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#numShort === 0 || signal.aborted) return;
+    if (this.#numShort === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
     const timer = setTimeout(resolve, maxMs * this.#waiting.size);
-    signal.addEventListener("abort", () => resolve(), { once: true });
-    await promise;
-    this.#waiting.delete(resolve);
-    clearTimeout(timer);
+    try {
+      await untilAborted(promise, signal);
+    } finally {
+      this.#waiting.delete(resolve);
+      clearTimeout(timer);
+    }
   }
 }

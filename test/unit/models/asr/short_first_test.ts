@@ -48,3 +48,22 @@ Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the r
   await assert.rejects(waiting, /hung up/);
   await assert.rejects(shortFirst.turnsOfLong(abort.signal)(), /hung up/);
 });
+
+Deno.test("ShortFirst leaves nothing behind at a recording's signal, however often it waited", async () => {
+  const shortFirst = new ShortFirst(clockOf(1));
+  shortFirst.begin();
+  const { signal } = new AbortController();
+  let numListeners = 0;
+  const { addEventListener, removeEventListener } = signal;
+  signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+    numListeners++;
+    addEventListener.apply(signal, args);
+  };
+  signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+    numListeners--;
+    removeEventListener.apply(signal, args);
+  };
+  const turn = shortFirst.turnsOfLong(signal);
+  for (let piece = 0; piece < 3; piece++) await turn();
+  assert.equal(numListeners, 0);
+});
