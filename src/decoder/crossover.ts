@@ -142,17 +142,12 @@ const MAX_LOSS = 1.1;
  * Measures steps of `most` rows and of one. Compiled steps must be faster at one of them, and slower at none; no more
  * is measured once they are.
  */
-export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise<ChosenWay> {
+export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
   const steps: ChosenWay["steps"][number][] = [];
-  for (const rows of new Set([most, 1])) {
-    const times = { compiled: Infinity, ort: Infinity };
-    for (let round = 0; round < CHOICE_ROUNDS; round++) {
-      for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
-        limit(maxRows);
-        const start = performance.now();
-        await run(rows);
-        times[way] = Math.min(times[way], performance.now() - start);
-      }
+  for (const rows of new Set([options.most, 1])) {
+    let times = await timeRound(rows, options);
+    for (let round = 1; round < CHOICE_ROUNDS; round++) {
+      times = fastest(times, await timeRound(rows, options));
     }
     steps.push({ rows, ...times });
     if (times.compiled > MAX_LOSS * times.ort) return { way: "ort", steps };
@@ -164,30 +159,37 @@ export async function chooseWay({ most, limit, run }: CrossoverOptions): Promise
 /** The shortest times of steps of this many rows, in milliseconds. */
 async function timesAt(
   rows: number,
-  { limit, run, end }: CrossoverOptions & { readonly end: number },
+  options: CrossoverOptions & { readonly end: number },
 ): Promise<StepTimes> {
-  const timeRound = async (): Promise<StepTimes> => {
-    const times = { compiled: 0, ort: 0 };
-    for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
-      limit(maxRows);
-      const start = performance.now();
-      await run(rows);
-      times[way] = performance.now() - start;
-    }
-    return times;
-  };
-  const first = await timeRound();
+  const first = await timeRound(rows, options);
   if (first.compiled > MAX_COMPILE_MILLISECONDS) return first;
   // The first round compiled programs; the others alternate, because the machine may be busy.
-  let { compiled, ort } = await timeRound();
-  const isClear = () => Math.max(ort / compiled, compiled / ort) >= 2;
+  let times = await timeRound(rows, options);
+  const isClear = () => Math.max(times.ort / times.compiled, times.compiled / times.ort) >= 2;
   for (let round = 2; round <= (isClear() ? ROUNDS.clear : ROUNDS.close); round++) {
-    if (performance.now() > end) break;
-    const next = await timeRound();
-    compiled = Math.min(compiled, next.compiled);
-    ort = Math.min(ort, next.ort);
+    if (performance.now() > options.end) break;
+    times = fastest(times, await timeRound(rows, options));
   }
-  return { compiled, ort };
+  return times;
+}
+
+/** Times a step of this many rows in either way. */
+async function timeRound(rows: number, { limit, run }: CrossoverOptions): Promise<StepTimes> {
+  const times = { compiled: 0, ort: 0 };
+  for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
+    limit(maxRows);
+    const start = performance.now();
+    await run(rows);
+    times[way] = performance.now() - start;
+  }
+  return times;
+}
+
+function fastest(some: StepTimes, others: StepTimes): StepTimes {
+  return {
+    compiled: Math.min(some.compiled, others.compiled),
+    ort: Math.min(some.ort, others.ort),
+  };
 }
 
 /** A step of the first tokens of as many sequences as there may be, evenly divided among them. */

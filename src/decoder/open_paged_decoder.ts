@@ -91,7 +91,7 @@ async function compile(
   },
 ): Promise<void> {
   const { spareBytes, maxCompiledFloatBytes = Infinity } = options;
-  if (floatBytesOf(cut) > maxCompiledFloatBytes) return;
+  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const { contextLength } = limits;
   const writesSums = backend.kind === "webgpu";
@@ -104,22 +104,18 @@ async function compile(
   if (compiled) decoder.useCompiled(compiled);
 }
 
-function floatBytesOf({ segments }: GraphCut): number {
-  const tensors = segments.flatMap(({ model }) => model.graph.initializers)
-    .filter(({ dtype }) => dtype === "float32");
-  const bytes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
-  return bytes.values().reduce((sum, count) => sum + count, 0);
-}
-
 /** Progress in bytes where weights are uploaded one after the other. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
-  const bytes = new Map(
-    cut.segments.flatMap(({ model }) =>
-      model.graph.initializers.map((tensor) => [tensor.name, storedBytes(tensor)])
-    ),
-  );
-  const total = bytes.values().reduce((sum, count) => sum + count, 0);
+  const total = weightBytesOf(cut);
   return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
+}
+
+/** Bytes of the weights of all segments, or of those of a type. */
+function weightBytesOf({ segments }: GraphCut, ofType?: StoredTensor["dtype"]): number {
+  const tensors = segments.flatMap(({ model }) => model.graph.initializers)
+    .filter(({ dtype }) => ofType === undefined || dtype === ofType);
+  const bytes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
+  return bytes.values().reduce((sum, count) => sum + count, 0);
 }
 
 async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {

@@ -1,4 +1,4 @@
-/** What was opened for a decoder that cannot be opened whole is freed. */
+/** What is opened for a decoder, and that it is freed where the decoder cannot be opened whole. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/backend/cpu.ts";
@@ -6,6 +6,7 @@ import { CpuAttention } from "../../src/backend/cpu_attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import type { GraphSession } from "../../src/onnx/runtime/ort.ts";
+import { storedBytes } from "../../src/onnx/file/stored_tensor.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
@@ -15,6 +16,12 @@ const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
 class CountingBackend extends CpuBackend {
   numOpened = 0;
   numReleased = 0;
+  numCompiled = 0;
+
+  override async openCompiled(...args: Parameters<CpuBackend["openCompiled"]>) {
+    this.numCompiled++;
+    return await super.openCompiled(...args);
+  }
 
   override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<GraphSession> {
     const session = await super.openModel(...args);
@@ -27,31 +34,61 @@ class CountingBackend extends CpuBackend {
   }
 }
 
-Deno.test("openPagedDecoder() frees attention and segments when the embeddings cannot be opened", async () => {
-  await using files = new FolderFiles(EXPORTS);
+const CONTEXT_LENGTH = 32;
+
+/** A cut of a small export in f32, and how to open it. */
+async function readExport(files: FolderFiles) {
   const model = await readModel(files, "llama_script_17.onnx");
-  const result = splitGraph(model, { contextLength: 32 });
+  const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
   assert.ok("cut" in result, JSON.stringify(result));
   const { cut } = result;
+  const limits = {
+    contextLength: CONTEXT_LENGTH,
+    vocabSize: cut.output.width,
+    maxSequences: 1,
+    maxBatchTokens: CONTEXT_LENGTH,
+    numBlocks: 2,
+    blockSize: 16,
+    sharesBlocks: false,
+  };
+  return {
+    cut,
+    files,
+    limits,
+    openEmbedding: () => Promise.reject(new Error("No such file.")),
+    onProgress: () => {},
+  };
+}
+
+Deno.test("openPagedDecoder() frees attention and segments when the embeddings cannot be opened", async () => {
+  await using files = new FolderFiles(EXPORTS);
+  const options = await readExport(files);
+  const { cut } = options;
   const backend = new CountingBackend();
   using disposed = countCalls(CpuAttention.prototype, "dispose");
   const opening = openPagedDecoder({
-    ...{ backend, files },
+    ...options,
+    backend,
     cut: { ...cut, tokens: { ...cut.tokens, kind: "embeddings" } },
-    limits: {
-      contextLength: 32,
-      vocabSize: cut.output.width,
-      maxSequences: 1,
-      maxBatchTokens: 32,
-      numBlocks: 2,
-      blockSize: 16,
-      sharesBlocks: false,
-    },
-    openEmbedding: () => Promise.reject(new Error("No such file.")),
-    onProgress: () => {},
   });
   await assert.rejects(opening, { message: "No such file." });
   assert.equal(backend.numOpened, cut.segments.length);
   assert.equal(backend.numReleased, backend.numOpened);
   assert.equal(disposed.count, 1);
+});
+
+Deno.test("openPagedDecoder() compiles no decoder with more weights in f32 than may be laid out", async () => {
+  await using files = new FolderFiles(EXPORTS);
+  const options = await readExport(files);
+  const bytes = new Map(
+    options.cut.segments.flatMap(({ model }) => model.graph.initializers)
+      .filter(({ dtype }) => dtype === "float32")
+      .map((tensor) => [tensor.name, storedBytes(tensor)]),
+  ).values().reduce((sum, count) => sum + count, 0);
+  for (const [maxCompiledFloatBytes, numCompiled] of [[bytes - 1, 0], [bytes, 1], [undefined, 1]]) {
+    const backend = new CountingBackend();
+    const decoder = await openPagedDecoder({ ...options, backend, maxCompiledFloatBytes });
+    await decoder.dispose();
+    assert.equal(backend.numCompiled, numCompiled);
+  }
 });
