@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { dirname, join, normalize } from "node:path";
-import { fileURLToPath } from "node:url";
-
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+import { readSources } from "../fixtures/sources.ts";
 
 /** Each imports only from itself and from those after it. */
 const LAYERS = [
@@ -31,22 +29,13 @@ const LAYERS = [
 /** A file's imports of other files of the program, dynamic ones included, by its path from the root. */
 async function readImports(): Promise<Map<string, readonly string[]>> {
   const imports = new Map<string, readonly string[]>();
-  const read = async (path: string) => {
-    const text = await Deno.readTextFile(join(ROOT, path));
+  for (const [path, text] of await readSources(["src", "kernels"])) {
+    // AssemblyScript is another program.
+    if (path.includes("/wasm/")) continue;
     const code = text.replaceAll(/\/\*\*[^]*?\*\//g, "");
     const found = code.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+\.tsx?)"/g);
     imports.set(path, Array.from(found, ([, to]) => normalize(join(dirname(path), to!))));
-  };
-  const walk = async (folder: string) => {
-    for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
-      const path = `${folder}/${name}`;
-      // AssemblyScript is another program.
-      if (isDirectory && name !== "wasm") await walk(path);
-      else if (/\.tsx?$/.test(name)) await read(path);
-    }
-  };
-  await read("main.ts");
-  for (const folder of ["src", "kernels"]) await walk(folder);
+  }
   return imports;
 }
 
