@@ -37,3 +37,35 @@ export async function generate(
     signal.removeEventListener("abort", leave);
   }
 }
+
+/** What a request generated. */
+interface Generated {
+  /** Without the token that ended it. */
+  readonly tokens: number[];
+  /** Sum of the natural logarithms of all chosen tokens' probabilities, the end's among them. */
+  readonly sumLogprobs: number;
+  /** Tokens that were chosen, the end among them. */
+  readonly numChosen: number;
+}
+
+/** Runs a request to the first of `endTokens`, or its length. @throws as {@linkcode generate} does. */
+export async function generateTokens(
+  engine: EngineLoop,
+  { endTokens, ...request }: Omit<GenerateOptions, "onToken"> & {
+    readonly endTokens: readonly number[];
+  },
+): Promise<Generated> {
+  const tokens: number[] = [];
+  let [sumLogprobs, numChosen] = [0, 0];
+  await generate(engine, {
+    ...request,
+    onToken: ({ tokenId, logprob }) => {
+      sumLogprobs += logprob;
+      numChosen++;
+      const ends = endTokens.includes(tokenId);
+      if (!ends) tokens.push(tokenId);
+      return ends;
+    },
+  });
+  return { tokens, sumLogprobs, numChosen };
+}

@@ -33,8 +33,8 @@ interface MediaEncoderOptions {
   readonly backend: Backend;
   /** Owned from here on. */
   readonly session: GraphSession;
-  /** The embeddings that its rows replace. */
-  readonly embeddings: ValueInfo;
+  /** The embeddings that its rows replace; absent if the decoder takes none. */
+  readonly embeddings: ValueInfo | undefined;
   readonly medium: Medium;
 }
 
@@ -56,9 +56,14 @@ export class MediaEncoder {
     this.#cast = cast;
   }
 
-  /** @throws {StartupError} when its rows do not have the embeddings' width. */
+  /** @throws {StartupError} when the decoder takes no embeddings, or of another width than the rows. */
   static async open(options: MediaEncoderOptions): Promise<MediaEncoder> {
     const { backend, session, embeddings, medium } = options;
+    if (embeddings === undefined) {
+      throw new StartupError(
+        `The decoder takes token ids, not embeddings, so there is no use for the ${NAMES[medium]}.`,
+      );
+    }
     const output = session.outputs.find(({ name }) => name === `${medium}_features`) ??
       session.outputs[0]!;
     const [width, wanted] = [widthOf(output), widthOf(embeddings)];

@@ -5,7 +5,7 @@
  * @module
  */
 import { GREEDY } from "../../decoder/decoder.ts";
-import { generate } from "../../engine/generate.ts";
+import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { StartupError } from "../../errors.ts";
 import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
@@ -99,32 +99,24 @@ async function hear(
   { hearing, engine, endTokens, decode }: Parts,
 ) {
   const { release, ...request } = await hearing.requestOf(samples, language);
-  const tokens: number[] = [];
-  let [sumLogprobs, numChosen] = [0, 0];
   try {
-    await generate(engine, {
+    const { tokens, sumLogprobs, numChosen } = await generateTokens(engine, {
       ...request,
       sample: { ...GREEDY, temperature, seed: crypto.getRandomValues(new Uint32Array(1))[0]! },
       maxTokens,
       topLogprobs: 0,
-      onToken: ({ tokenId, logprob }) => {
-        sumLogprobs += logprob;
-        numChosen++;
-        const ends = endTokens.includes(tokenId);
-        if (!ends) tokens.push(tokenId);
-        return ends;
-      },
+      endTokens,
       signal,
     });
+    return {
+      text: tokens.length === 0 ? "" : decode(tokens).trim(),
+      tokens,
+      numPromptTokens: request.promptTokens.length,
+      meanLogprob: sumLogprobs / Math.max(1, numChosen),
+    };
   } finally {
     await release?.();
   }
-  return {
-    text: tokens.length === 0 ? "" : decode(tokens).trim(),
-    tokens,
-    numPromptTokens: request.promptTokens.length,
-    meanLogprob: sumLogprobs / Math.max(1, numChosen),
-  };
 }
 
 async function* transcribe(

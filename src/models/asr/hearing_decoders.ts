@@ -139,11 +139,6 @@ export async function openPrompted(
     engine: { ...engine, maxSequences: maxRecordings },
     contextLength: Math.min(known, PROMPTED_CONTEXT),
   });
-  if (embeddings === undefined) {
-    throw new StartupError(
-      `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take sound.`,
-    );
-  }
   const session = await naming(folder, () => openGraph(AUDIO_ENCODER, context));
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
   let numHeard = 0;

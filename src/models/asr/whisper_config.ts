@@ -8,6 +8,7 @@ import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
+import { maskOf } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TokenRule } from "../../../kernels/token_rule.ts";
 
@@ -119,13 +120,12 @@ export function languageNameOf({ languages }: WhisperConfig, token: number | und
   return own === undefined ? code : LANGUAGES[own]!;
 }
 
-/** Bit `t % 32` of word `t >> 5` set: token `t` is text that may be sampled. */
+/** A mask of the tokens that are text and may be sampled. */
 export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
-  const bits = new Uint32Array(Math.ceil(config.vocabSize / 32));
+  const suppressed = new Set(config.suppressedTokens);
   // Whisper's special tokens follow the end token.
-  for (let id = 0; id < config.endToken; id++) bits[id >>> 5]! |= 1 << (id & 31);
-  for (const id of config.suppressedTokens) bits[id >>> 5]! &= ~(1 << (id & 31));
-  return bits;
+  const ids = Array(config.endToken).keys().filter((id) => !suppressed.has(id));
+  return maskOf(ids, config.vocabSize);
 }
 
 /** Whether the model supports a task; folders that list none support all of Whisper's. */

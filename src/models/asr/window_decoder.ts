@@ -8,9 +8,10 @@ import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
-import { generate, type GenerateOptions } from "../../engine/generate.ts";
+import { generate, type GenerateOptions, generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
+import { maskOf } from "../../engine/token_rules.ts";
 import { promptOf, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import { type Attempt, decodeWithFallback, type FallbackOptions } from "./whisper_quality.ts";
 import type { WindowResult } from "./whisper_sequential.ts";
@@ -104,25 +105,22 @@ export class WindowDecoder {
     },
   ): Promise<Attempt> {
     const { config } = this.#parts;
-    const tokens: number[] = [];
-    let sumLogprobs = 0;
-    await generate(this.#engine, {
+    const { tokens, sumLogprobs } = await generateTokens(this.#engine, {
       promptTokens: Int32Array.from(prompt),
       sample: { ...GREEDY, ...sampling },
       maxTokens: config.maxTokens,
       topLogprobs: 0,
       encoderInput: input,
-      rules: () => ({
-        get rule() {
-          return ruleAfter(tokens, config);
-        },
-      }),
-      onToken: ({ tokenId, logprob }) => {
-        sumLogprobs += logprob;
-        const isOver = tokenId === config.endToken;
-        if (!isOver) tokens.push(tokenId);
-        return isOver;
+      rules: () => {
+        const tokens: number[] = [];
+        return {
+          get rule() {
+            return ruleAfter(tokens, config);
+          },
+          accept: (tokenId) => void tokens.push(tokenId),
+        };
       },
+      endTokens: [config.endToken],
       signal,
     });
     return { tokens, meanLogprob: sumLogprobs / (tokens.length + 1) };
@@ -191,10 +189,4 @@ export class WindowDecoder {
     // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
-}
-
-function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array {
-  const mask = new Uint32Array(Math.ceil(vocabSize / 32));
-  for (const token of tokens) mask[token >>> 5]! |= 1 << (token & 31);
-  return mask;
 }

@@ -6,7 +6,7 @@
  * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
  * @module
  */
-import type { TokenRules } from "../../engine/token_rules.ts";
+import { maskOf, type TokenRules } from "../../engine/token_rules.ts";
 import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 
 /** The constraints of a configuration. */
@@ -76,7 +76,7 @@ export function allowedAfter(
 ): Uint32Array | undefined {
   const numNew = tokens.length - numPromptTokens;
   const isForced = rules.forcedFirst !== undefined && numPromptTokens === 1;
-  if (isForced && numNew === 0) return only(rules.forcedFirst!, rules.vocabSize);
+  if (isForced && numNew === 0) return maskOf([rules.forcedFirst!], rules.vocabSize);
   const forbidden = [
     ...rules.suppressed,
     ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
@@ -86,7 +86,9 @@ export function allowedAfter(
   if (tokens.length < rules.minLength || numNew < rules.minNewTokens) {
     forbidden.push(...rules.eosTokenIds);
   }
-  return forbidden.length === 0 ? undefined : allBut(forbidden, rules.vocabSize);
+  if (forbidden.length === 0) return undefined;
+  // Bits beyond the vocabulary do not matter.
+  return maskOf(forbidden, rules.vocabSize).map((word) => ~word);
 }
 
 /** The tokens that would repeat an n-gram of `size` tokens. */
@@ -125,16 +127,4 @@ function isEqual(
   if (at < 0 || from < 0) return false;
   for (let i = 0; i < length; i++) if (tokens[at + i] !== other[from + i]) return false;
   return true;
-}
-
-function only(token: number, vocabSize: number): Uint32Array {
-  const mask = new Uint32Array(Math.ceil(vocabSize / 32));
-  mask[token >>> 5] = 1 << (token & 31);
-  return mask;
-}
-
-function allBut(tokens: readonly number[], vocabSize: number): Uint32Array {
-  const mask = new Uint32Array(Math.ceil(vocabSize / 32)).fill(0xffffffff);
-  for (const token of tokens) mask[token >>> 5]! &= ~(1 << (token & 31));
-  return mask;
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { type Decoder, GREEDY } from "../../decoder/decoder.ts";
-import { generate } from "../../engine/generate.ts";
+import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
@@ -97,24 +97,19 @@ export class SpeechTokenGenerator {
     // What stands for the voice must not count as another token that was there before.
     const promptTokens = new Int32Array(length).fill(tokens[0]!);
     promptTokens.set(tokens, length - tokens.length);
-    const generated: number[] = [];
     try {
-      await generate(this.#engine, {
+      const generated = await generateTokens(this.#engine, {
         promptTokens,
         media: [{ start: 0, end: length, key: "", source: { rows: () => Promise.resolve(rows) } }],
         sample: { ...GREEDY, repetitionPenalty },
         maxTokens: MAX_NEW_TOKENS,
-        onToken: ({ tokenId }) => {
-          if (endTokens.includes(tokenId)) return true;
-          generated.push(tokenId);
-          return false;
-        },
+        endTokens,
         signal,
       });
+      return generated.tokens;
     } finally {
       rows.dispose();
     }
-    return generated;
   }
 
   async dispose(): Promise<void> {

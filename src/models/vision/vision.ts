@@ -100,11 +100,6 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
   const { decoder, dtype, embeddings } = await loadDecoder(options);
-  if (embeddings === undefined) {
-    throw new StartupError(
-      `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take images.`,
-    );
-  }
   const session = await openGraph(ENCODER_GRAPH, options);
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "image" });
   onProgress({ what: "warming up" });
