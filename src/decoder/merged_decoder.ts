@@ -11,7 +11,7 @@ import { StartupError } from "../errors.ts";
 import type { FolderFiles } from "../onnx/file/external_data.ts";
 import { isCrossCache, presentName } from "../onnx/cut/cache_names.ts";
 import { hoistTransposes } from "../onnx/rewrite/hoist_transposes.ts";
-import { keepOutputs, takeBranch } from "../onnx/rewrite/if_branch.ts";
+import { type DecoderGraphs, divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { type GraphSession, Tensor, type Tensors } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 
@@ -80,7 +80,12 @@ export class MergedDecoder {
     model: ModelProto,
     { path, files, backend }: MergedDecoderOptions,
   ): Promise<MergedDecoder> {
-    const { maker, user } = divide(model, path);
+    const { project: whole, step: wholeStep } = requireMerged(model, path);
+    // The encoder's keys are transposed once per input instead of once per token.
+    const { maker, user } = hoistTransposes(
+      { maker: whole, user: wholeStep },
+      (input) => isCrossCache(input) ? presentName(input) : undefined,
+    );
     const hasCross = maker.graph.outputs.length > 0;
     const project = hasCross ? await backend.openModel(maker, files) : undefined;
     if (project !== undefined) requireInputs(project, path, /^encoder_hidden_states$/);
@@ -97,13 +102,10 @@ export class MergedDecoder {
   async begin(hidden: Tensor): Promise<DecoderState> {
     const [numRows = 1, numEncoded = 0] = hidden.dims;
     const projected = await this.#project?.run({ [HIDDEN]: hidden });
-    const cross: Record<string, Tensor> = projected ? pick(projected, this.#crossInputs) : {};
+    const cross: Record<string, Tensor> = projected ? pickCache(projected, this.#crossInputs) : {};
     if (this.#wantsHidden) cross[HIDDEN] = hidden;
     else hidden.dispose();
-    const self = Object.fromEntries(
-      this.#selfInputs.map((input) => [input.name, noTokens(input, numRows)]),
-    );
-    return { self, cross, numEncoded };
+    return { self: emptyCache(this.#selfInputs, numRows), cross, numEncoded };
   }
 
   /**
@@ -124,7 +126,7 @@ export class MergedDecoder {
       ...cross,
     });
     const names = this.#selfInputs.map(({ name }) => name);
-    return { logits: outputs["logits"]!, state: { ...state, self: pick(outputs, names) } };
+    return { logits: outputs["logits"]!, state: { ...state, self: pickCache(outputs, names) } };
   }
 
   /** Frees the weights. */
@@ -134,20 +136,11 @@ export class MergedDecoder {
   }
 }
 
-/** The graph that makes keys and values of the encoder's output, and the graph of a step that uses them. */
-function divide(model: ModelProto, path: string): { maker: ModelProto; user: ModelProto } {
-  const take = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
-    const taken = takeBranch(model, branch);
-    if (taken !== undefined) {
-      return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
-    }
-    throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
-  };
-  // The encoder's keys are transposed once per input instead of once per token.
-  return hoistTransposes({
-    maker: take("else_branch", isCrossCache),
-    user: take("then_branch", (name) => !isCrossCache(name)),
-  }, (input) => isCrossCache(input) ? presentName(input) : undefined);
+/** The two graphs of a merged decoder. @throws {StartupError} when it is not merged of two. */
+export function requireMerged(model: ModelProto, path: string): DecoderGraphs {
+  const graphs = divideMerged(model);
+  if (graphs !== undefined) return graphs;
+  throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
 function requireInputs(session: GraphSession, path: string, known: RegExp): void {
@@ -160,20 +153,27 @@ function requireInputs(session: GraphSession, path: string, known: RegExp): void
   );
 }
 
-/** Keys or values of no token yet. */
-function noTokens({ type, shape }: GraphSession["inputs"][number], numRows: number): Tensor {
-  const dims = shape.map((size, axis) =>
-    axis === 0 ? numRows : typeof size === "number" ? size : 0
-  );
-  return type === "float16"
-    ? new Tensor("float16", new Uint16Array(0), dims)
-    : new Tensor("float32", new Float32Array(0), dims);
+/** Keys and values of no token yet, by the inputs that take them. */
+export function emptyCache(inputs: GraphSession["inputs"], numRows: number): Tensors {
+  return Object.fromEntries(inputs.map(({ name, type, shape }) => {
+    const dims = shape.map((size, axis) =>
+      axis === 0 ? numRows : typeof size === "number" ? size : 0
+    );
+    const nothing = type === "float16"
+      ? new Tensor("float16", new Uint16Array(0), dims)
+      : new Tensor("float32", new Float32Array(0), dims);
+    return [name, nothing];
+  }));
 }
 
 function ones(numRows: number, length: number): Tensor {
   return new Tensor("int64", new BigInt64Array(numRows * length).fill(1n), [numRows, length]);
 }
 
-function pick(outputs: Tensors, inputNames: readonly string[]): Record<string, Tensor> {
+/** The outputs that continue cache inputs, by the inputs' names. */
+export function pickCache(
+  outputs: Tensors,
+  inputNames: readonly string[],
+): Record<string, Tensor> {
   return Object.fromEntries(inputNames.map((name) => [name, outputs[presentName(name)]!]));
 }

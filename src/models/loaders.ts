@@ -5,7 +5,6 @@
  * @module
  */
 import type { LoadRecogniser } from "./asr/recogniser.ts";
-import type { DescribeFamily } from "./asr/generating_families.ts";
 import type { OpenContext } from "./open_context.ts";
 import type { Model } from "./model.ts";
 import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
@@ -47,14 +46,10 @@ export const LOADERS = {
     await openAsr(context, (await import("./asr/whisper_load.ts")).loadWhisper),
   ctc: async (context) => await openAsr(context, (await import("./asr/ctc_load.ts")).loadCtc),
   tdt: async (context) => await openAsr(context, (await import("./asr/tdt_load.ts")).loadTdt),
-  moonshine: async (context) =>
-    await openAsr(context, await generating(({ describeMoonshine }) => describeMoonshine)),
-  cohere: async (context) =>
-    await openAsr(context, await generating(({ describeCohere }) => describeCohere)),
-  granite: async (context) =>
-    await openAsr(context, await generating(({ describeGranite }) => describeGranite)),
-  voxtral: async (context) =>
-    await openAsr(context, await generating(({ describeVoxtral }) => describeVoxtral)),
+  moonshine: async (context) => await openAsr(context, await generating("describeMoonshine")),
+  cohere: async (context) => await openAsr(context, await generating("describeCohere")),
+  granite: async (context) => await openAsr(context, await generating("describeGranite")),
+  voxtral: async (context) => await openAsr(context, await generating("describeVoxtral")),
   chatterbox: (context) => openTts("chatterbox", context),
   style_text_to_speech_2: (context) => openTts("style_text_to_speech_2", context),
   supertonic: (context) => openTts("supertonic", context),
@@ -64,10 +59,10 @@ export const LOADERS = {
 
 /** Speech recognition models that generate text without times. */
 async function generating(
-  choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
+  name: keyof typeof import("./asr/generating_families.ts"),
 ): Promise<LoadRecogniser> {
   const { loadGenerating } = await import("./asr/generating_recogniser.ts");
-  const describe = choose(await import("./asr/generating_families.ts"));
+  const { [name]: describe } = await import("./asr/generating_families.ts");
   return (context, options) => loadGenerating(context, { ...options, describe });
 }
 

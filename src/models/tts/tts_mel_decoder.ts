@@ -6,12 +6,10 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_decoder.ts";
 import { nextTurn } from "../../next_turn.ts";
-import { isCrossCache, presentName } from "../../onnx/cut/cache_names.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { keepOutputs, takeBranch } from "../../onnx/rewrite/if_branch.ts";
-import { disposeTensors, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import { isCrossCache } from "../../onnx/cut/cache_names.ts";
+import { disposeTensors, type Tensors } from "../../onnx/runtime/ort.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Feed, type Feeds, freeFeed, TtsGraph } from "./tts_graph.ts";
 
@@ -26,7 +24,7 @@ export class MelDecoder {
   readonly #step: TtsGraph;
   readonly #melBins: number;
   readonly #selfInputs: TtsGraph["inputs"];
-  readonly #crossInputs: TtsGraph["inputs"];
+  readonly #crossInputs: readonly string[];
 
   private constructor(graphs: { project: TtsGraph; step: TtsGraph }, melBins: number) {
     this.#project = graphs.project;
@@ -34,20 +32,19 @@ export class MelDecoder {
     this.#melBins = melBins;
     const cached = graphs.step.inputs.filter(({ name }) => name.startsWith("past_key_values."));
     this.#selfInputs = cached.filter(({ name }) => !isCrossCache(name));
-    this.#crossInputs = cached.filter(({ name }) => isCrossCache(name));
+    this.#crossInputs = cached.map(({ name }) => name).filter(isCrossCache);
   }
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
   static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
     const { path } = context.graphs.of(DECODER);
-    const open = (branch: Branch, isWanted: (output: string) => boolean) =>
+    const open = (graph: "project" | "step") =>
       TtsGraph.open(context, {
         name: DECODER,
         known: KNOWN,
-        change: (model) => takeHalf(model, { branch, isWanted, path }),
+        change: (model) => requireMerged(model, path)[graph],
       });
-    const project = await open("else_branch", isCrossCache);
-    const step = await open("then_branch", (name) => !isCrossCache(name));
+    const [project, step] = [await open("project"), await open("step")];
     return new MelDecoder({ project, step }, melBins);
   }
 
@@ -76,7 +73,8 @@ export class MelDecoder {
       speaker_embeddings: { values: speaker, dims: [1, speaker.length] },
     };
     const cross = pickCache(await this.#project.run(given), this.#crossInputs);
-    let self = emptyCache(this.#selfInputs);
+    const selfNames = this.#selfInputs.map(({ name }) => name);
+    let self: Tensors = emptyCache(this.#selfInputs, 1);
     let sequence: Feed = { values: new Float32Array(this.#melBins), dims: [1, 1, this.#melBins] };
     const mel: Float32Array[] = [];
     try {
@@ -87,7 +85,7 @@ export class MelDecoder {
         const outputs = await this.#step.run(feeds, { offset: noiseOffset + step });
         disposeTensors(self);
         freeFeed(sequence);
-        self = pickCache(outputs, this.#selfInputs);
+        self = pickCache(outputs, selfNames);
         sequence = outputs["output_sequence_out"]!;
         const stops = await this.#step.take(outputs, "prob");
         hasStopped = stops.some((probability) => probability >= STOP_PROBABILITY);
@@ -106,37 +104,4 @@ export class MelDecoder {
     await this.#project.release();
     await this.#step.release();
   }
-}
-
-type Branch = "then_branch" | "else_branch";
-
-function takeHalf(
-  model: ModelProto,
-  { branch, isWanted, path }: {
-    readonly branch: Branch;
-    readonly isWanted: (output: string) => boolean;
-    readonly path: string;
-  },
-): ModelProto {
-  const taken = takeBranch(model, branch);
-  if (taken !== undefined) {
-    return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(isWanted));
-  }
-  throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
-}
-
-/** The outputs that continue cache inputs, by the inputs' names. */
-function pickCache(outputs: Tensors, inputs: TtsGraph["inputs"]): Tensors {
-  return Object.fromEntries(inputs.map(({ name }) => [name, outputs[presentName(name)]!]));
-}
-
-/** The cache before the first frame. */
-function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
-  return Object.fromEntries(inputs.map(({ name, type, shape }) => {
-    const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
-    const nothing = type === "float16"
-      ? new Tensor("float16", new Uint16Array(0), dims)
-      : new Tensor("float32", new Float32Array(0), dims);
-    return [name, nothing];
-  }));
 }

@@ -16,17 +16,20 @@ import { type CrossInputs, nameStepAttentions } from "../attention/step_attentio
 export interface DecoderGraphs {
   /** From `encoder_hidden_states` to `present.*.encoder.*`. */
   readonly project: ModelProto;
-  /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
+  /** From a token, keys and values of those before and of the encoder's output, to what is wanted and the former's. */
   readonly step: ModelProto;
 }
 
 /** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
 export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
-  const project = takeBranch(merged, "else_branch");
-  const step = takeBranch(merged, "then_branch");
-  if (project === undefined || step === undefined) return undefined;
-  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCrossCache);
-  return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
+  const take = (branch: "then_branch" | "else_branch", isWanted: (output: string) => boolean) => {
+    const taken = takeBranch(merged, branch);
+    return taken &&
+      keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(isWanted));
+  };
+  const project = take("else_branch", isCrossCache);
+  const step = take("then_branch", (name) => !isCrossCache(name));
+  return project && step && { project, step };
 }
 
 /** A cut, and which of its attentions are to the encoder. */
@@ -41,7 +44,8 @@ export function cutStep(
   step: ModelProto,
   options: SplitOptions,
 ): StepCut | { readonly refused: string } {
-  const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(step), isCrossCache);
+  const toLogits = keepOutputs(step, ["logits"]);
+  const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(toLogits), isCrossCache);
   if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
   const result = splitGraph(fuseSkipNorms(model), options);
   return "refused" in result ? result : { ...result, crossInputs };
