@@ -41,7 +41,7 @@ interface OcrModelParts {
   readonly rules: GenerationRules;
   /** Most tokens of the text after the image. */
   readonly maxTextTokens: number;
-  /** Most requests at a time. */
+  /** Most requests at a time, whose images are in memory; the engine may run fewer sequences. */
   readonly maxRequests: number;
 }
 
@@ -55,6 +55,10 @@ interface Work {
   readonly observeFirstToken: () => void;
 }
 
+/**
+ * Not a `ChatModel`: that would preprocess the images of all requests that wait for the engine. Here a request holds a
+ * slot from its image's preprocessing to the end of its answer, which bounds the normalized images in memory.
+ */
 export class OcrModel implements Model {
   readonly kind = "ocr";
   readonly dtype: Dtype;
