@@ -8,7 +8,6 @@ import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
 import type { SimdRows } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import {
@@ -68,12 +67,15 @@ export class CpuSegments implements CompiledSegments {
       await plan.add(someRows, options);
     }
     const rows = plan.memory.allocate(threads, options.spareBytes);
+    const scratch = { bytes: new Uint8Array(0) };
+    const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
+      readRange(tensor, { files: options.files, offset, scratch }, into);
     for (const matrix of plan.matrices.values()) {
       const { at, kind, k, outputs, scales } = matrix;
-      const weights = readerOf(matrix.weights, options.files);
+      const weights = readerOf(matrix.weights);
       if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
       else {
-        const sources = { levels: weights, scales: readerOf(scales!, options.files) };
+        const sources = { levels: weights, scales: readerOf(scales!) };
         await rows.packMatrix(at, matrix, sources);
       }
     }
@@ -106,8 +108,4 @@ export class CpuSegments implements CompiledSegments {
   dispose(): void {
     this.#rows.dispose();
   }
-}
-
-function readerOf(tensor: StoredTensor, files: ModelFiles): ReadBytes {
-  return (offset, into) => readRange(tensor, { files, offset }, into);
 }

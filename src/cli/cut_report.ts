@@ -8,6 +8,7 @@ import { compiledForCpu } from "../backend/cpu_segments.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
+import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
 import type { FeatureCut } from "../onnx/cut/split_features.ts";
@@ -86,7 +87,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 /** How the CPU's native runtime runs a cut's segments in small steps. */
 function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false };
-  return compileCut(cut, options).map(compiledForCpu);
+  return compileCut(cutForCpu(cut), options).map(compiledForCpu);
 }
 
 /** Counts what a step of few rows takes on a GPU. */

@@ -8,6 +8,7 @@ import type { AttentionOptions, PagedAttention } from "../backend/paged_attentio
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
+import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { bytesOfStored } from "../onnx/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -95,7 +96,9 @@ async function compile(
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const { contextLength } = limits;
   const writesSums = backend.kind === "webgpu";
-  const segments = compileCut(cut, { takesForm, contextLength, writesSums });
+  // For a GPU the cut that ONNX Runtime runs was adapted before.
+  const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
+  const segments = compileCut(adapted, { takesForm, contextLength, writesSums });
   const compiled = await backend.openCompiled({
     ...{ segments, weights, files, attention, spareBytes, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),

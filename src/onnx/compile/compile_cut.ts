@@ -6,7 +6,7 @@
 import type { AttentionSite, GraphCut, Segment } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
 import { slicesToSplits } from "../rewrite/slices_to_splits.ts";
-import { mergeProducts } from "./merge_products.ts";
+import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
 import { type Program, tensorsOf } from "./program.ts";
 
@@ -33,10 +33,10 @@ interface CompileCutOptions {
  * The cut with products joined that read the same rows, and with splits for slices of products; see
  * {@linkcode mergeProducts} and {@linkcode slicesToSplits}.
  */
-export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
+export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   const segments = cut.segments.map((segment) => ({
     ...segment,
-    model: mergeProducts(slicesToSplits(segment.model), maxBytes),
+    model: mergeProducts(slicesToSplits(segment.model), options),
   }));
   return { ...cut, segments };
 }

@@ -29,6 +29,7 @@ export function cutForGpu(
   { maxBufferBytes, joinsProducts }: GpuCutOptions,
 ): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));
-  const joined = joinsProducts ? padProducts(mergeCutProducts(read, maxBufferBytes)) : read;
+  const options = { maxBytes: maxBufferBytes, outputsMultipleOf: 4 };
+  const joined = joinsProducts ? padProducts(mergeCutProducts(read, options)) : read;
   return divideLargeProducts(joined, maxBufferBytes);
 }

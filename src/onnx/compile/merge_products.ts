@@ -106,13 +106,22 @@ function zeros(parts: readonly Part[], length: number): Tensor {
   return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
 }
 
+/** Which products are joined. */
+export interface MergeOptions {
+  /** Most bytes of a joined constant. */
+  readonly maxBytes: number;
+  /** What the outputs of each are a multiple of: a kernel reads each product's part as whole groups. */
+  readonly outputsMultipleOf: number;
+}
+
 /**
- * The graph with one product in place of those that are alike but for their weights: their outputs are multiples of 4,
- * and each weight is read once. The constants that are joined are computed when they are read.
- *
- * @param maxBytes most bytes of a joined constant.
+ * The graph with one product in place of those that are alike but for their weights, each of which is read once. The
+ * constants that are joined are computed when they are read.
  */
-export function mergeProducts(model: ModelProto, maxBytes: number): ModelProto {
+export function mergeProducts(
+  model: ModelProto,
+  { maxBytes, outputsMultipleOf }: MergeOptions,
+): ModelProto {
   const index = new GraphIndex(model.graph);
   const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
   const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));
@@ -123,7 +132,7 @@ export function mergeProducts(model: ModelProto, maxBytes: number): ModelProto {
     const parts = nodes.map((node) => partOf(node, index));
     const isRead = ({ product }: Part) =>
       product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
-    if (!parts.every((part) => part.n % 4 === 0 && isRead(part))) continue;
+    if (!parts.every((part) => part.n % outputsMultipleOf === 0 && isRead(part))) continue;
     // Some vectors are of one element, and some are read by others too.
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;

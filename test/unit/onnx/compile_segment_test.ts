@@ -7,6 +7,7 @@ import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
 import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
 import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
 import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
+import { cutForCpu } from "../../../src/onnx/compile/cpu_cut.ts";
 import { cutForGpu } from "../../../src/onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
 import { cutStep, divideMerged } from "../../../src/onnx/cut/merged_decoder.ts";
@@ -385,7 +386,7 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
     makeNode("Add", ["b", "short"], ["biased b"]),
     product("r", "c", "third"),
   ], [first, second, VECTOR, constant("short", [4], numbers(4, 7)), { ...MATRIX, name: "third" }]);
-  const { graph } = mergeProducts(model, Infinity);
+  const { graph } = mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 4 });
   assert.deepEqual(graph.nodes.map(({ opType }) => opType), ["MatMul", "Add", "Split", "MatMul"]);
   assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
   const floats = async (name: string) => {
@@ -399,7 +400,9 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
   const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
   assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
   // What would be larger than a buffer stays apart.
-  assert.equal(mergeProducts(model, 100), model);
+  assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultipleOf: 4 }), model);
+  // What a kernel would read from the middle of a group stays apart as well.
+  assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 8 }), model);
 });
 
 async function cutOf(folder: string, graph: string): Promise<GraphCut> {
@@ -487,7 +490,8 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
     );
     return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
   });
-  const compiled = compileCut(mergeCutProducts({ ...cut, segments }, Infinity), {
+  const joined = { maxBytes: Infinity, outputsMultipleOf: 4 };
+  const compiled = compileCut(mergeCutProducts({ ...cut, segments }, joined), {
     takesForm: () => true,
     contextLength: 512,
     writesSums: true,
@@ -496,4 +500,19 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
     ...[false, false, true, false, false],
   ]);
   assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
+});
+
+Deno.test("on the CPU a layer takes four products where its parts are whole groups of outputs", async () => {
+  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
+  await using files = new FolderFiles(`${folder}/onnx`);
+  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  const cut = cutForCpu(result.cut);
+  const limits = { takesForm: () => false, contextLength: 512, writesSums: false };
+  const numProducts = compileCut(cut, limits).map((segment) => {
+    assert.ok(!("refused" in segment), JSON.stringify(segment));
+    return segment.allRows.dispatches.filter(({ kind }) => kind === "matvec").length;
+  });
+  // Queries, keys and values; between attentions a projection, gate and up, down, and those of the next; the last two.
+  assert.deepEqual(numProducts, [1, 4, 4, 4, 4]);
 });
