@@ -37,6 +37,11 @@ const MIN_STEPS = 3;
 /** Of steps of as many rows, in milliseconds. */
 type StepTimes = Readonly<Record<TimedStep["way"], number>>;
 
+/** Times of steps before the first request. */
+export interface MeasuredSteps extends StepTimes {
+  readonly rows: number;
+}
+
 /** Steps of one way whose rows reach the same power of two. */
 interface SeenSteps {
   readonly fastest: TimedStep;
@@ -48,6 +53,8 @@ interface SeenSteps {
  * twice as fast at 16 rows is no slower at 32, and what is slower than ONNX Runtime with more rows is too slow.
  */
 export class Crossover {
+  /** What the first limit is of. */
+  readonly measured: MeasuredSteps[] = [];
   readonly #options: CrossoverOptions;
   readonly #seen = new Map<string, SeenSteps>();
   #mostRows = 0;
@@ -62,6 +69,7 @@ export class Crossover {
     const end = performance.now() + MAX_MILLISECONDS;
     for (const rows of new Set(ROWS.map((rows) => Math.min(rows, options.most)))) {
       const { compiled, ort } = await timesAt(rows, { ...options, end });
+      crossover.measured.push({ rows, compiled, ort });
       crossover.#keep({ rows, way: "compiled", ms: compiled }, MIN_STEPS);
       crossover.#keep({ rows, way: "ort", ms: ort }, MIN_STEPS);
       if (compiled <= ort || performance.now() > end) break;
@@ -82,7 +90,7 @@ export class Crossover {
   }
 
   /** The fastest steps that count. */
-  steps(way: TimedStep["way"]): TimedStep[] {
+  #steps(way: TimedStep["way"]): TimedStep[] {
     return [...this.#seen.values()].flatMap(({ fastest, numSteps }) =>
       fastest.way === way && numSteps >= MIN_STEPS ? [fastest] : []
     );
@@ -101,7 +109,7 @@ export class Crossover {
   }
 
   #choose(): void {
-    const [compiled, ort] = [this.steps("compiled"), this.steps("ort")];
+    const [compiled, ort] = [this.#steps("compiled"), this.#steps("ort")];
     // A larger step of ONNX Runtime was faster.
     const fasterThan = (step: TimedStep) =>
       ort.find(({ rows, ms }) => rows >= step.rows && ms < step.ms);
@@ -130,7 +138,7 @@ export class Crossover {
 /** Which way is the faster for all steps, and the steps that were measured. */
 interface ChosenWay {
   readonly way: TimedStep["way"];
-  readonly steps: readonly (StepTimes & { readonly rows: number })[];
+  readonly steps: readonly MeasuredSteps[];
 }
 
 /** Rounds at each size: few, since the start waits for them. */
@@ -143,7 +151,7 @@ const MAX_LOSS = 1.1;
  * is measured once they are.
  */
 export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
-  const steps: ChosenWay["steps"][number][] = [];
+  const steps: MeasuredSteps[] = [];
   for (const rows of new Set([options.most, 1])) {
     let times = await timeRound(rows, options);
     for (let round = 1; round < CHOICE_ROUNDS; round++) {

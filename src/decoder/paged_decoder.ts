@@ -20,7 +20,7 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
-import { chooseWay, Crossover, firstTokens } from "./crossover.ts";
+import { chooseWay, Crossover, firstTokens, type MeasuredSteps } from "./crossover.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -95,15 +95,7 @@ export class PagedDecoder implements Decoder {
   async calibrateWith(run: (batch: StepBatch) => Promise<unknown>): Promise<void> {
     if (this.#compiled === undefined) return;
     const crossover = await Crossover.find(this.#measured(this.#compiled, run));
-    const ort = new Map(crossover.steps("ort").map(({ rows, ms }) => [rows, ms]));
-    this.#note(crossover.mostRows, {
-      compiled: this.#compiled,
-      steps: crossover.steps("compiled").map(({ rows, ms }) => ({
-        rows,
-        compiled: ms,
-        ort: ort.get(rows)!,
-      })),
-    });
+    this.#note(crossover.mostRows, { compiled: this.#compiled, steps: crossover.measured });
     if (crossover.mostRows > 0) this.#crossover = crossover;
     else this.#releaseCompiled();
   }
@@ -143,11 +135,7 @@ export class PagedDecoder implements Decoder {
     rows: number | "all",
     { compiled: { numCompiled, refusal }, steps }: {
       readonly compiled: CompiledSegments;
-      readonly steps: readonly {
-        readonly rows: number;
-        readonly compiled: number;
-        readonly ort: number;
-      }[];
+      readonly steps: readonly MeasuredSteps[];
     },
   ): void {
     const measured = steps.map(({ rows, compiled, ort }) =>

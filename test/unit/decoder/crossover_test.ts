@@ -132,3 +132,13 @@ Deno.test("chooseWay() takes compiled steps that are slower at no size, and meas
   assert.deepEqual(await chosenOf({ 8: slower, 1: faster }), { way: "ort", sizes: [8] });
   assert.deepEqual(await chosenOf({ 8: faster, 1: slower }), { way: "ort", sizes: [8, 1] });
 });
+
+Deno.test("Crossover tells what was measured of two sizes below the same power of two", async () => {
+  // Each way is best at another of the two.
+  const { crossover } = await find({ compiled: (rows) => 40 + rows, ort: (rows) => rows, most: 7 });
+  assert.deepEqual(crossover.measured, [
+    { rows: 7, compiled: 47, ort: 7 },
+    { rows: 4, compiled: 44, ort: 4 },
+    { rows: 1, compiled: 41, ort: 1 },
+  ]);
+});
