@@ -62,7 +62,7 @@ export class Codec {
   /**
    * Decodes a file, as `decodeImage` does with `keepsAlpha`.
    *
-   * @throws {HearthError} `invalid_media`; the signal's reason, and then the work has stopped.
+   * @throws {HearthError} `invalid_media`; the signal's reason, once nothing works on the file any more.
    */
   decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
     const options = { signal, transfer: [file.buffer], work: numPixelsOf(file) };
@@ -106,11 +106,9 @@ export class CodecThreads extends Codec {
     readonly maxThreads?: number | undefined;
     readonly maxPixels?: number | undefined;
   } = {}) {
-    // Terminating the thread is the only way to stop a decoder.
     const workers = new WorkerPool({
       size: maxThreads,
       start: startWorker,
-      endsAborted: true,
       maxSmall: MAX_SMALL_IMAGE_PIXELS,
     });
     super((name, input, options) => workers.call(name, input, options), { maxThreads, maxPixels });

@@ -14,7 +14,13 @@ interface Functions {
 /** A worker that answers with its own number. */
 function startWorker(number: number): WorkerRpc<Functions> {
   const error = new HearthError("invalid_value", "not that").toWire();
-  const source = `onmessage = ({ data: { name } }) => {
+  const source = `let numFinished = 0;
+  onmessage = async ({ data: { name } }) => {
+    if (name === "slow") {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      numFinished++;
+    }
+    if (name === "count") return postMessage({ output: numFinished });
     if (name === "hang") return;
     if (name === "die") throw new Error("the worker is broken");
     if (name === "refuse") return postMessage({ refused: ${JSON.stringify(error)} });
@@ -25,9 +31,9 @@ function startWorker(number: number): WorkerRpc<Functions> {
   return new WorkerRpc(new Worker(url, { type: "module" }), "numbered worker");
 }
 
-function open(size: number, endsAborted = false): WorkerPool<Functions> {
+function open(size: number): WorkerPool<Functions> {
   let numStarted = 0;
-  return new WorkerPool({ size, endsAborted, start: () => startWorker(numStarted++) });
+  return new WorkerPool({ size, start: () => startWorker(numStarted++) });
 }
 
 Deno.test("WorkerPool starts as many workers as there is work for, and keeps them", async () => {
@@ -54,15 +60,20 @@ Deno.test("WorkerPool keeps a worker that refuses, and replaces one that fails o
   pool.close();
 });
 
-Deno.test("WorkerPool ends the worker of an aborted request where nothing else would", async () => {
-  const pool = open(1, true);
+Deno.test("WorkerPool finishes what an aborted request began, and keeps the worker", async () => {
+  const pool = open(1);
   const abort = new AbortController();
-  const hanging = pool.call("hang", undefined, { signal: abort.signal });
-  const waiting = pool.call("number", undefined, { signal: never });
+  const slow = pool.call("slow", undefined, { signal: abort.signal });
+  const next = pool.call("count", undefined, { signal: never });
   await new Promise((resolve) => setTimeout(resolve));
   abort.abort();
-  await assert.rejects(hanging, { name: "AbortError" });
-  assert.equal(await waiting, 1);
+  await assert.rejects(slow, { name: "AbortError" });
+  // The worker's own count: it is the same, and had finished before.
+  assert.equal(await next, 1);
+  assert.equal(await pool.call("number", undefined, { signal: never }), 0);
+  const dying = pool.call("die", undefined, { signal: AbortSignal.timeout(0) });
+  await assert.rejects(dying);
+  assert.equal(await pool.call("number", undefined, { signal: never }), 1);
   pool.close();
 });
 

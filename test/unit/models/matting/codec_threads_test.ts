@@ -98,6 +98,8 @@ Deno.test("CodecThreads cancels a request, running or queued, and serves the nex
   await assert.rejects(queued, { name: "AbortError" });
   first.abort();
   await assert.rejects(working, { name: "AbortError" });
+  // It came to its end first: the thread is the same.
+  assert.equal(threads.numThreads, 1);
   assert.equal((await last).width, 3000);
   assert.equal(threads.numThreads, 1);
   await assert.rejects(threads.decode(large, first.signal), { name: "AbortError" });
