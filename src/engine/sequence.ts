@@ -101,10 +101,6 @@ export class Sequence {
     return this.tokens.length;
   }
 
-  get numCompletionTokens(): number {
-    return this.tokens.length - this.numPromptTokens;
-  }
-
   /** Whether it has reached its maximum length. */
   get isFull(): boolean {
     return this.tokens.length >= this.maxLength;

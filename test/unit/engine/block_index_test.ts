@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mixHash } from "../../../src/engine/block_hash.ts";
-import { BlockIndex } from "../../../src/engine/block_index.ts";
+import { BlockIndex, mixHash } from "../../../src/engine/block_index.ts";
 import { makeSequence } from "./make_sequence.ts";
 
 function sequenceOf(tokens: readonly number[], blockIds: readonly number[]) {

@@ -168,11 +168,12 @@ export class Invariants {
   /** The completion is the one that the request gets alone. */
   checkCompletion({ sequence, request, seed }: Tracked): void {
     const tokens = [...request.promptTokens];
-    for (let tokenIndex = 0; tokenIndex < sequence.numCompletionTokens; tokenIndex++) {
+    const numCompletionTokens = sequence.length - sequence.numPromptTokens;
+    for (let tokenIndex = 0; tokenIndex < numCompletionTokens; tokenIndex++) {
       tokens.push(nextToken(tokens, { params: { ...GREEDY, seed }, tokenIndex }).tokenId);
     }
     assert.deepEqual([...sequence.tokens.view()], tokens);
-    assert(sequence.numCompletionTokens <= (request.maxTokens ?? Infinity));
+    assert(numCompletionTokens <= (request.maxTokens ?? Infinity));
   }
 
   #countHolders(blockId: number): number {
