@@ -20,11 +20,17 @@ const MAX_BUSY_MS = 100;
  * turn to take (`test/bench/turns_bench.ts`): so it must be idle now and then, for a timer's two milliseconds.
  */
 export class BusyTurns {
+  readonly #maxBusyMs: number;
   #yieldedAtMs = performance.now();
 
-  /** Like {@linkcode nextTurn}; lets all pending messages run at least ten times a second. */
+  /** @param maxBusyMs longest time without an idle moment; 100 if absent. */
+  constructor(maxBusyMs = MAX_BUSY_MS) {
+    this.#maxBusyMs = maxBusyMs;
+  }
+
+  /** Like {@linkcode nextTurn}, but idle for a moment if the last such moment is too long ago. */
   async next(): Promise<void> {
-    if (performance.now() - this.#yieldedAtMs < MAX_BUSY_MS) return await nextTurn();
+    if (performance.now() - this.#yieldedAtMs < this.#maxBusyMs) return await nextTurn();
     await new Promise((resolve) => setTimeout(resolve, 0));
     this.#yieldedAtMs = performance.now();
   }

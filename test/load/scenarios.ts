@@ -23,6 +23,8 @@ const NUM_LARGE_BODIES = 12;
 const LARGE_BODY_BYTES = 95 * MIB;
 const NUM_FLOODS = 12;
 const FLOOD_MS = 5_000;
+/** Under way at once, of connections opened as fast as the system takes them. */
+const NUM_OPENING = 64;
 const NUM_SLOW = 10;
 /** A byte count each second that no honest client is as slow as. */
 const SLOW_BYTES = 1024;
@@ -61,6 +63,10 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "12 bodies in chunks of a byte": { run: (target) => together(NUM_FLOODS, sendChunks, target) },
   "12 clients that wait for no answer": {
     run: (target) => together(NUM_FLOODS, sendAhead, target),
+  },
+  "floods of connections": { run: (target) => together(NUM_OPENING, openAndClose, target) },
+  "floods of connections that ask": {
+    run: (target) => together(NUM_OPENING, openAndAsk, target),
   },
   "10 slow bodies": { run: (target) => together(NUM_SLOW, sendSlowly, target) },
   "24 images of 64 megapixels": {
@@ -160,6 +166,27 @@ async function sendChunks({ url, small }: Target): Promise<string> {
 async function sendAhead({ url }: Target): Promise<string> {
   const request = `GET /health HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
   return await flood(url, { first: "", then: request.repeat(1_000) });
+}
+
+/** Opens connections and closes them, without a word. */
+async function openAndClose({ url }: Target): Promise<string> {
+  return await keepOpening(url, () => Promise.resolve());
+}
+
+/** Opens connections, asks, and closes them without the answer. */
+async function openAndAsk({ url }: Target): Promise<string> {
+  const request = encoder.encode(`GET /health HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`);
+  return await keepOpening(url, async (tcp) => void await tcp.write(request));
+}
+
+/** Opens one connection after the other for some seconds. */
+async function keepOpening(
+  url: string,
+  use: (tcp: Deno.TcpConn) => Promise<void>,
+): Promise<string> {
+  const end = performance.now() + FLOOD_MS;
+  while (performance.now() < end) await raw(url, use);
+  return "closed";
 }
 
 /** Sends for some seconds, and reads what is answered. */

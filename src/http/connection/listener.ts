@@ -11,7 +11,7 @@ import { log } from "../../log.ts";
 import { type ConnectionFigures, Connections } from "./connections.ts";
 import { allowHalfClosed } from "./half_closed.ts";
 import { answerMalformed } from "./malformed.ts";
-import { TcpSocket } from "./tcp_socket.ts";
+import { TcpSocket, turns } from "./tcp_socket.ts";
 
 /** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
@@ -19,8 +19,11 @@ const KEEP_ALIVE_MS = 75_000;
 const HEAD_MS = 20_000;
 /** Per header timeout. */
 const HEAD_CHECKS = 10;
-/** Connections that the system queues until they are accepted; Linux allows 4096. */
-const BACKLOG = 4096;
+/**
+ * Connections that the system queues until they are accepted. A new one waits for all of them: of 4096 that are asked
+ * something, several seconds. Where the queue is full, clients try again after a second, which slows floods down.
+ */
+const BACKLOG = 1024;
 /** After a failed accept; a descriptor may be free by then. */
 const RETRY_MS = 50;
 
@@ -105,6 +108,8 @@ export class Listener {
       try {
         this.#server.emit("connection", new TcpSocket(await listener.accept(), this.#options));
         await this.#connections.room();
+        // A connection that waits is accepted without a turn of the event loop, as bytes that wait are read.
+        await turns.take(0);
       } catch (error) {
         if (this.#isClosing) return;
         this.#reportFailure(error as Error);

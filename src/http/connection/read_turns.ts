@@ -1,17 +1,22 @@
 /**
- * Shares the turns of the event loop among connections.
+ * Shares the turns of the event loop among connections, and with new ones.
  *
- * Reads of bytes that have arrived resolve without a turn of the loop, up to 128 in a row (Deno 2.9): a few clients that
- * send as fast as they can would leave no time to the others, nor to new connections.
+ * Reads of bytes that have arrived resolve without a turn of the loop, up to 128 in a row (Deno 2.9), and so do accepts:
+ * a few clients that send, or connect, as fast as they can would leave no time to the others.
  *
  * @module
  */
-import { setImmediate } from "node:timers";
+import { BusyTurns } from "../../next_turn.ts";
 
 /** Bytes that are read in a turn; handling them takes a fraction of a millisecond. */
 export const TURN_BYTES = 64 * 1024;
 /** What a read costs at least. */
 const MIN_BYTES = 4 * 1024;
+/**
+ * Longest time without an idle moment. While every turn has work, connections that were waited for are looked at after
+ * 61 turns only (the event interval of Tokio, which Deno runs on).
+ */
+const MAX_BUSY_MS = 20;
 
 interface Waiting {
   readonly numBytes: number;
@@ -22,6 +27,7 @@ interface Waiting {
 export class ReadTurns {
   #left = TURN_BYTES;
   #hasNextTurn = false;
+  readonly #turns = new BusyTurns(MAX_BUSY_MS);
   readonly #waiting: Waiting[] = [];
 
   /**
@@ -42,7 +48,7 @@ export class ReadTurns {
   #endTurn(): void {
     if (this.#hasNextTurn) return;
     this.#hasNextTurn = true;
-    setImmediate(() => {
+    void this.#turns.next().then(() => {
       this.#hasNextTurn = false;
       this.#left = TURN_BYTES;
       while (this.#waiting.length > 0 && this.#waiting[0]!.numBytes <= this.#left) {

@@ -7,6 +7,8 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { ReadTurns, TURN_BYTES } from "./read_turns.ts";
 
+/** Size of the first buffer: there may be many requests in it, and many new connections. */
+const FIRST_READ_BYTES = 1024;
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
 /** Size within a body that is one piece, after a read that filled such a buffer. */
@@ -21,7 +23,7 @@ const MAX_JOINED_BYTES = 64 * 1024;
 const MAX_UNANSWERED = 8;
 
 /** Of all connections together. */
-const turns = new ReadTurns();
+export const turns = new ReadTurns();
 
 type Done = (error?: Error | null) => void;
 
@@ -30,7 +32,7 @@ export class TcpSocket extends Duplex {
   readonly remoteAddress: string;
   readonly #connection: Deno.TcpConn;
   readonly #sendMs: number;
-  #readBytes = READ_BYTES;
+  #readBytes = FIRST_READ_BYTES;
   #maxReadBytes = MAX_READ_BYTES;
   /** Whether a few bytes are much work: chunks of a byte, requests sent ahead. */
   #isCostly = false;

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { ReadTurns, TURN_BYTES } from "../../src/http/connection/read_turns.ts";
+import { nextTurn } from "../../src/next_turn.ts";
+import { TestListener } from "../fixtures/listener.ts";
+
+/** Opens connections to a port; sets the first number of the shared memory when all are open. */
+const CLIENTS = `onmessage = async ({ data: { port, count, memory } }) => {
+  const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
+  const connections = await Promise.all(Array.from({ length: count }, connect));
+  const done = new Int32Array(memory);
+  Atomics.store(done, 0, 1);
+  Atomics.notify(done, 0);
+  onmessage = () => {
+    for (const connection of connections) connection.close();
+    postMessage("closed");
+  };
+};`;
+
+Deno.test("Listener takes a few of the waiting connections in each turn of the event loop", async () => {
+  const count = 90;
+  await using listener = new TestListener((_, response) => response.end());
+  const url = URL.createObjectURL(new Blob([CLIENTS], { type: "text/javascript" }));
+  const clients = new Worker(url, { type: "module" });
+  const memory = new SharedArrayBuffer(4);
+  clients.postMessage({ port: listener.port, count, memory });
+  // Nothing is accepted meanwhile.
+  Atomics.wait(new Int32Array(memory), 0, 0);
+  let most = 0;
+  for (let before = 0; before < count;) {
+    await nextTurn();
+    const { open } = listener.figures;
+    most = Math.max(most, open - before);
+    before = open;
+  }
+  // Those of the turn that ends and of the one that begins.
+  assert.ok(most <= 2 * 16 + 2, `${most} connections in one turn`);
+  const closed = new Promise((resolve) => clients.onmessage = resolve);
+  clients.postMessage("close");
+  await closed;
+  clients.terminate();
+  URL.revokeObjectURL(url);
+});
+
+Deno.test("ReadTurns leave a connection that waits to be read not long unheard", async () => {
+  const turns = new ReadTurns();
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  using client = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
+  using served = await listener.accept();
+  for (let round = 0; round < 3; round++) {
+    let isRead = false;
+    const read = served.read(new Uint8Array(1)).then(() => isRead = true);
+    // The read is under way, and waits.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await client.write(Uint8Array.of(0));
+    let numTurns = 0;
+    for (; !isRead; numTurns++) {
+      const end = performance.now() + 5;
+      while (performance.now() < end);
+      await turns.take(TURN_BYTES);
+    }
+    await read;
+    assert.ok(numTurns <= 15, `heard after ${numTurns} turns`);
+  }
+});
