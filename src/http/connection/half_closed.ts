@@ -24,12 +24,14 @@ export function allowHalfClosed(server: Server): void {
     });
   });
   const answers = new WeakMap<Socket, ServerResponse>();
-  server.on("request", ({ socket, httpVersion }, outgoing) => {
+  server.on("request", (incoming, outgoing) => {
+    const { socket, httpVersion } = incoming;
     answers.set(socket, outgoing);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const probe = (round: number) => {
-      // HTTP/1.0 has no interim responses; once an answer has begun, its own writes fail.
-      if (httpVersion === "1.0") return void socket.destroy();
+      // HTTP/1.0 has no interim responses; once an answer has begun, its own writes fail. The rest of a body that is
+      // not complete can never come.
+      if (httpVersion === "1.0" || !incoming.complete) return void socket.destroy();
       if (!outgoing.headersSent) outgoing.writeProcessing();
       timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
     };
