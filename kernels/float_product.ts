@@ -50,10 +50,11 @@ export function floatScratchBytes(outputs: number, maxRows: number): number {
 }
 
 /**
- * Lays out a matrix in its place.
+ * Packs a matrix at address `at`, {@linkcode GROUP} outputs side by side.
  *
- * @param staged address and bytes of memory for some of it at a time.
+ * @param staged address and bytes of memory for the part that is being packed.
  * @param read reads f32, `[k, outputs]` of columns, `[outputs, k]` of rows.
+ * @throws {RangeError} when {@linkcode GROUP} rows, or one of columns, are larger than that memory.
  */
 export async function packFloats(
   { memory, exports, staged, at }: {
@@ -100,6 +101,8 @@ interface FloatProductMemory {
 }
 
 /**
+ * The kernel of a product.
+ *
  * @param normRows writes the rows' norms to `normed`, if the product is of those.
  * @throws {RangeError} when the kernel cannot run it.
  */

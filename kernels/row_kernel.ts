@@ -1,5 +1,5 @@
 /**
- * What all kernels for a few rows on the CPU are.
+ * The interface of the kernels for a few rows on the CPU.
  *
  * @module
  */

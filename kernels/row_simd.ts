@@ -178,7 +178,7 @@ export class SimdRows {
   }
 
   /**
-   * Lays out a matrix in its place.
+   * Packs a matrix of 4-bit weights at address `at`, four outputs side by side.
    *
    * @param source.levels u8 `[outputs, k / 32, 16]`, and `source.scales` f32 `[outputs, k / 32]`.
    */
@@ -206,14 +206,16 @@ export class SimdRows {
     }
   }
 
-  /** Lays out a matrix of f32 in its place. */
+  /** Packs a matrix of f32 at address `at`. @throws {RangeError} when a few of its rows do not fit the staging memory. */
   async packFloatMatrix(at: number, matrix: FloatMatrix, read: ReadBytes): Promise<void> {
     const staged = { at: this.#shared.staged.levels, length: STAGED_BYTES };
     await packFloats({ memory: this.#memory, exports: this.#exports, staged, at }, matrix, read);
   }
 
   /**
-   * @param reuses whether it multiplies with what the product before it did, both with weights of 4 bits or with f32.
+   * The kernel of a product.
+   *
+   * @param reuses whether its rows, normalised or quantised, are those of the product before it.
    * @throws {RangeError} when the kernel cannot run it.
    */
   product(

@@ -16,7 +16,7 @@ let settings: LogSettings = { level: "info", format: "text" };
 export function configureLog(next: LogSettings): void {
   settings = next;
   process.removeAllListeners("warning");
-  process.on("warning", (error) => write("warn", "a warning", { error }));
+  process.on("warning", (error) => write("warn", "a runtime warning", { error }));
 }
 
 /** Queue of log lines for a reader of standard error that has stalled. */

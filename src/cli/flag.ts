@@ -103,7 +103,11 @@ export function choice<
   });
 }
 
-/** A flag that may be given several times, or once with commas. `parseItem` reads one value and may throw a {@linkcode UsageError}. */
+/**
+ * A flag that may be given several times, or once with commas.
+ *
+ * @param options.parseItem reads one value; it may throw a {@linkcode UsageError}.
+ */
 export function list(
   options: FlagOptions & Placeholder & {
     readonly parseItem: (item: string, source: string) => string;

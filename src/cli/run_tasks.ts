@@ -179,8 +179,8 @@ function soundFormatOf(output: string | undefined): SoundFormat {
 }
 
 /**
- * A sound file of the format that its name says, WAV where it has no ending; a WAV's header tells its length. An input that is not text
- * is a recording whose voice is cloned.
+ * A sound file in the format of its name's extension, WAV without one; the length in a WAV's header is set at the end.
+ * An input that is not text is a recording whose voice is cloned.
  */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
   const format = soundFormatOf(output);

@@ -50,7 +50,7 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   throw new StartupError(`No server runs${where}${others}.${namedByPid(servers, port)}`);
 }
 
-/** Whoever takes the number in front of `ps` for the one to name is told the port. */
+/** `ps` prints the process id first: where that was given, the message names the port. */
 function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
   const meant = servers.find(({ pid }) => pid === Number(port));
   return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;

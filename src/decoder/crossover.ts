@@ -29,7 +29,7 @@ const ROWS = [16, 8, 4, 1];
 const ROUNDS = { clear: 2, close: 3 };
 /** No further size is measured after this time; one in progress is finished. */
 const MAX_MILLISECONDS = 500;
-/** A first compiled step that takes longer spends it computing: its few programs compile in less. */
+/** Compiling the few programs of a step takes less: a first step that takes longer spends the time computing. */
 const MAX_COMPILE_MILLISECONDS = 2000;
 /** Served steps of about as many rows until the fastest of them counts: the first may have compiled programs. */
 const MIN_STEPS = 3;

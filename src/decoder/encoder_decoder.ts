@@ -127,7 +127,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     });
   }
 
-  /** Frees the place of an encoder input that nothing will be decoded of again. */
+  /** Frees the slot of an encoder input that no sequence needs any more. */
   release(encoderInput: object): void {
     this.#slots.release(encoderInput);
   }

@@ -56,7 +56,8 @@ export class BlockManager {
 
   /**
    * Gives a sequence that holds nothing the blocks for all its tokens: full ones already in the cache by reference, the
-   * tail behind them if it begins with the same tokens, the others new. At least its last token is left to compute, for its logits.
+   * tail behind them if it begins with the same tokens, the others new. At least its last token is left to compute, for
+   * its logits.
    *
    * @param numSpare blocks that must be left over.
    * @returns false, and changes nothing, when there are not enough blocks.

@@ -12,7 +12,10 @@ export interface Plane {
   readonly data: Float32Array<ArrayBuffer>;
 }
 
-/** At a cost that does not depend on the radius, the mean of all pixels at most `radius` away along either axis, those outside of the plane aside. The result is new. */
+/**
+ * The mean of all pixels of the plane at most `radius` away along either axis, as a new plane. Its cost does not depend
+ * on the radius.
+ */
 export function boxMean(plane: Plane, radius: number): Plane {
   return meanOfColumns(meanOfRows(plane, radius), radius);
 }

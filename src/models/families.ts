@@ -100,7 +100,7 @@ const FAMILIES: readonly Family[] = [
     loader: "paddleOcr",
   },
   {
-    name: "decoders that see, such as glm_ocr and lighton_ocr",
+    name: "vision-language decoders for OCR, such as glm_ocr and lighton_ocr",
     kind: "ocr",
     matches: (folder) =>
       isOfType(folder, "glm_ocr", "lighton_ocr") ||

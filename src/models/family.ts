@@ -25,7 +25,7 @@ export interface Family {
   readonly files?: RegExp;
   /** What opens its models, which only the thread that owns the device imports. */
   readonly loader: keyof typeof LOADERS;
-  /** Whether it speaks with embeddings of speakers. */
+  /** Whether it clones voices by embeddings of an x-vector model (`--speaker-encoder`). */
   readonly takesSpeakerEncoder?: boolean;
 }
 

@@ -37,7 +37,7 @@ export const CAUSAL_INPUTS = {
   keyPositions: "key_positions",
 } as const;
 
-/** What is taken from the score of a key for each position that it is out of sight. */
+/** Subtracted from the score of a key for each position that it lies outside of what a row sees. */
 const OUT_OF_SIGHT = 1e30;
 
 /**
@@ -94,7 +94,7 @@ export function causalAttentionModel(attention: CausalAttention): ModelProto {
   };
 }
 
-/** `mask`, `[rows, keys]`: 0 for keys that a row sees, and so little for others that nothing is left of their weight. */
+/** `mask`, `[rows, keys]`: 0 for keys that a row sees, and for others so low that their weight rounds to 0. */
 function maskNodes({ window }: CausalAttention) {
   const { queryPositions, keyPositions } = CAUSAL_INPUTS;
   return [

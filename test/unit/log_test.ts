@@ -56,7 +56,7 @@ Deno.test("log leaves out what is below its level", async () => {
 Deno.test("log writes Node's warnings as lines of its own", async () => {
   const program = `import process from "node:process"; process.emitWarning("too many of them");`;
   const line = await run({ level: "warn", format: "json" }, program);
-  assert.equal(JSON.parse(line).message, "a warning");
+  assert.equal(JSON.parse(line).message, "a runtime warning");
   assert.match(JSON.parse(line).error, /too many of them/);
   assert.equal(await run({ level: "error", format: "json" }, program), "");
 });

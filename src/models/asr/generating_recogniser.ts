@@ -90,7 +90,7 @@ interface Parts extends GeneratingFamily {
   readonly sampleRateHz: number;
 }
 
-/** Hears a piece. @throws the signal's reason; the device's error. */
+/** Transcribes a piece of sound. @throws the signal's reason; the device's error. */
 async function hear(
   samples: Float32Array,
   { language, temperature, maxTokens, signal }:

@@ -34,7 +34,7 @@ interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encode
   release?(): Promise<void>;
 }
 
-/** A decoder that hears; it owns its encoder. */
+/** A decoder of speech; it owns its encoder. */
 export interface HearingDecoder {
   readonly decoder: Decoder;
   /** @param language the API's code; the model's own choice if absent. */

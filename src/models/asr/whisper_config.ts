@@ -146,8 +146,8 @@ function readLanguages(generationConfig: Json): Map<string, number> {
 }
 
 /**
- * Reads the heads whose cross-attention aligns tokens with the audio: `alignment_heads`, pairs of layer and head. Without them all heads of the upper half of the layers are used, as
- * in openai/whisper.
+ * Reads the heads whose cross-attention aligns tokens with the audio: `alignment_heads`, pairs of layer and head.
+ * Without them all heads of the upper half of the layers are used, as in openai/whisper.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
  * @throws {StartupError} when a pair names no head of the model.

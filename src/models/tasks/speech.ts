@@ -40,7 +40,10 @@ export interface SpeakTask {
   readonly seed: number;
 }
 
-/** Worker to server, on a speak task's port, in this order: admitted, audio, once per piece of text, and done; or error at any point, which ends it. */
+/**
+ * Worker to server, on a speak task's port: admitted, audio once per piece of text, done. An error may come at any
+ * point, and is the last event.
+ */
 export type SpeakEvent =
   | AdmittedEvent
   | {
@@ -78,7 +81,10 @@ export interface TranscribeTask {
   readonly timesWords?: boolean | undefined;
 }
 
-/** Worker to server, on a transcribe task's port, in this order: admitted, start, segments, done; or error at any point, which ends it. */
+/**
+ * Worker to server, on a transcribe task's port: admitted, start, segments, done. An error may come at any point, and is
+ * the last event.
+ */
 export type TranscribeEvent =
   | AdmittedEvent
   | {

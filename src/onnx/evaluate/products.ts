@@ -1,5 +1,6 @@
 /**
- * Operators whose numbers never matter to a partial evaluation: products, norms, quantisation. Only shapes are known of their results.
+ * Operators whose numbers never matter to a partial evaluation: products, norms, quantisation. Only the shapes of their
+ * results are known.
  *
  * @module
  */
