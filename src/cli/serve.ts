@@ -46,43 +46,10 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  * @throws {StartupError} when there is no such model or the address is not available.
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
-  const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
-  configureLog(logSettings);
+  configureLog(logOf(flags));
   const model = await requireModel(flags);
   const settings = await readSettings(flags);
-  const { device, cpuRuntime, dtype, kind, offline, maxQueue } = flags;
-  const { kvCacheMb, maxBatchTokens, maxSequences, cpuThreads, prefixCache } = flags;
-  const maxImagePixels = flags.maxImageMegapixels * 1e6;
-  const engine = {
-    kvCacheMb,
-    maxBatchTokens,
-    maxSequences,
-    cpuThreads,
-    prefixCache,
-    maxImagePixels,
-  };
-  const choices = { device, dtype, kind };
-  const companions = await findCompanions(flags);
-  const session = new Session({
-    load: async (options) => {
-      const found = await getModel(model, { ...choices, offline, ...options }).catch((error) => {
-        throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
-      });
-      return {
-        ...choices,
-        ...companions,
-        model: found,
-        cpuRuntime,
-        engine,
-        log: logSettings,
-        settingNames: SETTING_FLAGS,
-      };
-    },
-    maxQueue,
-    ...(spawnWorker && { spawnWorker }),
-    exitsAfterStop: true,
-  });
-
+  const session = await makeSession(flags, { model, spawnWorker });
   const stopRequest = Promise.withResolvers<void>();
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
@@ -115,6 +82,52 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   ]);
   pidFile.remove();
   return 0;
+}
+
+function logOf({ logLevel, logFormat }: ServeFlags): LogSettings {
+  return { level: logLevel, format: logFormat };
+}
+
+/** The session that loads the model, which is found, and perhaps downloaded, once the session starts. */
+async function makeSession(
+  flags: ServeFlags,
+  { model, spawnWorker }: {
+    readonly model: Awaited<ReturnType<typeof requireModel>>;
+    readonly spawnWorker: (() => Worker) | undefined;
+  },
+): Promise<Session> {
+  const { device, cpuRuntime, dtype, kind, offline, maxQueue } = flags;
+  const { kvCacheMb, maxBatchTokens, maxSequences, cpuThreads, prefixCache } = flags;
+  const maxImagePixels = flags.maxImageMegapixels * 1e6;
+  const engine = {
+    kvCacheMb,
+    maxBatchTokens,
+    maxSequences,
+    cpuThreads,
+    prefixCache,
+    maxImagePixels,
+  };
+  const choices = { device, dtype, kind };
+  const companions = await findCompanions(flags);
+  return new Session({
+    load: async (options) => {
+      const found = await getModel(model, { ...choices, offline, ...options }).catch((error) => {
+        throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
+      });
+      return {
+        ...choices,
+        ...companions,
+        model: found,
+        cpuRuntime,
+        engine,
+        log: logOf(flags),
+        settingNames: SETTING_FLAGS,
+      };
+    },
+    maxQueue,
+    ...(spawnWorker && { spawnWorker }),
+    exitsAfterStop: true,
+  });
 }
 
 /**

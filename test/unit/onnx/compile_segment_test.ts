@@ -1,50 +1,13 @@
 /** What segments are compiled to, and why some are not. */
 import assert from "node:assert/strict";
-import { fileURLToPath } from "node:url";
-import { compileCut, mergeCutProducts } from "../../../src/onnx/compile/compile_cut.ts";
 import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
 import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
-import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
-import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
-import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
-import { cutForCpu } from "../../../src/onnx/compile/cpu_cut.ts";
-import { cutForGpu } from "../../../src/onnx/compile/gpu_cut.ts";
-import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
-import { cutStep, divideMerged } from "../../../src/onnx/cut/merged_decoder.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";
-import { readModel } from "../../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/cut/split.ts";
-import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
-import { slicesToSplits } from "../../../src/onnx/rewrite/slices_to_splits.ts";
-import { valueOfTensor } from "../../../src/onnx/evaluate/value.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { GAMMA, MATRIX, product, segmentOf, VECTOR, WIDTH } from "./row_segment.ts";
 
-const WIDTH = 8;
-const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));
-const GAMMA = constant("gamma", [WIDTH], new Float32Array(WIDTH).fill(1));
-const MATRIX = constant("matrix", [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH));
 const TABLES = new PositionTables({ segments: [] }, 1);
 const scalar = (name: string, value: number) => constant(name, [], Float32Array.of(value));
-
-/** A segment from `x` and `r`, rows of 8 elements, to `y`. */
-function segmentOf(nodes: readonly Node[], initializers: readonly Tensor[]): Segment {
-  const port = (name: string) => ({ name, dtype: "float32", shape: [1, "tokens", WIDTH] }) as const;
-  return {
-    index: 0,
-    model: {
-      irVersion: 8,
-      operatorSets: [{ domain: "", version: 17 }],
-      graph: {
-        ...{ name: "segment", nodes, initializers, inputs: [], outputs: [] },
-        ...{ valueInfos: [], rest: [] },
-      },
-      rest: [],
-    },
-    weightBytes: 0,
-    inputs: [port("x"), port("r")],
-    outputs: [port("y")],
-  };
-}
 
 function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
   const options = {
@@ -58,9 +21,6 @@ function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
   assert.ok("program" in compiled, JSON.stringify(compiled));
   return compiled.program.dispatches;
 }
-
-const product = (input = "x", output = "p", matrix = "matrix") =>
-  makeNode("MatMul", [input, matrix], [output]);
 
 Deno.test("compileSegment() takes norm, bias, activation, scale and residual into one product", () => {
   const dispatches = compile([
@@ -334,25 +294,6 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
   assert.equal(refusalOf([whole, heads, split("h", [], 4), ...end]), reason);
 });
 
-Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {
-  const bounds = [0, 2, 8].map((value) => ints(`${value}`, [value], [1]));
-  const rest = [...bounds, ints("end", [Number.MAX_SAFE_INTEGER], [1]), ints("axis", [2], [1])];
-  const slice = (from: string, to: string, output: string) =>
-    makeNode("Slice", ["p", from, to, "axis"], [output]);
-  const rewrite = (...slices: readonly Node[]) =>
-    slicesToSplits(segmentOf([product(), ...slices], [MATRIX, ...rest]).model).graph;
-  const { nodes, initializers } = rewrite(slice("2", "end", "b"), slice("0", "2", "a"));
-  assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
-  assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
-  const sizes = initializers.find(({ name }) => name === nodes[1]!.inputs[1]);
-  assert.deepEqual([...valueOfTensor(sizes!).data!], [2, 6]);
-  // A part is missing, or is there twice.
-  for (const to of ["2", "8"]) {
-    const left = rewrite(slice("0", to, "a"), slice("0", "2", "c"));
-    assert.deepEqual(left.nodes.map(({ opType }) => opType), ["MatMul", "Slice", "Slice"]);
-  }
-});
-
 Deno.test("compileSegment() says what it has no kernel for", () => {
   const refusals: readonly (readonly [readonly Node[], RegExp])[] = [
     [[makeNode("Softmax", ["x"], ["y"])], /no kernel for Softmax "y"/],
@@ -372,147 +313,4 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
     assert.ok("refused" in compiled);
     assert.match(compiled.refused, reason);
   }
-});
-
-Deno.test("mergeProducts() joins products of the same rows, with their vectors", async () => {
-  const numbers = (length: number, from: number) =>
-    Float32Array.from({ length }, (_, i) => from + i);
-  const second = constant("second", [WIDTH, 4], numbers(WIDTH * 4, 100));
-  const first = constant("matrix", [WIDTH, WIDTH], numbers(WIDTH * WIDTH, 0));
-  const { model } = segmentOf([
-    product("x", "a"),
-    makeNode("Add", ["a", "vector"], ["biased a"]),
-    product("x", "b", "second"),
-    makeNode("Add", ["b", "short"], ["biased b"]),
-    product("r", "c", "third"),
-  ], [first, second, VECTOR, constant("short", [4], numbers(4, 7)), { ...MATRIX, name: "third" }]);
-  const { graph } = mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 4 });
-  assert.deepEqual(graph.nodes.map(({ opType }) => opType), ["MatMul", "Add", "Split", "MatMul"]);
-  assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
-  const floats = async (name: string) => {
-    const tensor = graph.initializers.find((each) => each.name === name)!;
-    const bytes = await bytesOfStored(tensor, undefined as never);
-    return { shape: tensor.shape, values: [...new Float32Array(bytes.buffer)] };
-  };
-  const joined = await floats(graph.nodes[0]!.inputs[1]!);
-  assert.deepEqual(joined.shape, [WIDTH, WIDTH + 4]);
-  assert.deepEqual(joined.values.slice(0, 14), [0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 8, 9]);
-  const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
-  assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
-  // What would be larger than a buffer stays apart.
-  assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultipleOf: 4 }), model);
-  // What a kernel would read from the middle of a group stays apart as well.
-  assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 8 }), model);
-});
-
-async function cutOf(folder: string, graph: string): Promise<GraphCut> {
-  await using files = new FolderFiles(`${folder}/onnx`);
-  const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
-  assert.ok("cut" in result, JSON.stringify(result));
-  return cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
-}
-
-/** Dispatches of each segment where all tokens are wanted, its attention not counted. */
-const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
-  ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
-  ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
-  ["hearth-demo-chat", "model_q4.onnx", [1, 4, 4, 4, 4]],
-  ["hearth-demo-chat", "model_q4f16.onnx", [1, 4, 4, 4, 4]],
-  ["hearth-demo-vision", "decoder_model_merged.onnx", [1, 4, 4, 4, 4, 4]],
-  ["hearth-demo-vision", "decoder_model_merged_q4.onnx", [1, 4, 4, 4, 4, 4]],
-  ["stories260k-llama", "model.onnx", [1, 4, 4, 4, 4, 4]],
-  ["stories260k-llama", "model_fp16.onnx", [1, 4, 4, 4, 4, 4]],
-  ["chat-gptneo-3m", "model.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
-  ["chat-gptneo-3m", "model_q4.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
-  ["chat-gptneo-3m", "model_q4f16.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
-];
-
-for (const [name, graph, counts] of BUILT_IN) {
-  const folder = findModelFolder(name);
-  Deno.test({
-    name: `compileCut() of ${name} ${graph}: ${counts.join(", ")} dispatches` +
-      unlessThere(folder !== undefined, `models/${name}`, "a graph with rotary of its own"),
-    ignore: folder === undefined,
-    fn: async () => {
-      const segments = compileCut(await cutOf(folder!, graph), {
-        takesForm: () => true,
-        contextLength: 512,
-        writesSums: true,
-      });
-      assert.deepEqual(
-        segments.map((segment) =>
-          "refused" in segment ? segment.refused : segment.allRows.dispatches.length
-        ),
-        counts,
-      );
-      const last = segments.at(-1)!;
-      // Two tensors are picked from where not all rows are wanted.
-      assert.equal("someRows" in last && last.someRows.dispatches.length, counts.at(-1)! + 2);
-    },
-  });
-}
-
-/** Of encoder-decoders, whose attention to the encoder takes its queries by name. */
-const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
-  // Position, its sum with the token, and queries, keys and values; then out, queries; out, two of the MLP, and the next.
-  ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
-  // What the attentions read and write is f32.
-  ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
-];
-
-for (const [graph, counts] of BUILT_IN_MERGED) {
-  Deno.test(`compileCut() of hearth-demo-asr ${graph}: ${counts.join(", ")} dispatches`, async () => {
-    await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);
-    const { step } = divideMerged(await readModel(files, graph))!;
-    const result = cutStep(step, { contextLength: 448 });
-    assert.ok("cut" in result, JSON.stringify(result));
-    const cut = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
-    const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
-    assert.deepEqual(
-      compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>
-        "refused" in segment ? segment.refused : segment.allRows.dispatches.length
-      ),
-      counts,
-    );
-    // The positions are read on the GPU: nothing computes with them.
-    assert.equal(cut.positions!.isIndex, true);
-  });
-}
-
-Deno.test("compileCut() refuses one segment and compiles the others", async () => {
-  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
-  const cut = await cutOf(folder, "model_q4f16.onnx");
-  const segments = cut.segments.map((segment): Segment => {
-    if (segment.index !== 2) return segment;
-    const { graph } = segment.model;
-    const nodes = graph.nodes.map((node) =>
-      node.opType === "Sigmoid" ? { ...node, opType: "HardSigmoid" } : node
-    );
-    return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
-  });
-  const joined = { maxBytes: Infinity, outputsMultipleOf: 4 };
-  const compiled = compileCut(mergeCutProducts({ ...cut, segments }, joined), {
-    takesForm: () => true,
-    contextLength: 512,
-    writesSums: true,
-  });
-  assert.deepEqual(compiled.map((segment) => "refused" in segment), [
-    ...[false, false, true, false, false],
-  ]);
-  assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
-});
-
-Deno.test("on the CPU a layer takes four products where its parts are whole groups of outputs", async () => {
-  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
-  await using files = new FolderFiles(`${folder}/onnx`);
-  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
-  assert.ok("cut" in result, JSON.stringify(result));
-  const cut = cutForCpu(result.cut);
-  const limits = { takesForm: () => false, contextLength: 512, writesSums: false };
-  const numProducts = compileCut(cut, limits).map((segment) => {
-    assert.ok(!("refused" in segment), JSON.stringify(segment));
-    return segment.allRows.dispatches.filter(({ kind }) => kind === "matvec").length;
-  });
-  // Queries, keys and values; between attentions a projection, gate and up, down, and those of the next; the last two.
-  assert.deepEqual(numProducts, [1, 4, 4, 4, 4]);
 });
