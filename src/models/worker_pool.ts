@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { InputOf, OutputOf, WorkerFunctions, WorkerRpc } from "./worker_rpc.ts";
@@ -75,6 +76,8 @@ export class WorkerPool<Functions extends WorkerFunctions> {
         if (!(error instanceof HearthError)) this.#end(permit);
         throw error;
       });
+      // What nobody wants any more came after the request's own garbage was looked for.
+      if (signal.aborted) collectGarbageLater(() => this.#semaphore.numAcquired === 0);
       signal.throwIfAborted();
       return output;
     } finally {

@@ -37,14 +37,15 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
 export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #worker: Worker;
   readonly #name: string;
-  #outcome = Promise.withResolvers<WorkerOutcome>();
+  /** Of the call under way. It is not kept longer: it may be hundreds of megabytes. */
+  #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
   #failure: Error | undefined;
 
   /** Owns `worker` from here on. @param name its name in error messages. */
   constructor(worker: Worker, name: string) {
     this.#worker = worker;
     this.#name = name;
-    worker.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome.resolve(data);
+    worker.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome?.resolve(data);
     worker.onerror = (event) => {
       event.preventDefault();
       this.#fail(`The ${this.#name} died: ${event.message}`);
@@ -62,12 +63,20 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
     transfer: Transferable[] = [],
   ): Promise<OutputOf<Functions, Name>> {
     if (this.#failure !== undefined) throw this.#failure;
-    this.#outcome = Promise.withResolvers<WorkerOutcome>();
-    this.#worker.postMessage({ name, input } satisfies WorkerCall, transfer);
-    const outcome = await this.#outcome.promise;
+    const outcome = await this.#send({ name, input }, transfer);
     if ("refused" in outcome) throw HearthError.fromWire(outcome.refused);
     if ("failed" in outcome) throw new Error(outcome.failed);
     return outcome.output as OutputOf<Functions, Name>;
+  }
+
+  async #send(call: WorkerCall, transfer: Transferable[]): Promise<WorkerOutcome> {
+    this.#outcome = Promise.withResolvers();
+    try {
+      this.#worker.postMessage(call, transfer);
+      return await this.#outcome.promise;
+    } finally {
+      this.#outcome = undefined;
+    }
   }
 
   /** Ends the worker; a pending call fails. */
@@ -78,8 +87,6 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 
   #fail(reason: string): void {
     this.#failure = new Error(reason);
-    this.#outcome.reject(this.#failure);
-    // There may be no pending call.
-    this.#outcome.promise.catch(() => {});
+    this.#outcome?.reject(this.#failure);
   }
 }

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { HearthError } from "../../../src/errors.ts";
 import { WorkerPool } from "../../../src/models/worker_pool.ts";
 import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
@@ -25,6 +27,7 @@ function startWorker(number: number): WorkerRpc<Functions> {
     if (name === "die") throw new Error("the worker is broken");
     if (name === "refuse") return postMessage({ refused: ${JSON.stringify(error)} });
     if (name === "fail") return postMessage({ failed: "out of order" });
+    if (name === "array") return postMessage({ output: new Uint8Array(8) });
     postMessage({ output: ${number} });
   };`;
   const url = `data:text/javascript,${encodeURIComponent(source)}`;
@@ -106,4 +109,15 @@ Deno.test("WorkerPool.close() fails what is under way", async () => {
   await new Promise((resolve) => setTimeout(resolve));
   pool.close();
   await assert.rejects(hanging, /was ended/);
+});
+
+Deno.test("WorkerPool does not hold what a call gave once the caller lets go of it", async () => {
+  const pool = open(1);
+  const given = new WeakRef(await pool.call("array", undefined, { signal: never }) as object);
+  // Weak references hold until the current job ends.
+  await new Promise((resolve) => setTimeout(resolve));
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  assert.equal(given.deref(), undefined);
+  pool.close();
 });
