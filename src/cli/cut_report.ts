@@ -76,7 +76,7 @@ const NO_SITES: CrossSites = new Set();
 
 /** How a GPU runs a cut's segments in small steps. */
 export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
-  const onGpu = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
+  const onGpu = cutForGpu(cut, Infinity);
   return compileCut(onGpu, {
     takesForm: ({ name }) => !crossSites.has(name),
     contextLength: 1,
@@ -163,7 +163,7 @@ export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
 
 /** Where a GPU has the weights. */
 function describeWeights(cut: GraphCut, compiled: readonly CompiledSegment[]): string[] {
-  const { embedding, segments } = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
+  const { embedding, segments } = cutForGpu(cut, Infinity);
   const lifted = segments.map(({ model }) => liftWeights(model));
   const inBuffers = bytesOf(lifted.flatMap(({ weights }) => weights));
   const constants = bytesOf(lifted.flatMap(({ model }) => model.graph.initializers));

@@ -63,7 +63,7 @@ export async function openEncoderDecoder<Input extends object>(
   if ("refused" in result) return result;
   const { crossInputs } = result;
   const cut = backend.kind === "webgpu"
-    ? cutForGpu(result.cut, { maxBufferBytes: backend.maxBufferBytes, joinsProducts: true })
+    ? cutForGpu(result.cut, backend.maxBufferBytes)
     : takeEmbedding(lookUpInputs(result.cut));
   const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
   const fitting = sequencesThatFit(cut, options, isCrossSite);

@@ -86,7 +86,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly ref
     dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
   try {
     const cut = backend.kind === "webgpu"
-      ? cutForGpu(result.cut, { maxBufferBytes, joinsProducts: true })
+      ? cutForGpu(result.cut, maxBufferBytes)
       : result.cut;
     const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
     const limits = choosePagedLimits(cut, sizes);

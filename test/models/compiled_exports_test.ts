@@ -51,10 +51,7 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const attentions = result.cut.attentions.map((site) =>
     site.headDim === 4 ? { ...site, heads: 2, kvHeads: 2, headDim: 8, vHeadDim: 8 } : site
   );
-  return cutForGpu({ ...result.cut, attentions }, {
-    maxBufferBytes: Infinity,
-    joinsProducts: true,
-  });
+  return cutForGpu({ ...result.cut, attentions }, Infinity);
 }
 
 const tokenAt = (sequence: number, position: number) => (7 + 5 * sequence + 11 * position) % 29;

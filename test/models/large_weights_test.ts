@@ -52,7 +52,7 @@ gpuTest(
       assert.ok("cut" in result, JSON.stringify(result));
       const backend = await WebGpuBackend.create(gpu);
       const { maxBufferBytes } = backend;
-      const cut = cutForGpu(result.cut, { maxBufferBytes, joinsProducts: true });
+      const cut = cutForGpu(result.cut, maxBufferBytes);
       const weightBytes = cut.segments.reduce((sum, segment) => sum + segment.weightBytes, 0);
       assert.ok(weightBytes > 3e9, `${weightBytes}`);
 

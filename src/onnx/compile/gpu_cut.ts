@@ -11,25 +11,16 @@ import { lookUpInputs } from "../rewrite/input_lookups.ts";
 import { divideLargeProducts, readTiedTable } from "../rewrite/large_products.ts";
 import { padProducts } from "../rewrite/pad_products.ts";
 
-/** Limits of the device. */
-interface GpuCutOptions {
-  /** Most bytes of one buffer that a kernel reads. */
-  readonly maxBufferBytes: number;
-  /** Whether to merge products of the same rows into one, whose parts an attention can read. */
-  readonly joinsProducts: boolean;
-}
-
 /**
  * Leaves the embeddings' table in its file, has the vocabulary projection read it there, has tables of positions read by
- * the positions, removes nodes that do nothing, joins products, and divides weights that are larger than the
- * device's buffers.
+ * the positions, removes nodes that do nothing, joins products of the same rows, whose parts an attention reads, and
+ * divides weights that are larger than the device's buffers.
+ *
+ * @param maxBufferBytes most bytes of one buffer that a kernel reads.
  */
-export function cutForGpu(
-  cut: GraphCut,
-  { maxBufferBytes, joinsProducts }: GpuCutOptions,
-): GraphCut {
+export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));
   const options = { maxBytes: maxBufferBytes, outputsMultipleOf: 4 };
-  const joined = joinsProducts ? padProducts(mergeCutProducts(read, options)) : read;
+  const joined = padProducts(mergeCutProducts(read, options));
   return divideLargeProducts(joined, maxBufferBytes);
 }

@@ -23,7 +23,7 @@ for (const file of ["model.onnx", "model_q4f16.onnx"]) {
     const result = splitGraph(await readModel(files, file), { contextLength: 64 });
     assert.ok("cut" in result);
     const compiled = compileForGpu(result.cut);
-    const { segments } = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
+    const { segments } = cutForGpu(result.cut, Infinity);
     const lifted = segments.map(({ model }) => liftWeights(model));
     const own = ownConstants(compiled, lifted);
     const read = compiled.flatMap((each) => "refused" in each ? [] : each.allRows.weights);

@@ -15,7 +15,7 @@ async function cutOf(folder: string, graph: string): Promise<GraphCut> {
   await using files = new FolderFiles(`${folder}/onnx`);
   const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
   assert.ok("cut" in result, JSON.stringify(result));
-  return cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
+  return cutForGpu(result.cut, Infinity);
 }
 
 /** Dispatches of each segment where all tokens are wanted, its attention not counted. */
@@ -72,7 +72,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
     const { step } = divideMerged(await readModel(files, graph))!;
     const result = cutStep(step, { contextLength: 448 });
     assert.ok("cut" in result, JSON.stringify(result));
-    const cut = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
+    const cut = cutForGpu(result.cut, Infinity);
     const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
     assert.deepEqual(
       compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>

@@ -66,7 +66,7 @@ Deno.test("takeEmbedding() has embeddings that later segments read cross no segm
 Deno.test("cutForGpu() leaves tables in their files, and has positions looked up by themselves", async () => {
   for (const graph of ["gpt2_script_17.onnx", "opt_script_17.onnx"]) {
     const whole = await cutOf(EXPORTS, graph);
-    const cut = cutForGpu(whole, { maxBufferBytes: Infinity, joinsProducts: true });
+    const cut = cutForGpu(whole, Infinity);
     assert.equal(cut.tokens.kind, "embeddings", graph);
     assert.deepEqual(cut.embedding!.graph.nodes.map(({ opType }) => opType), ["Gather"]);
     assert.equal(cut.positions!.isIndex, true);
