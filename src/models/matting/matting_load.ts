@@ -61,8 +61,8 @@ async function readProcessor(
 }
 
 /**
- * Opens a graph in its uniform shape. It runs an image once, which has the device compile its kernels, and tells what
- * the graph's nodes do not; not where there is nothing to compile or to be told.
+ * Opens a graph in its uniform shape, and runs one image where the device has kernels to compile, or where the graph's
+ * nodes do not say what its masks are.
  */
 async function openNetwork(
   { model, files }: GraphFile,
