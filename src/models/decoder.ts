@@ -85,9 +85,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly ref
   const elementBytes = (dtype: "float32" | "float16") =>
     dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
   try {
-    const cut = backend.kind === "webgpu"
-      ? cutForGpu(result.cut, maxBufferBytes)
-      : result.cut;
+    const cut = backend.kind === "webgpu" ? cutForGpu(result.cut, maxBufferBytes) : result.cut;
     const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
     const limits = choosePagedLimits(cut, sizes);
     // Weights are mapped from disk, or in buffers shared by the segments.
