@@ -63,7 +63,7 @@ export interface Backend {
    * Copies rows along the first axis, of one tensor, or several with equal other dimensions; the copy is the caller's.
    */
   gatherRows(parts: readonly TensorRows[]): Tensor;
-  /** Reads a float32 tensor that a session of this backend has written. The elements are the caller's. */
+  /** Reads a tensor of f32 or f16 that a session of this backend has written, as f32. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
   /**
    * Copies rows between two tensors of one dtype and width, ahead of whatever runs next.

@@ -114,6 +114,10 @@ export class CpuBackend implements Backend {
   /** Unless it lies in a storage, ONNX Runtime has already copied the elements out of its own memory. */
   read(tensor: Tensor): Promise<Float32Array> {
     const data = tensor.data as Float32Array;
+    if (tensor.type === "float16") {
+      const halves = new Float16Array(data.buffer, data.byteOffset, data.length);
+      return Promise.resolve(Float32Array.from(halves));
+    }
     return Promise.resolve(this.#storages.has(data.buffer) ? data.slice() : data);
   }
 

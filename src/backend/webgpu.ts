@@ -162,13 +162,16 @@ export class WebGpuBackend implements Backend {
 
   async read(tensor: Tensor): Promise<Float32Array> {
     const buffer = tensor.gpuBuffer as GPUBuffer;
-    const bytes = new Uint8Array(tensor.size * Float32Array.BYTES_PER_ELEMENT);
+    const Elements = tensor.type === "float16" ? Float16Array : Float32Array;
+    // Copies are of whole words; so are buffers.
+    const bytes = new Uint8Array(4 * Math.ceil(tensor.size * Elements.BYTES_PER_ELEMENT / 4));
     for (let offset = 0; offset < bytes.length; offset += MAX_READ_BYTES) {
       const size = Math.min(MAX_READ_BYTES, bytes.length - offset);
       const encoder = this.#gpu.device.createCommandEncoder();
       bytes.set(await this.#readback.read(encoder, [{ buffer, offset, size }]), offset);
     }
-    return new Float32Array(bytes.buffer);
+    const elements = new Elements(bytes.buffer, 0, tensor.size);
+    return elements instanceof Float32Array ? elements : Float32Array.from(elements);
   }
 
   copyRows(from: Tensor, to: Tensor, { fromRow, toRow, numRows }: RowRange): void {

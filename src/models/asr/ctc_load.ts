@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { disposeTensors, type Tensor } from "../../onnx/runtime/ort.ts";
+import { disposeTensors } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
 import type { OpenContext } from "../open_context.ts";
 import { feedsOf } from "../plain_tensor.ts";
@@ -22,7 +22,7 @@ export async function loadCtc(
   context: OpenContext,
   { metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
-  const { folder, graphs, onProgress } = context;
+  const { backend, folder, graphs, onProgress } = context;
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
@@ -45,7 +45,7 @@ export async function loadCtc(
     const feeds = feedsOf(session, { tensorOf: (input) => inputs[input], of: GRAPH });
     const outputs = await session.run(feeds);
     const { dims } = outputs["logits"]!;
-    const logits = await floatsOf(outputs["logits"]!);
+    const logits = await backend.read(outputs["logits"]!);
     disposeTensors(outputs);
     if (dims.at(-1) === numClasses) return { rows: logits, numFrames: dims[1]! };
     throw new StartupError(
@@ -67,13 +67,6 @@ export async function loadCtc(
     openReader: () => new CtcReader(config.vocabulary),
     dispose: () => session.release(),
   });
-}
-
-async function floatsOf(tensor: Tensor): Promise<Float32Array> {
-  const data = await tensor.getData();
-  if (tensor.type !== "float16") return data as Float32Array;
-  const { buffer, byteOffset, length } = data as Uint16Array<ArrayBuffer>;
-  return Float32Array.from(new Float16Array(buffer, byteOffset, length));
 }
 
 /** The configuration for decoding a CTC model's output. */

@@ -99,7 +99,7 @@ export class TtsGraph {
     const tensor = outputs[name];
     if (tensor === undefined) throw new Error(`The graph gives no output "${name}".`);
     try {
-      if (tensor.type === "float32") {
+      if (tensor.type.startsWith("float")) {
         return await this.#backend.read(tensor) as Float32Array<ArrayBuffer>;
       }
       return Float32Array.from(await tensor.getData() as ArrayLike<number>, Number);
