@@ -9,14 +9,14 @@ import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_fo
 import type { TextTokenizer } from "../tokenizer.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import {
-  type OpenHearing,
   openPrompted,
   openSeq2Seq,
+  type OpenSpeechDecoder,
   type SpeechPrompt,
-} from "./hearing_decoders.ts";
+} from "./speech_decoders.ts";
 
 export interface GeneratingFamily {
-  readonly open: OpenHearing;
+  readonly open: OpenSpeechDecoder;
   /** Whether its processor takes a text with the sound. */
   readonly takesText: boolean;
   /** The decoder's positions, where they are fewer than a language model's. */

@@ -12,7 +12,7 @@ import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_fo
 import type { OpenContext } from "../open_context.ts";
 import { loadTokenizer } from "../tokenizer.ts";
 import type { DescribeFamily, GeneratingFamily } from "./generating_families.ts";
-import type { HearingDecoder } from "./hearing_decoders.ts";
+import type { SpeechDecoder } from "./speech_decoders.ts";
 import type {
   Recogniser,
   RecogniserOptions,
@@ -39,10 +39,10 @@ export async function loadGenerating(
   const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
   const { decode } = tokenizer;
   const parts = await fitting(folder, async () => {
-    const hearing = await family.open(context, { ...options, ...family, features });
+    const speechDecoder = await family.open(context, { ...options, ...family, features });
     // No prefix cache: prompts are equal, but ask about different sounds.
-    const engine = new EngineLoop(hearing.decoder, { prefixCache: false });
-    const parts = { ...family, hearing, engine, endTokens, decode, sampleRateHz };
+    const engine = new EngineLoop(speechDecoder.decoder, { prefixCache: false });
+    const parts = { ...family, speechDecoder, engine, endTokens, decode, sampleRateHz };
     // Two tokens for a second of silence: the graphs fit together.
     const { signal } = new AbortController();
     const silence = new Float32Array(sampleRateHz);
@@ -63,7 +63,7 @@ export async function loadGenerating(
     transcribe: (recording) => transcribe(recording, parts),
     dispose: async () => {
       await parts.engine.close();
-      await parts.hearing.dispose();
+      await parts.speechDecoder.dispose();
     },
   };
 }
@@ -82,7 +82,7 @@ async function fitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promis
 }
 
 interface Parts extends GeneratingFamily {
-  readonly hearing: HearingDecoder;
+  readonly speechDecoder: SpeechDecoder;
   readonly engine: EngineLoop;
   readonly endTokens: readonly number[];
   /** Text of token ids, special tokens left out. */
@@ -96,9 +96,9 @@ async function hear(
   { language, temperature, maxTokens, signal }:
     & Pick<Recording, "language" | "temperature" | "signal">
     & { readonly maxTokens: number },
-  { hearing, engine, endTokens, decode }: Parts,
+  { speechDecoder, engine, endTokens, decode }: Parts,
 ) {
-  const { release, ...request } = await hearing.requestOf(samples, language);
+  const { release, ...request } = await speechDecoder.requestOf(samples, language);
   try {
     const { tokens, sumLogprobs, numChosen } = await generateTokens(engine, {
       ...request,

@@ -1,5 +1,5 @@
 /**
- * Decoders that hear, in two layouts: an encoder whose output the decoder attends to (Moonshine, Cohere's), or one whose
+ * Decoders of speech, in two layouts: an encoder whose output the decoder attends to (Moonshine, Cohere's), or one whose
  * output stands in a language model's prompt in place of tokens (Granite's, Voxtral).
  *
  * @module
@@ -35,7 +35,7 @@ interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encode
 }
 
 /** A decoder of speech; it owns its encoder. */
-export interface HearingDecoder {
+export interface SpeechDecoder {
   readonly decoder: Decoder;
   /** @param language the API's code; the model's own choice if absent. */
   requestOf(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
@@ -44,7 +44,7 @@ export interface HearingDecoder {
 }
 
 /** How to open one. */
-interface HearingOptions extends RecogniserOptions {
+interface SpeechDecoderOptions extends RecogniserOptions {
   readonly features: SpeechFeatures;
   /** Longest piece heard at once. */
   readonly maxPieceSeconds: number;
@@ -54,10 +54,10 @@ interface HearingOptions extends RecogniserOptions {
 }
 
 /** Opens a layout. @throws {StartupError} when the folder lacks a part, or a graph does not fit. */
-export type OpenHearing = (
+export type OpenSpeechDecoder = (
   context: OpenContext,
-  options: HearingOptions,
-) => Promise<HearingDecoder>;
+  options: SpeechDecoderOptions,
+) => Promise<SpeechDecoder>;
 
 /** A piece of sound, as the encoder takes it. */
 interface SoundInput {
@@ -67,11 +67,11 @@ interface SoundInput {
 const ENCODER = "encoder_model";
 const HIDDEN = "last_hidden_state";
 
-/** See {@linkcode OpenHearing}. */
+/** See {@linkcode OpenSpeechDecoder}. */
 export async function openSeq2Seq(
   context: OpenContext,
-  options: HearingOptions,
-): Promise<HearingDecoder> {
+  options: SpeechDecoderOptions,
+): Promise<SpeechDecoder> {
   const { folder } = context;
   const { features, maxPieceSeconds, promptOf, metrics } = options;
   const encoder = await naming(folder, () => openGraph(ENCODER, context));
@@ -121,11 +121,11 @@ const AUDIO_ENCODER = "audio_encoder";
 /** Most tokens of prompt, sound and transcript; language models have room for books. */
 const PROMPTED_CONTEXT = 1024;
 
-/** See {@linkcode OpenHearing}. */
+/** See {@linkcode OpenSpeechDecoder}. */
 export async function openPrompted(
   context: OpenContext,
-  options: HearingOptions,
-): Promise<HearingDecoder> {
+  options: SpeechDecoderOptions,
+): Promise<SpeechDecoder> {
   const { features, promptOf, metrics, maxRecordings } = options;
   const { backend, folder, engine } = context;
   const { config } = folder;
