@@ -150,8 +150,9 @@ pageTest("page: an answer is generated anew in the place of the old", CHAT, asyn
 });
 
 pageTest("page: what the server did not answer is asked again", CHAT, async ({ tab }) => {
-  await tab.page.setOfflineMode(true);
+  // The page has asked for the model by then.
   await tab.fill("Message", "What does a cow say?");
+  await tab.page.setOfflineMode(true);
   await tab.page.keyboard.press("Enter");
   await tab.text("[role=alert]", /does not answer/);
   await tab.page.setOfflineMode(false);
