@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isFlacFrame, splitFlac } from "./flac_frames.ts";
 import { skipId3 } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
@@ -11,14 +12,6 @@ const BLOCK_HEADER_BYTES = 4;
 /** The magic and the `STREAMINFO` block, which is always the first. */
 const HEAD_BYTES = MAGIC.length + BLOCK_HEADER_BYTES + 34;
 const IS_LAST_BLOCK = 0x80;
-/** Bytes per piece: of silence they can be hundreds of frames of 65,535 samples. */
-const PIECE_BYTES = 4_096;
-
-/**
- * A frame's header and more bytes than the parser looks at. The parser takes a frame for whole where the next header
- * begins, and has no other end for a last frame of a dozen bytes, as silence has.
- */
-const END_MARK = Uint8Array.of(0xff, 0xf8, 0xc5, 0x08, 0, 0x6f, ...new Uint8Array(16));
 
 /** Where the FLAC stream of a file begins. */
 export function findFlac(file: Uint8Array): number | undefined {
@@ -45,19 +38,19 @@ function readSampleCount(head: Uint8Array): number {
  */
 export async function* readFlac(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
   const stream = file.subarray(findFlac(file) ?? file.length);
-  yield* decodeFlac(stream, split(stream.subarray(findFrames(stream))));
+  yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))));
 }
 
 /**
- * Decodes FLAC frames.
+ * Decodes FLAC frames, without those that are damaged.
  *
  * @param setup the magic and the metadata, of which only the first block is used.
- * @param pieces the frames, cut anywhere.
+ * @param frames each whole.
  * @throws {HearthError} `invalid_media` when there is less than the metadata promises.
  */
 export async function* decodeFlac(
   setup: Uint8Array,
-  pieces: Iterable<Uint8Array>,
+  frames: Iterable<Uint8Array>,
 ): AsyncGenerator<Sound, void> {
   if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
   const head = setup.slice(0, HEAD_BYTES);
@@ -69,9 +62,14 @@ export async function* decodeFlac(
   const decoder = new FLACDecoder();
   await decoder.ready;
   try {
-    await decoder.decode(head);
-    for (const piece of withEndMark(pieces)) {
-      const { channelData, sampleRate, errors } = await decoder.decode(piece);
+    // Frames may leave their sample rate and bits to it. The package's own parser would pass it over.
+    await decoder.decodeFrames([head]);
+    for (const frame of frames) {
+      if (!isFlacFrame(frame)) {
+        budget.spend([{ message: "A frame's checksum is wrong." }]);
+        continue;
+      }
+      const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
       budget.spend(errors);
       numSamples += channelData[0]?.length ?? 0;
       yield { channels: channelData, sampleRateHz: sampleRate };
@@ -97,15 +95,4 @@ function findFrames(stream: Uint8Array): number {
     at += BLOCK_HEADER_BYTES + size;
   }
   return at;
-}
-
-function* withEndMark(pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
-  yield* pieces;
-  yield END_MARK;
-}
-
-function* split(frames: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < frames.length; at += PIECE_BYTES) {
-    yield frames.subarray(at, at + PIECE_BYTES);
-  }
 }

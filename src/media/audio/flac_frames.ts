@@ -1,0 +1,110 @@
+/**
+ * Finds the frames of a FLAC stream (RFC 9639, section 9), which nothing but their checksums tells from data.
+ *
+ * @module
+ */
+import { SYNC_BYTE } from "./sync_frames.ts";
+
+const CRC8 = makeTable({ polynomial: 0x07, numBits: 8 });
+const CRC16 = makeTable({ polynomial: 0x8005, numBits: 16 });
+
+/** A subframe's header and the frame's checksum. */
+const MIN_BODY_BYTES = 3;
+/** More than any encoder writes: a verbatim frame of 8 channels of 16,384 samples of 32 bits. */
+const MAX_FRAME_BYTES = 1 << 20;
+const RESERVED_RATE = 15;
+const RESERVED_BITS = 3;
+const MAX_CHANNELS_CODE = 10;
+/** What taggers append behind the last frame: ID3v1, APE, ID3v2. */
+const TAGS = ["TAG", "APETAGEX", "ID3", "3DI"];
+
+/**
+ * Cuts a stream into its frames. What was damaged comes as one piece up to the next frame's header, and what the end
+ * of a cut stream left of a frame as the last.
+ *
+ * @param stream begins with a frame.
+ */
+export function* splitFlac(
+  stream: Uint8Array<ArrayBuffer>,
+): Generator<Uint8Array<ArrayBuffer>, void> {
+  for (let at = 0; at < stream.length && !beginsTag(stream, at);) {
+    const end = findEnd(stream, at);
+    yield stream.subarray(at, end);
+    at = end;
+  }
+}
+
+/** Whether this is a frame, whole and undamaged. */
+export function isFlacFrame(bytes: Uint8Array): boolean {
+  if (measureHeader(bytes, 0) === 0) return false;
+  let check = 0;
+  for (const byte of bytes) check = nextCheck(check, byte);
+  return check === 0;
+}
+
+/** The offset behind the frame at `start`, or behind what is damaged there. */
+function findEnd(stream: Uint8Array, start: number): number {
+  const last = Math.min(stream.length, start + MAX_FRAME_BYTES);
+  const minEnd = start + Math.max(1, measureHeader(stream, start)) + MIN_BODY_BYTES;
+  let nextHeader: number | undefined;
+  let check = 0;
+  for (let at = start; at < last; at++) {
+    if (at >= minEnd) {
+      const isHeader = measureHeader(stream, at) > 0;
+      if (check === 0 && (isHeader || beginsTag(stream, at))) return at;
+      // Data can look like a header: it counts only if the frame has no end.
+      if (isHeader) nextHeader ??= at;
+    }
+    check = nextCheck(check, stream[at]!);
+  }
+  const isWhole = last === stream.length && check === 0;
+  return isWhole ? last : nextHeader ?? last;
+}
+
+/** Bytes of the frame header at an offset, its checksum included; 0 if there is none. */
+function measureHeader(stream: Uint8Array, at: number): number {
+  if (stream[at] !== SYNC_BYTE || (stream[at + 1]! & 0xfe) !== 0xf8) return 0;
+  const [sizeAndRate = 0, channelsAndBits = 0, number = 0] = stream.subarray(at + 2, at + 5);
+  const size = sizeAndRate >> 4;
+  const rate = sizeAndRate & 15;
+  const isReserved = size === 0 || rate === RESERVED_RATE ||
+    channelsAndBits >> 4 > MAX_CHANNELS_CODE ||
+    (channelsAndBits >> 1 & 7) === RESERVED_BITS || (channelsAndBits & 1) !== 0;
+  // The frame's or sample's number is coded as UTF-8 is, in up to 7 bytes.
+  const numOnes = Math.clz32(~(number << 24));
+  if (isReserved || numOnes === 1 || numOnes > 7) return 0;
+  const sizeBytes = size === 6 ? 1 : size === 7 ? 2 : 0;
+  const rateBytes = rate === 12 ? 1 : rate === 13 || rate === 14 ? 2 : 0;
+  const numBytes = 4 + Math.max(1, numOnes) + sizeBytes + rateBytes + 1;
+  if (at + numBytes > stream.length) return 0;
+  let check = 0;
+  for (let i = at; i < at + numBytes; i++) check = CRC8[check ^ stream[i]!]!;
+  return check === 0 ? numBytes : 0;
+}
+
+/** Over a whole frame, its own checksum included, it is 0. */
+function nextCheck(check: number, byte: number): number {
+  return (check << 8 & 0xffff) ^ CRC16[check >> 8 ^ byte]!;
+}
+
+function beginsTag(stream: Uint8Array, at: number): boolean {
+  return TAGS.some((tag) => {
+    for (let i = 0; i < tag.length; i++) {
+      if (stream[at + i] !== tag.charCodeAt(i)) return false;
+    }
+    return true;
+  });
+}
+
+function makeTable(
+  { polynomial, numBits }: { readonly polynomial: number; readonly numBits: number },
+): Uint16Array {
+  const top = 1 << (numBits - 1);
+  return Uint16Array.from({ length: 256 }, (_, byte) => {
+    let remainder = byte << (numBits - 8);
+    for (let bit = 0; bit < 8; bit++) {
+      remainder = remainder & top ? remainder << 1 ^ polynomial : remainder << 1;
+    }
+    return remainder & (top * 2 - 1);
+  });
+}

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { splitFlac } from "../../../src/media/audio/flac_frames.ts";
+import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
+
+/** Bytes of the magic and the one metadata block of what {@linkcode makeFlacSilence} makes. */
+const HEAD_BYTES = 42;
+
+for (const bitsPerSample of [16, 32] as const) {
+  for (const isTerse of [false, true]) {
+    const from = isTerse ? "STREAMINFO" : "its frames";
+    Deno.test(`decodeAudio() reads FLAC of ${bitsPerSample} bits whose rate is from ${from}`, async () => {
+      const options = { numFrames: 3, sampleRateKhz: 16, bitsPerSample, isTerse };
+      const decoded = await decodeWhole(makeFlacSilence({ ...options, level: 0.25 }));
+      assert.equal(decoded.length, 3 * FRAME_SAMPLES);
+      const worst = decoded.reduce((most, x) => Math.max(most, Math.abs(x - 0.25)), 0);
+      assert.ok(worst < 2 ** -14, `${worst} off`);
+    });
+  }
+}
+
+Deno.test("decodeAudio() reads a FLAC file to its end when tags follow", async () => {
+  const flac = readFixture("speech_22k_stereo.flac");
+  const plain = await decodeWhole(flac);
+  const tails = {
+    "ID3v1": text("TAG".padEnd(128, "x")),
+    "APE": text("APETAGEX".padEnd(400, "x")),
+    "ID3v2": text("ID3".padEnd(400, "x")),
+    "zeros": new Uint8Array(1000),
+  };
+  for (const [name, tail] of Object.entries(tails)) {
+    const decoded = await decodeWhole(new Uint8Array([...flac, ...tail]));
+    assert.deepEqual(decoded, plain, name);
+  }
+});
+
+Deno.test("decodeAudio() leaves out a damaged frame of FLAC without a length, and plays the others", async () => {
+  const file = makeFlacSilence({ numFrames: 5, sampleRateKhz: 16 });
+  const frameBytes = (file.length - HEAD_BYTES) / 5;
+  // The sample of the third frame.
+  file[HEAD_BYTES + 3 * frameBytes - 3]! ^= 1;
+  assert.equal((await decodeWhole(file)).length, 4 * FRAME_SAMPLES);
+});
+
+Deno.test("splitFlac() gives every byte once, and looks at none again and again", () => {
+  const file = makeFlacSilence({ numFrames: 200, sampleRateKhz: 16 });
+  const stream = file.subarray(HEAD_BYTES);
+  const frames = [...splitFlac(stream)];
+  assert.equal(frames.length, 200);
+  assert.deepEqual(new Uint8Array(frames.flatMap((frame) => [...frame])), stream);
+  // Without a checksum that fits there is no frame, and what is left is one piece.
+  assert.equal([...splitFlac(new Uint8Array(5000).fill(0xff))].length, 1);
+});
+
+function text(value: string): Uint8Array {
+  return new TextEncoder().encode(value);
+}
