@@ -12,6 +12,7 @@ import { isLoopback } from "../http/locality.ts";
 import { OtlpExporter } from "../http/otlp_exporter.ts";
 import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
+import { HubError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
@@ -43,14 +44,20 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  *
  * @param spawnWorker starts the thread that owns the device.
  * @returns the exit code, after the server has stopped.
- * @throws {StartupError} when there is no such model or the address is not available.
+ * @throws {StartupError} when there is no such model, the hub refuses it, or the address is not available.
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
   configureLog(logOf(flags));
   const model = await requireModel(flags);
   const settings = await readSettings(flags);
-  const session = await makeSession(flags, { model, spawnWorker });
   const stopRequest = Promise.withResolvers<void>();
+  let refusal: StartupError | undefined;
+  const onRefused = (error: StartupError) => {
+    refusal = error;
+    session.drain();
+    stopRequest.resolve();
+  };
+  const session = await makeSession(flags, { model, spawnWorker, onRefused });
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
   const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
@@ -81,6 +88,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     new Promise((resolve) => setTimeout(resolve, LAST_SPANS_MS)),
   ]);
   pidFile.remove();
+  if (refusal !== undefined) throw refusal;
   return 0;
 }
 
@@ -91,9 +99,11 @@ function logOf({ logLevel, logFormat }: ServeFlags): LogSettings {
 /** The session that loads the model, which is found, and perhaps downloaded, once the session starts. */
 async function makeSession(
   flags: ServeFlags,
-  { model, spawnWorker }: {
+  { model, spawnWorker, onRefused }: {
     readonly model: Awaited<ReturnType<typeof requireModel>>;
     readonly spawnWorker: (() => Worker) | undefined;
+    /** The hub has no such model, or not for this user: waiting does not help. */
+    readonly onRefused: (error: StartupError) => void;
   },
 ): Promise<Session> {
   const { device, cpuRuntime, dtype, kind, offline, maxQueue } = flags;
@@ -111,8 +121,10 @@ async function makeSession(
   const companions = await findCompanions(flags);
   return new Session({
     load: async (options) => {
-      const found = await getModel(model, { ...choices, offline, ...options }).catch((error) => {
-        throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
+      const found = await getModel(model, { ...choices, offline, ...options }).catch((cause) => {
+        const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
+        if (cause instanceof HubError && !cause.isTransient) onRefused(error);
+        throw error;
       });
       return {
         ...choices,

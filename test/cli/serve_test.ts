@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { FakeHub } from "../fixtures/fake_hub.ts";
 import { HeldModel } from "../fixtures/held_model.ts";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { chatBody } from "../fixtures/server.ts";
+import { ScratchCache } from "../hub/scratch_cache.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 const RUN = ["run", "-A", "--no-check", fileURLToPath(new URL("../../main.ts", import.meta.url))];
@@ -115,6 +117,30 @@ Deno.test("serve of what is certain to be no model ends with one clear line and 
   assert.equal(offline.stdout, "");
   assert.match(offline.stderr, /^hearth: There is no model "qwen3-0\.6b" on this machine\./);
   await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("serve of a model that the hub refuses ends with one clear line and exit code 1", async () => {
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  hub.addModel("someone/secret", { "config.json": "{}" }, { isGated: true });
+  const env = { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cache.folder, HF_HOME: cache.folder };
+  for (const id of ["nobody/nothing", "someone/secret"]) {
+    const { code, stderr } = await runHearth([...CPU, "-m", id], { env });
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, new RegExp(`^hearth: .*${id}.*\n$`));
+  }
+});
+
+Deno.test("serve of a model that the hub cannot give now stays up and says why", async () => {
+  await using cache = new ScratchCache();
+  await using hearth = new HearthProcess([...CPU, "-m", "nobody/nothing"], {
+    // Nothing listens there.
+    env: { HF_ENDPOINT: "http://127.0.0.1:9", HF_HUB_CACHE: cache.folder, HF_HOME: cache.folder },
+  });
+  await hearth.logged(/ERROR the model could not be loaded/);
+  const { status, body } = await ask(await hearth.url(), "/health");
+  assert.equal(status, 503);
+  assert.match((body as { error: string }).error, /cannot be reached/);
 });
 
 Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {
