@@ -13,3 +13,10 @@ export function widen(source: Float16Array, into: Float32Array): void {
   const bits = new Uint16Array(source.buffer, source.byteOffset, source.length);
   for (let i = 0; i < bits.length; i++) into[i] = WIDENED[bits[i]!]!;
 }
+
+/** The same with bytes, little-endian, at any address: `into` has twice as many. */
+export function widenBytes(source: Uint8Array, into: Uint8Array): void {
+  const floats = new Float32Array(source.length / 2);
+  widen(new Float16Array(source.slice().buffer), floats);
+  into.set(new Uint8Array(floats.buffer));
+}

@@ -10,6 +10,7 @@ import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
+import { widenCut } from "../onnx/rewrite/widen_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
 import type { FeatureCut } from "../onnx/cut/split_features.ts";
 import { liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
@@ -87,7 +88,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 /** How the CPU's native runtime runs a cut's segments in small steps. */
 function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false };
-  return compileCut(cutForCpu(cut), options).map(compiledForCpu);
+  return compileCut(cutForCpu(widenCut(cut)), options).map(compiledForCpu);
 }
 
 /** Counts what a step of few rows takes on a GPU. */

@@ -11,6 +11,7 @@ import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
+import { widenCut } from "../onnx/rewrite/widen_cut.ts";
 import type { GraphSession, ValueInfo } from "../onnx/runtime/ort.ts";
 import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
@@ -85,7 +86,9 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly ref
   const elementBytes = (dtype: "float32" | "float16") =>
     dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
   try {
-    const cut = backend.kind === "webgpu" ? cutForGpu(result.cut, maxBufferBytes) : result.cut;
+    const cut = backend.kind === "webgpu"
+      ? cutForGpu(result.cut, maxBufferBytes)
+      : widenCut(result.cut);
     const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
     const limits = choosePagedLimits(cut, sizes);
     // Weights are mapped from disk, or in buffers shared by the segments.

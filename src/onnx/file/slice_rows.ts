@@ -14,7 +14,7 @@ export function sliceRows(
   const { data, name, shape: [first = 0, ...rest] } = tensor;
   const rowBytes = storedBytes(tensor) / numRows;
   if (first % numRows !== 0 || !Number.isInteger(rowBytes)) return;
-  if (data.kind === "computed" || data.kind === "rows") return;
+  if (data.kind !== "file" && data.kind !== "memory") return;
   const [offset, length] = [from * rowBytes, (to - from) * rowBytes];
   return {
     ...tensor,

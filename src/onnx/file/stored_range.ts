@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { widenBytes } from "../../../kernels/half.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tensor.ts";
 
@@ -20,7 +21,8 @@ interface RangeSource {
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
- * Fills `into` with the bytes of a constant from `offset` on. One that is computed is computed whole.
+ * Fills `into` with the bytes of a constant from `offset` on, from whole elements to whole elements. One that is computed
+ * is computed whole.
  *
  * @throws {StartupError} when a file is shorter or cannot be read.
  */
@@ -33,7 +35,11 @@ export async function readRange(
   if (data.kind === "memory") into.set(data.bytes.subarray(offset, offset + length));
   else if (data.kind === "file") await files.read(data.file, data.offset + offset, into);
   else if (data.kind === "rows") await readRows(data, { files, offset, scratch }, into);
-  else {
+  else if (data.kind === "widened") {
+    const halves = new Uint8Array(length / 2);
+    await readRange(data.source, { files, offset: offset / 2, scratch }, halves);
+    widenBytes(halves, into);
+  } else {
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);
     const sources: Uint8Array[] = [];

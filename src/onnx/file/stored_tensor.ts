@@ -28,6 +28,8 @@ export type TensorBytes =
     /** Of all rows. */
     readonly length: number;
   }
+  /** Elements of a float16 constant, as float32. */
+  | { readonly kind: "widened"; readonly source: StoredTensor; readonly length: number }
   /** Computed from other constants when it is read. */
   | {
     readonly kind: "computed";

@@ -1,0 +1,134 @@
+/**
+ * A cut that computes in f32 where its graph computes in f16, for the CPU: it has no arithmetic of f16, so ONNX Runtime
+ * casts around each node, and our kernels take f32 alone.
+ *
+ * @module
+ */
+import { widenBytes } from "../../../kernels/half.ts";
+import { codeOfDtype } from "../file/dtype.ts";
+import { attribute, hasSubgraph, intAttribute, makeNode } from "../file/proto.ts";
+import type { Node, Tensor } from "../file/proto.ts";
+import { makeValueInfo } from "../file/proto_write.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
+import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
+import { GraphIndex } from "../graph_index.ts";
+
+/** Larger tables stay in f16, and the rows that are read are widened. */
+const MAX_TABLE_BYTES = 4 * 2 ** 20;
+
+const [FLOAT16, FLOAT32] = [codeOfDtype("float16"), codeOfDtype("float32")];
+
+/**
+ * The cut with constants, and tensors that cross between segments, as f32; what enters from outside stays as it is.
+ *
+ * @returns the cut itself where there is nothing in f16, where its graph makes tensors of f16 otherwise than by a cast,
+ * and where products are with matrices of f16, which would take twice the memory.
+ */
+export function widenCut(cut: GraphCut): GraphCut {
+  const hasHalves = cut.segments.some(({ outputs, model: { graph } }) =>
+    [...outputs, ...graph.initializers].some(({ dtype }) => dtype === "float16")
+  );
+  if (!hasHalves || !cut.segments.every(canWiden)) return cut;
+  const outside = new Set([cut.tokens.name]);
+  return {
+    ...cut,
+    segments: cut.segments.map((segment) => widenSegment(segment, outside)),
+    attentions: cut.attentions.map((site) => ({
+      ...site,
+      dtype: "float32",
+      output: widenPort(site.output),
+    })),
+    output: { ...cut.output, ...widenPort(cut.output) },
+  };
+}
+
+function canWiden({ model: { graph } }: Segment): boolean {
+  const index = new GraphIndex(graph);
+  const isHalf = (name = "") => index.constants.get(name)?.dtype === "float16";
+  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(tableOf));
+  return graph.nodes.every((node) => {
+    if (isTableLookup(index, node)) return true;
+    const { opType, inputs } = node;
+    const isProduct = opType === "MatMul" || opType === "Gemm";
+    const matrix = index.producers.get(inputs[1] ?? "")?.inputs[0] ?? inputs[1];
+    if (inputs.some((name) => tables.has(name)) || (isProduct && isHalf(matrix))) return false;
+    // `dtype` is that of random numbers and the like.
+    return !hasSubgraph(node) && opType !== "ConstantOfShape" && opType !== "Constant" &&
+      intAttribute(node, "dtype") !== FLOAT16;
+  });
+}
+
+/** Whether a node reads rows of a large table of f16. */
+function isTableLookup({ constants }: GraphIndex, node: Node): boolean {
+  const table = node.opType === "Gather" ? constants.get(tableOf(node)) : undefined;
+  return table?.dtype === "float16" && storedBytes(table) > MAX_TABLE_BYTES;
+}
+
+function tableOf({ inputs }: Node): string {
+  return inputs[0]!;
+}
+
+function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
+  const { model: { graph } } = segment;
+  const index = new GraphIndex(graph);
+  const casts = new Map(
+    segment.inputs.filter(({ name, dtype }) => outside.has(name) && dtype === "float16")
+      .map(({ name }) => [name, castOf(name, `${name}/float32`)]),
+  );
+  const nodes = graph.nodes.flatMap((node) => {
+    const [output] = node.outputs as [string];
+    const read = {
+      ...node,
+      inputs: node.inputs.map((name) => casts.get(name)?.outputs[0] ?? name),
+    };
+    if (isTableLookup(index, node)) {
+      const rows = `${output}/float16`;
+      return [{ ...read, outputs: [rows] }, castOf(rows, output)];
+    }
+    const isCast = node.opType === "Cast" && intAttribute(node, "to") === FLOAT16;
+    return isCast ? [{ ...read, attributes: [attribute("to", FLOAT32)] }] : [read];
+  });
+  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(tableOf));
+  const initializers = graph.initializers.map((tensor) =>
+    tensor.dtype === "float16" && !tables.has(tensor.name) ? widenTensor(tensor) : tensor
+  );
+  const inputs = segment.inputs.map((port) => outside.has(port.name) ? port : widenPort(port));
+  const outputs = segment.outputs.map(widenPort);
+  const declare = ({ name, dtype, shape }: TensorPort) => makeValueInfo(name, dtype, shape);
+  return {
+    ...segment,
+    inputs,
+    outputs,
+    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
+    model: {
+      ...segment.model,
+      graph: {
+        ...graph,
+        nodes: [...casts.values(), ...nodes],
+        initializers,
+        inputs: inputs.map(declare),
+        outputs: outputs.map(declare),
+      },
+    },
+  };
+}
+
+function castOf(input: string, output: string): Node {
+  return makeNode("Cast", [input], [output], { attributes: { to: FLOAT32 } });
+}
+
+function widenPort(port: TensorPort): TensorPort {
+  return port.dtype === "float16" ? { ...port, dtype: "float32" } : port;
+}
+
+/** Computed when it is read, but for one that is in memory. */
+function widenTensor(tensor: Tensor): Tensor {
+  const length = 2 * storedBytes(tensor);
+  const { data } = tensor;
+  if (data.kind !== "memory") {
+    return { ...tensor, dtype: "float32", data: { kind: "widened", source: tensor, length } };
+  }
+  const bytes = new Uint8Array(length);
+  widenBytes(data.bytes, bytes);
+  return { ...tensor, dtype: "float32", data: { kind: "memory", bytes } };
+}
