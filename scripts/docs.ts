@@ -1,5 +1,6 @@
 /**
- * `deno task docs`: writes the flag tables of docs/flags.md anew from the tables that parse the command line.
+ * `deno task docs`: writes the flag tables of docs/flags.md anew from the tables that parse the command line, and the
+ * README's figures from docs/performance.md.
  *
  * @module
  */
@@ -8,6 +9,10 @@ import { formatFlagTable } from "../src/cli/help.ts";
 
 /** The page of flags. */
 export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);
+
+/** The page of figures, whose tables benches write. */
+export const PERFORMANCE_PAGE = new URL("../docs/performance.md", import.meta.url);
+export const README = new URL("../README.md", import.meta.url);
 
 const MARKER = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
 
@@ -40,6 +45,54 @@ function tableOf(name: string): string {
   return formatFlagTable(command.flags);
 }
 
+/** What the README shows: tables of the page of figures by the name of their bench, and rows of each. */
+const HEADLINES: Readonly<Record<string, readonly string[]>> = {
+  chat: [
+    "1 stream of 48 tokens, tokens/s",
+    "8 streams of 16 tokens, tokens/s",
+    "prompt of 463 tokens, ms",
+    "the same again, ms",
+  ],
+  asr: ["30 s of sound, ms", "8 clients with 30 s each, ms"],
+  embed: ["a text, one after the other, ms", "64 texts of 5 to 100 words in one call, texts/s"],
+  matting: ["a photo, ms"],
+  "speech-kokoro": ["a sentence, ms"],
+};
+
+/**
+ * Writes the README's table of figures.
+ *
+ * @param performance the page that they are taken from.
+ * @throws {Error} when it lacks a row, or the README the marks.
+ */
+export function fillFigures(readme: string, performance: string): string {
+  const rows = Object.entries(HEADLINES).flatMap(([kind, labels]) => {
+    const found = new RegExp(`<!-- real ${kind} -->([^]*?)<!-- end of real ${kind} -->`);
+    const table = (found.exec(performance)?.[1] ?? "").split("\n").map(cellsOf);
+    const [model, ...header] = table.find(([, ours]) => ours === "Hearth") ?? [];
+    return labels.map((label) => {
+      const row = table.find(([first]) => first === label);
+      if (row === undefined) throw new Error(`docs/performance.md: ${kind} has no row "${label}".`);
+      const cell = (name: string) => row[1 + header.indexOf(name)] ?? "";
+      const [ours, theirs] = [cell("Hearth"), cell("transformers.js")];
+      const other = header.includes("llama.cpp") ? cell("llama.cpp") : "";
+      return `| ${[`${model}: ${label}`, ours, theirs, other].join(" | ")} |`;
+    });
+  });
+  const head = ["| | Hearth | transformers.js | llama.cpp |", "| --- | ---: | ---: | ---: |"];
+  const marked = /(<!-- figures -->)[^]*?(?=<!-- end of figures -->)/;
+  if (!marked.test(readme)) throw new Error("README.md has no <!-- figures -->.");
+  return readme.replace(marked, (_, mark) => `${mark}\n\n${[...head, ...rows].join("\n")}\n\n`);
+}
+
+function cellsOf(line: string): string[] {
+  return line.split("|").slice(1, -1).map((cell) => cell.trim());
+}
+
 if (import.meta.main) {
+  const [readme, performance] = await Promise.all(
+    [README, PERFORMANCE_PAGE].map((page) => Deno.readTextFile(page)),
+  ) as [string, string];
+  await Deno.writeTextFile(README, fillFigures(readme, performance));
   await Deno.writeTextFile(FLAGS_PAGE, fillFlagTables(await Deno.readTextFile(FLAGS_PAGE)));
 }

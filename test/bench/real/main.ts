@@ -1,7 +1,7 @@
 /**
  * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
  * beside what people would use in its place, with the goals. `--rounds <n>` measures more often than 3 times, `--write`
- * puts the tables into docs/performance.md, `--hearth <main.ts>` measures another checkout.
+ * puts the tables into docs/performance.md and the README, `--hearth <main.ts>` measures another checkout.
  *
  * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files, and
  * a machine that does nothing else meanwhile.
@@ -9,6 +9,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { fillFigures, PERFORMANCE_PAGE, README } from "../../../scripts/docs.ts";
 import { formatTable } from "../report.ts";
 import { compareAsr } from "./asr.ts";
 import { compareChat } from "./chat.ts";
@@ -31,8 +32,6 @@ const KINDS: Readonly<Record<string, Prepare>> = {
   speech: compareVits,
   "speech-kokoro": compareKokoro,
 };
-
-const PAGE = new URL("../../../docs/performance.md", import.meta.url);
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -71,10 +70,12 @@ async function measure(kind: string): Promise<void> {
   if (values.write) await writePage(kind, text);
 }
 
-/** Puts a kind's table between its marks on the page. */
+/** Puts a kind's table between its marks on the page, and the README's rows of it into the README. */
 async function writePage(kind: string, text: string): Promise<void> {
-  const page = await Deno.readTextFile(PAGE);
+  const page = await Deno.readTextFile(PERFORMANCE_PAGE);
   const marked = new RegExp(`(<!-- real ${kind} -->)[^]*?(?=<!-- end of real ${kind} -->)`);
   if (!marked.test(page)) throw new Error(`docs/performance.md has no <!-- real ${kind} -->.`);
-  await Deno.writeTextFile(PAGE, page.replace(marked, (_, mark) => `${mark}\n${text}\n`));
+  const written = page.replace(marked, (_, mark) => `${mark}\n${text}\n`);
+  await Deno.writeTextFile(PERFORMANCE_PAGE, written);
+  await Deno.writeTextFile(README, fillFigures(await Deno.readTextFile(README), written));
 }

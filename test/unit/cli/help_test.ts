@@ -4,11 +4,17 @@ import { environmentName, flagName } from "../../../src/cli/flag.ts";
 import { COMMON_FLAGS } from "../../../src/cli/shared_flags.ts";
 import { formatHelp } from "../../../src/cli/help.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
-import { fillFlagTables, FLAGS_PAGE } from "../../../scripts/docs.ts";
+import {
+  fillFigures,
+  fillFlagTables,
+  FLAGS_PAGE,
+  PERFORMANCE_PAGE,
+  README,
+} from "../../../scripts/docs.ts";
 
 /** A table's text without the padding that the formatter gives its cells. */
 function squeeze(markdown: string): string {
-  return markdown.replaceAll(/ +\|/g, " |").replaceAll(/-{3,}/g, "---");
+  return markdown.replaceAll(/ *\| */g, "|").replaceAll(/-{3,}/g, "---");
 }
 
 Deno.test("formatHelp() shows every flag that parses, and parses every flag it shows", () => {
@@ -49,4 +55,14 @@ Deno.test("formatHelp() keeps to the width of a terminal", () => {
 Deno.test("docs/flags.md has the flags of every command as the parser has them (deno task docs)", async () => {
   const page = await Deno.readTextFile(FLAGS_PAGE);
   assert.equal(squeeze(page), squeeze(fillFlagTables(page)));
+});
+
+Deno.test("the README's figures are those of docs/performance.md (deno task docs)", async () => {
+  const [readme, performance] = await Promise.all(
+    [README, PERFORMANCE_PAGE].map((page) => Deno.readTextFile(page)),
+  ) as [string, string];
+  assert.equal(squeeze(readme), squeeze(fillFigures(readme, performance)));
+  const other = performance.replace(/(\| a photo, ms +\|) [\d.]+/, "$1 1");
+  assert.notEqual(squeeze(readme), squeeze(fillFigures(readme, other)));
+  assert.throws(() => fillFigures(readme, "no tables"), /has no row "1 stream of 48 tokens/);
 });
