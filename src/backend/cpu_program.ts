@@ -5,7 +5,8 @@
  */
 import type { MatrixForm } from "../../kernels/matvec_params.ts";
 import type { RowKernel } from "../../kernels/row_kernel.ts";
-import { checkRowKernel, RowArena, type SimdRows } from "../../kernels/row_simd.ts";
+import { RowArena } from "../../kernels/row_arena.ts";
+import { checkRowKernel, type SimdRows } from "../../kernels/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";

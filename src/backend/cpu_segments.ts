@@ -6,7 +6,7 @@
  */
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import type { SimdRows } from "../../kernels/row_simd.ts";
+import { SimdRows } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -66,7 +66,8 @@ export class CpuSegments implements CompiledSegments {
       await plan.add(allRows, options);
       await plan.add(someRows, options);
     }
-    const rows = plan.memory.allocate(threads, options.spareBytes);
+    const memory = plan.memory.allocate(threads.numThreads, options.spareBytes);
+    const rows = new SimdRows(threads, memory);
     const scratch = { bytes: new Uint8Array(0) };
     const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
       readRange(tensor, { files: options.files, offset, scratch }, into);

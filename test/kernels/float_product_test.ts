@@ -4,7 +4,8 @@ import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { MatvecParams } from "../../kernels/matvec_params.ts";
 import { matvecReference } from "../../kernels/matvec_reference.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import { checkRowKernel, RowArena } from "../../kernels/row_simd.ts";
+import { RowArena } from "../../kernels/row_arena.ts";
+import { checkRowKernel, SimdRows } from "../../kernels/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "./tensors.ts";
 
@@ -75,7 +76,7 @@ async function openProduct(
     ),
   );
   const out = memory.arena.reserve(numRows * n + 8);
-  const rows = memory.allocate(threads);
+  const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
   const { kind } = params.weights as { kind: "rows" | "columns" };
   await rows.packFloatMatrix(weights, { kind, k, outputs: matrixRows }, readerOf(tensors.weights));
   const kernel = rows.product(params, { ...placed, weights, out }, false);

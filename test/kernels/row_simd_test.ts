@@ -6,7 +6,8 @@ import { matvecReference } from "../../kernels/matvec_reference.ts";
 import { normReference } from "../../kernels/norm_reference.ts";
 import { pointwiseReference } from "../../kernels/pointwise_reference.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import { checkRowKernel, RowArena, type SumKind } from "../../kernels/row_simd.ts";
+import { RowArena, type SumKind } from "../../kernels/row_arena.ts";
+import { checkRowKernel, SimdRows } from "../../kernels/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "./tensors.ts";
 
@@ -107,7 +108,7 @@ async function openProduct(
     ),
   );
   const out = memory.arena.reserve(numRows * params.n);
-  const rows = memory.allocate(threads);
+  const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
   await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows }, {
     levels: readerOf(tensors.weights),
     scales: readerOf(new Uint8Array(tensors.scales.buffer)),
@@ -208,7 +209,7 @@ Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f
   ];
   const x = memory.arena.place(tensors.x);
   const [out, other] = [memory.arena.reserve(ROWS * PLAIN.n), memory.arena.reserve(ROWS * PLAIN.n)];
-  const rows = memory.allocate(new KernelThreads(1));
+  const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
   await rows.packMatrix(weights, { k: PLAIN.k, outputs: PLAIN.n }, {
     levels: readerOf(tensors.weights),
     scales: readerOf(new Uint8Array(tensors.scales.buffer)),
@@ -245,7 +246,7 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
     b: memory.arena.place(b),
     out: memory.arena.reserve(ROWS * 64),
   };
-  const rows = memory.allocate(new KernelThreads(1));
+  const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
   for (const kind of ["rms", "layer"] as const) {
     const hasBeta = kind === "layer";
     const params = {
