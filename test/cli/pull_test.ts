@@ -160,14 +160,14 @@ Deno.test("serve downloads in the background: health tells how far it is, and th
   });
 });
 
-Deno.test("serve of a model that the hub refuses stays up and tells why", async () => {
+Deno.test("serve of a model that the hub refuses ends with the hub's own words", async () => {
   await withScene(async ({ env }) => {
-    await using hearth = new HearthProcess(["-p", "0", ...Q4, "-m", "ada/nothing"], { env });
-    const url = await hearth.url();
-    await hearth.logged(/ERROR .*Invalid username or password/);
-    assert.match(JSON.stringify(await health(url)), /"unhealthy".*refuses ada\/nothing: 401/);
-    hearth.kill("SIGTERM");
-    assert.equal((await hearth.ending).code, 0);
+    const { code, stderr } = await runHearth(["-p", "0", ...Q4, "-m", "ada/nothing"], { env });
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /^hearth: .*refuses ada\/nothing: 401, "Invalid username or password\."\. .*\n$/,
+    );
   });
 });
 
