@@ -102,8 +102,8 @@ async function readMediaFile(
 
 /** The path without links and dots; `undefined` if it does not exist. */
 async function findFile(path: string): Promise<string | undefined> {
-  for (const candidate of new Set([path, decode(path)])) {
-    if (candidate === undefined || !isAbsolute(candidate)) continue;
+  for (const candidate of readPaths(path)) {
+    if (!isAbsolute(candidate)) continue;
     try {
       return await Deno.realPath(candidate);
     } catch {
@@ -111,6 +111,19 @@ async function findFile(path: string): Promise<string | undefined> {
     }
   }
   return undefined;
+}
+
+/**
+ * The paths that a `file://` reference may mean, as it stands before decoded.
+ *
+ * @param rest what follows `file://`: a path, perhaps after the host `localhost`; `/C:/…` on Windows.
+ * @see https://www.rfc-editor.org/rfc/rfc8089
+ */
+export function readPaths(rest: string, os: string = Deno.build.os): string[] {
+  const path = rest.replace(/^localhost(?=\/)/, "");
+  const own = os === "windows" ? path.replace(/^\/(?=[a-z]:)/i, "") : path;
+  const decoded = decode(own);
+  return decoded === undefined || decoded === own ? [own] : [own, decoded];
 }
 
 function decode(path: string): string | undefined {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import type { MediaPolicy } from "../../../src/media/media_policy.ts";
-import { readMedia } from "../../../src/media/reference.ts";
+import { readMedia, readPaths } from "../../../src/media/reference.ts";
 import { withServer } from "../../fixtures/local_server.ts";
 
 const POLICY: MediaPolicy = {
@@ -72,6 +72,7 @@ Deno.test("readMedia() reads any file for callers on this machine", () =>
     assert.equal(await readText(`file://${folder}/sub dir/100%.txt`), "inside");
     assert.equal(await readText(`file://${folder}/sub%20dir/100%25.txt`), "inside");
     assert.equal(await readText(`file://${folder}/link.txt`), "outside");
+    assert.equal(await readText(`file://localhost${outside}`), "outside");
     await assertRefused(`file://${folder}/none.txt`, /no such file/);
     await assertRefused("file://relative.txt", /no such file/);
     await assertRefused(`file://${folder}`, /not a file/);
@@ -237,3 +238,15 @@ serverTest(
       await assert.rejects(reading, { name: "AbortError" });
     }),
 );
+
+Deno.test("readPaths() knows drives of Windows, escapes, and the host of this machine", () => {
+  const cases: [rest: string, os: string, paths: string[]][] = [
+    ["/C:/My%20Photos/a.png", "windows", ["C:/My%20Photos/a.png", "C:/My Photos/a.png"]],
+    ["localhost/d:/a.png", "windows", ["d:/a.png"]],
+    ["C:\\a.png", "windows", ["C:\\a.png"]],
+    ["/C:/a.png", "linux", ["/C:/a.png"]],
+    ["localhost/tmp/100%.txt", "linux", ["/tmp/100%.txt"]],
+    ["localhosts/a.png", "linux", ["localhosts/a.png"]],
+  ];
+  for (const [rest, os, paths] of cases) assert.deepEqual(readPaths(rest, os), paths, rest);
+});
