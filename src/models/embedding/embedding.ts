@@ -14,6 +14,7 @@ import type { LengthOptions } from "../long_text.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
 import {
+  appendFirstToken,
   appendPooling,
   areWeightedSums,
   pickedToken,
@@ -137,8 +138,12 @@ function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): 
   requireNoLayers(config, folder);
   const { pooling: poolingModes } = config;
   const hidden = findOutput(graph, TOKEN_OUTPUTS);
+  const packing = packingOf(graph, hidden, poolingModes);
+  if (pickedToken(poolingModes) === "first") {
+    return { model: appendFirstToken(graph, hidden), output, packing };
+  }
   const model = appendPooling(graph, hidden, poolingModes);
-  return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
+  return { model, output, poolingModes, packing };
 }
 
 /** Whether to pool a graph with its own pooling as the folder says: it also outputs its tokens' rows. */

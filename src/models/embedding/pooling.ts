@@ -90,6 +90,26 @@ export function appendPooling(
   };
 }
 
+/** Lets the graph give the first token's row of its output `hidden` alone, f32 `[batch, hidden]`: its `cls` pooling. */
+export function appendFirstToken(model: ModelProto, hidden: string): ModelProto {
+  const { graph } = model;
+  const first = int64Tensor(`${hidden}/first`, [], [0]);
+  const picked = `${hidden}/picked`;
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      nodes: [
+        ...graph.nodes,
+        makeNode("Gather", [hidden, first.name], [picked], { attributes: { axis: 1 } }),
+        makeNode("Cast", [picked], [POOLED_OUTPUT], { attributes: { to: 1 } }),
+      ],
+      initializers: [...graph.initializers, first],
+      outputs: [makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "hidden"])],
+    },
+  };
+}
+
 function opsetOf({ operatorSets }: ModelProto): number {
   return operatorSets.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0;
 }

@@ -7,6 +7,7 @@
 import type { Dtype } from "../../config.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
+import { computeFirstRows } from "../../onnx/cut/first_token_rows.ts";
 import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { DecoderLoadOptions } from "../decoder.ts";
@@ -96,7 +97,10 @@ async function openEncoder(
     readonly maxTokens: number | undefined;
   },
 ): Promise<{ readonly encoder: BatchEncoder; readonly maxTokens: number | undefined }> {
-  const openWhole = () => Encoder.open(form, { backend, files, padTokenId });
+  const openWhole = () => {
+    const model = computeFirstRows(form.model, { wanted: form.output, padTokenId });
+    return Encoder.open({ ...form, model }, { backend, files, padTokenId });
+  };
   if (backend.runtime === "native") {
     const longestText = Math.min(maxTokens ?? Infinity, countPositions(form.model, padTokenId));
     if (longestText <= LONGEST_WHOLE_TEXT) {

@@ -16,6 +16,11 @@ const PICKING = new Set(["Gather", "Slice", "GatherND"]);
 export type PickedToken = "first" | "last";
 
 /** Whether a node gives of `[1, tokens, …]` that token's row and nothing else. */
+export function picksToken(probes: Probes, which: PickedToken, node: Node): boolean {
+  return PICKING.has(node.opType) &&
+    probes.short().every((run, i) => picks(which, node, run, SHORT_LENGTHS[i]!.numTokens));
+}
+
 function picks(which: PickedToken, node: Node, run: Evaluation, numTokens: number): boolean {
   const [from, to] = [node.inputs[0]!, node.outputs[0]!];
   const all = run.value(from);
@@ -43,9 +48,7 @@ export function keepAllTokens(
   if (shape === undefined || shape !== longerShape) return graph;
   const constants: Tensor[] = [];
   const nodes = graph.nodes.map((node) => {
-    const isPick = PICKING.has(node.opType) &&
-      probes.short().every((run, i) => picks(which, node, run, SHORT_LENGTHS[i]!.numTokens));
-    if (!isPick) return node;
+    if (!picksToken(probes, which, node)) return node;
     const [from, to] = [node.inputs[0]!, node.outputs[0]!];
     const [all, picked] = [from, to].map((name) => short!.value(name)!.shape);
     if (all!.length === picked!.length) return makeNode("Identity", [from], [to]);

@@ -31,7 +31,7 @@ interface EncoderSplitOptions {
 }
 
 /** @throws {Refusal} when this is not an encoder over tokens. */
-function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
+export function findEncoderInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
   const tokens = index.inputs.get("input_ids");
   if (tokens === undefined) throw new Refusal("It takes no input_ids.");
   return {
@@ -49,7 +49,7 @@ function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
 export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {
-    return tableLimit(new Probes(index, findInputs(index, padTokenId)));
+    return tableLimit(new Probes(index, findEncoderInputs(index, padTokenId)));
   } catch (error) {
     if (error instanceof Refusal) return Infinity;
     throw error;
@@ -60,7 +60,7 @@ export function countPositions({ graph }: ModelProto, padTokenId: number): numbe
 function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph {
   const { wanted, padTokenId, contextLength } = options;
   const lifted = new GraphIndex(liftConstants(original));
-  const inputs = findInputs(lifted, padTokenId);
+  const inputs = findEncoderInputs(lifted, padTokenId);
   const picked: PickedToken = "first";
   const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted, picked));
   const search = { index: whole, probes: new Probes(whole, inputs), contextLength };

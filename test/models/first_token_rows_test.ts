@@ -1,0 +1,145 @@
+/** Graphs that read the first token alone: the last layer computes its row only, and gives what it gave. */
+import assert from "node:assert/strict";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { appendFirstToken, POOLED_OUTPUT } from "../../src/models/embedding/pooling.ts";
+import { keepOutput } from "../../src/models/graph_ports.ts";
+import { liftConstants } from "../../src/onnx/decoder_inputs.ts";
+import { computeFirstRows } from "../../src/onnx/cut/first_token_rows.ts";
+import { findEncoderInputs } from "../../src/onnx/cut/split_encoder.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import type { ModelProto } from "../../src/onnx/file/proto.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
+import { GraphIndex } from "../../src/onnx/graph_index.ts";
+import { Probes } from "../../src/onnx/probes.ts";
+import { Tensor } from "../../src/onnx/runtime/ort.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+
+interface Case {
+  readonly folder: string;
+  readonly file: string;
+  readonly padTokenId: number;
+  /** Of the products of rows, how many are of the first token alone. */
+  readonly products: readonly [first: number, all: number];
+  /** Largest difference of an element. */
+  readonly tolerance: number;
+}
+
+function exported(name: string, changes: Partial<Case> = {}): Case {
+  const folder = new URL("../fixtures/exports", import.meta.url).pathname;
+  return {
+    ...{ folder, file: `${name}.onnx`, padTokenId: 0, tolerance: 1e-6 },
+    ...{ products: [3, 12], ...changes },
+  };
+}
+
+function builtIn(name: string, file: string, tolerance: number): Case {
+  return exported("", { folder: `${findModelFolder(name)!}/onnx`, file, tolerance });
+}
+
+/** Two layers each: of the last one the output projection and both products of the MLP. */
+const CASES: readonly Case[] = [
+  exported("bert_classifier_script_17"),
+  exported("roberta_classifier_script_17", { padTokenId: 1 }),
+  exported("modernbert_classifier_script_17", { products: [3, 9] }),
+  exported("deberta_v2_classifier_script_17", { products: [0, 8] }),
+  exported("bert_script_17"),
+  exported("bert_dynamo_18"),
+  exported("bert_multi_head_fused"),
+  exported("distilbert_script_17"),
+  exported("mpnet_script_17", { padTokenId: 1 }),
+  exported("xlm_roberta_dynamo_18", { padTokenId: 1 }),
+  exported("modernbert_dynamo_18", { products: [3, 8] }),
+  exported("nomic_bert_script_17", { products: [4, 14] }),
+  builtIn("hearth-demo-rerank", "model.onnx", 1e-6),
+  builtIn("hearth-demo-rerank", "model_fp16.onnx", 5e-3),
+];
+
+/** The graph with its logits, or with the pooling `cls`. */
+async function readForm({ folder, file }: Case) {
+  await using files = new FolderFiles(folder);
+  const model = await readModel(files, file);
+  const isClassifier = model.graph.outputs.some(({ name }) => name === "logits");
+  const wanted = isClassifier ? "logits/float32" : POOLED_OUTPUT;
+  return {
+    model: isClassifier
+      ? keepOutput(model, "logits", wanted)
+      : appendFirstToken(model, "last_hidden_state"),
+    wanted,
+  };
+}
+
+/** The results of texts of several lengths, padded to the longest: `[batch, …]`. */
+async function run({ folder, padTokenId }: Case, model: ModelProto): Promise<Tensor> {
+  const lengths = [9, 3, 12, 1];
+  const longest = Math.max(...lengths);
+  const ofTokens = (value: (text: number, token: number) => number, padding: number) =>
+    new Tensor(
+      "int64",
+      BigInt64Array.from(
+        lengths.flatMap((length, text) =>
+          Array.from(
+            { length: longest },
+            (_, token) => BigInt(token < length ? value(text, token) : padding),
+          )
+        ),
+      ),
+      [lengths.length, longest],
+    );
+  const feeds: Record<string, Tensor> = {
+    input_ids: ofTokens((text, token) => 5 + (text * 31 + token * token * 7) % 50, padTokenId),
+    attention_mask: ofTokens(() => 1, 0),
+    token_type_ids: ofTokens((text, token) => token > 4 && text > 0 ? 1 : 0, 0),
+  };
+  await using files = new FolderFiles(folder);
+  const session = await new CpuBackend().openModel(model, files);
+  try {
+    const given = session.inputs.map(({ name }) => [name, feeds[name]!] as const);
+    const [output] = Object.values(await session.run(Object.fromEntries(given)));
+    return output!;
+  } finally {
+    await session.release();
+  }
+}
+
+/** How many products of weights there are, and how many of them compute one row for a text of several tokens. */
+function countProducts(model: ModelProto, padTokenId: number): [number, number] {
+  const index = new GraphIndex(liftConstants(model.graph));
+  const [lengths] = new Probes(index, findEncoderInputs(index, padTokenId)).short();
+  const rows = index.graph.nodes
+    .filter(({ opType, inputs }) => opType === "MatMul" && index.constants.has(inputs[1]!))
+    .map(({ outputs }) => lengths!.value(outputs[0]!)?.shape[1]);
+  return [rows.filter((numRows) => numRows === 1).length, rows.length];
+}
+
+for (const given of CASES) {
+  const { folder, file, padTokenId, products, tolerance } = given;
+  const name = `${folder.split("/").slice(-2)[0]}/${file}`;
+  Deno.test(`computeFirstRows() keeps the results of a padded batch: ${name}`, async () => {
+    const { model, wanted } = await readForm(given);
+    const early = computeFirstRows(model, { wanted, padTokenId });
+    assert.deepEqual(countProducts(early, padTokenId), products);
+    const [all, first] = [await run(given, model), await run(given, early)];
+    assert.deepEqual(first.dims, all.dims);
+    const got = first.data as Float32Array;
+    (all.data as Float32Array).forEach((value, i) => {
+      assert.ok(Math.abs(got[i]! - value) <= tolerance, `element ${i}: ${got[i]}, not ${value}`);
+    });
+  });
+}
+
+Deno.test("computeFirstRows() leaves graphs alone of which all tokens are read", async () => {
+  await using files = new FolderFiles(exported("").folder);
+  const model = await readModel(files, "bert_script_17.onnx");
+  const wanted = model.graph.outputs[0]!.name;
+  assert.equal(computeFirstRows(model, { wanted, padTokenId: 0 }), model);
+});
+
+Deno.test("computeFirstRows() keeps rows that another output gives", async () => {
+  const given = exported("bert_script_17");
+  const { model, wanted } = await readForm(given);
+  const tokens = makeValueInfo("last_hidden_state", "float32", ["batch", "tokens", 16]);
+  const outputs = [...model.graph.outputs, tokens];
+  const both = { ...model, graph: { ...model.graph, outputs } };
+  assert.equal(computeFirstRows(both, { wanted, padTokenId: given.padTokenId }), both);
+});
