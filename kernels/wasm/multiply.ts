@@ -7,6 +7,7 @@
  * `Sum` is what sums of a block are kept in, with the same results. In i16 two products of 8 bits are an instruction on
  * x64, and four in i32 are three or more; where a processor has an instruction for four (ARM), i32 is less work.
  */
+import { spread0, spread1, spread2, spread3 } from "./lanes";
 import { BLOCK_BYTES, Product, QuantizedRows, ROW_BLOCK_BYTES, tileWidth } from "./product_layout";
 
 /** Multiplies the rows of the tile that begins with `row` with `count` groups, and stores them `rowBytes` apart. */
@@ -181,10 +182,11 @@ function multiplyTwo<Sum>(
       let c0 = a0;
       let c1 = a1;
       for (const word = p0 + 64; p0 < word; x += 16) {
-        const evens0 = v128.load32_splat(x, 0);
-        const odds0 = v128.load32_splat(x, 8);
-        const evens1 = v128.load32_splat(x, 4);
-        const odds1 = v128.load32_splat(x, 12);
+        const words = v128.load(x);
+        const evens0 = spread0(words);
+        const evens1 = spread1(words);
+        const odds0 = spread2(words);
+        const odds1 = spread3(words);
         let weights = v128.load(p0);
         let low = v128.and(weights, mask);
         let high = v128.and(i16x8.shr_u(weights, 4), mask);
@@ -283,20 +285,22 @@ function multiplyFour<Sum>(
         weights = v128.load(p1);
         const bLow = v128.and(weights, mask);
         const bHigh = v128.and(i16x8.shr_u(weights, 4), mask);
-        let evens = v128.load32_splat(x, 0);
-        let odds = v128.load32_splat(x, 16);
+        const evenWords = v128.load(x);
+        const oddWords = v128.load(x, 16);
+        let evens = spread0(evenWords);
+        let odds = spread0(oddWords);
         a0 = add<Sum>(a0, low, high, evens, odds);
         b0 = add<Sum>(b0, bLow, bHigh, evens, odds);
-        evens = v128.load32_splat(x, 4);
-        odds = v128.load32_splat(x, 20);
+        evens = spread1(evenWords);
+        odds = spread1(oddWords);
         a1 = add<Sum>(a1, low, high, evens, odds);
         b1 = add<Sum>(b1, bLow, bHigh, evens, odds);
-        evens = v128.load32_splat(x, 8);
-        odds = v128.load32_splat(x, 24);
+        evens = spread2(evenWords);
+        odds = spread2(oddWords);
         a2 = add<Sum>(a2, low, high, evens, odds);
         b2 = add<Sum>(b2, bLow, bHigh, evens, odds);
-        evens = v128.load32_splat(x, 12);
-        odds = v128.load32_splat(x, 28);
+        evens = spread3(evenWords);
+        odds = spread3(oddWords);
         a3 = add<Sum>(a3, low, high, evens, odds);
         b3 = add<Sum>(b3, bLow, bHigh, evens, odds);
         p0 += 16;
