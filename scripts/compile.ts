@@ -20,6 +20,7 @@ const TARGETS = [
 /** Files read or started at run time, which the compiler does not find by itself. */
 export const INCLUDES = [
   "kernels/kernel_thread.ts",
+  "src/backend/pack_thread.ts",
   "src/worker/worker.ts",
   "src/http/body/json_thread.ts",
   "src/cli/doctor_thread.ts",

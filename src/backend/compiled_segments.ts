@@ -21,7 +21,10 @@ export interface SegmentsOptions {
   readonly spareBytes?: number | undefined;
   /** Attentions that segments were compiled for read operands in the segments' layout. */
   readonly attention: PagedAttention;
-  /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
+  /**
+   * Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows; none on the
+   * CPU.
+   */
   readonly buffers: ReadonlyMap<string, GPUBuffer>;
   /** Names of the attentions' outputs, by layer. */
   readonly siteOutputs: readonly string[];

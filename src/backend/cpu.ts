@@ -137,10 +137,9 @@ export class CpuBackend implements Backend {
 
   /** onnxruntime-web writes to memory of its own. */
   async openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined> {
-    const threads = this.#kernelThreads();
-    if (this.runtime !== "native" || threads === undefined) return undefined;
+    if ((await this.#open()).name !== "native") return undefined;
     try {
-      return await CpuSegments.open(options, threads);
+      return await CpuSegments.open(options, this.#kernelThreads()!);
     } catch (error) {
       if (!(error instanceof StartupError)) throw error;
       log.warn("small steps run in ONNX Runtime", { reason: error.message });

@@ -3,30 +3,19 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../kernels/matvec_params.ts";
 import type { RowKernel } from "../../kernels/row_kernel.ts";
 import { RowArena } from "../../kernels/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../kernels/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
+import type { PlannedMatrix } from "./pack_weights.ts";
 
 /** Steps of more rows were not measured. */
 export const MAX_ROWS = 8;
 
 /** Larger tables are not copied for the few rows of them that a step reads. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
-
-/** The matrix of a product, and what it is read from. */
-interface PlannedMatrix {
-  readonly at: number;
-  readonly k: number;
-  readonly outputs: number;
-  /** Scales are there with weights of 4 bits. */
-  readonly kind: MatrixForm["kind"];
-  readonly weights: StoredTensor;
-  readonly scales: StoredTensor | undefined;
-}
 
 /** Addresses of tensors, by name. */
 export class MemoryPlan {

@@ -5,11 +5,8 @@
  * @module
  */
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
-import type { ReadBytes } from "../../kernels/row_kernel.ts";
 import { SimdRows } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import { readRange } from "../onnx/file/stored_range.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import {
   type CompiledSegments,
   firstRefusal,
@@ -17,6 +14,7 @@ import {
   type SegmentStep,
 } from "./compiled_segments.ts";
 import { MAX_ROWS, MemoryPlan, OpenProgram, refusalOf } from "./cpu_program.ts";
+import { packWeights } from "./pack_weights.ts";
 
 interface OpenSegment {
   readonly allRows: OpenProgram;
@@ -68,18 +66,8 @@ export class CpuSegments implements CompiledSegments {
     }
     const memory = plan.memory.allocate(threads.numThreads, options.spareBytes);
     const rows = new SimdRows(threads, memory);
-    const scratch = { bytes: new Uint8Array(0) };
-    const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
-      readRange(tensor, { files: options.files, offset, scratch }, into);
-    for (const matrix of plan.matrices.values()) {
-      const { at, kind, k, outputs, scales } = matrix;
-      const weights = readerOf(matrix.weights);
-      if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
-      else {
-        const sources = { levels: weights, scales: readerOf(scales!) };
-        await rows.packMatrix(at, matrix, sources);
-      }
-    }
+    const matrices = [...plan.matrices.values()];
+    await packWeights({ rows, memory, matrices, files: options.files });
     const opened = segments.map((each) =>
       "refused" in each ? undefined : {
         allRows: new OpenProgram(rows, each.allRows, plan),

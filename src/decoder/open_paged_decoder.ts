@@ -5,7 +5,7 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
-import type { DeviceWeights } from "../backend/device_weights.ts";
+import type { CompiledSegments, SegmentsOptions } from "../backend/compiled_segments.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
@@ -63,6 +63,13 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     constants: await readConstants(cut, files),
   });
   opened.defer(() => attention.dispose());
+  // Packs weights while ONNX Runtime opens its sessions.
+  const early = backend.kind === "cpu"
+    ? openCompiled({ ...options, attention, buffers: new Map() })
+    : undefined;
+  // It is awaited after the sessions, or when one of them fails.
+  early?.catch(() => {});
+  opened.defer(async () => (await early?.catch(() => undefined))?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
   const sessions = await openSegments(cut, {
@@ -76,7 +83,9 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
   });
-  await compile(decoder, { ...options, weights, attention });
+  const { buffers } = decoder;
+  const compiled = await (early ?? openCompiled({ ...options, weights, attention, buffers }));
+  if (compiled) decoder.useCompiled(compiled);
   await files.requireUnchanged?.();
   options.onProgress(1);
   opened.move();
@@ -84,27 +93,24 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 }
 
 /** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
-async function compile(
-  decoder: PagedDecoder,
-  { backend, cut, files, limits, weights, attention, ...options }: PagedOpenOptions & {
-    readonly weights: DeviceWeights | undefined;
-    readonly attention: PagedAttention;
-  },
-): Promise<void> {
-  const { spareBytes, maxCompiledFloatBytes = Infinity } = options;
-  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return;
+async function openCompiled(
+  { backend, cut, files, limits, attention, ...options }:
+    & PagedOpenOptions
+    & Pick<SegmentsOptions, "attention" | "buffers" | "weights">,
+): Promise<CompiledSegments | undefined> {
+  const { spareBytes, maxCompiledFloatBytes = Infinity, weights, buffers } = options;
+  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return undefined;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const { contextLength } = limits;
   const writesSums = backend.kind === "webgpu";
   // For a GPU the cut that ONNX Runtime runs was adapted before.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const segments = compileCut(adapted, { takesForm, contextLength, writesSums });
-  const compiled = await backend.openCompiled({
-    ...{ segments, weights, files, attention, spareBytes, buffers: decoder.buffers },
+  return await backend.openCompiled({
+    ...{ segments, weights, files, attention, spareBytes, buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
-  if (compiled) decoder.useCompiled(compiled);
 }
 
 /** Progress in bytes where weights are uploaded one after the other. */

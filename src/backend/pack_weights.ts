@@ -1,0 +1,113 @@
+/**
+ * Packs the weights of small steps in the layout that the CPU's kernels read: large ones on a thread, since ONNX Runtime
+ * opens its sessions meanwhile.
+ *
+ * @module
+ */
+import { Worker } from "node:worker_threads";
+import type { MatrixForm } from "../../kernels/matvec_params.ts";
+import type { ReadBytes } from "../../kernels/row_kernel.ts";
+import type { SimdRows } from "../../kernels/row_simd.ts";
+import type { RowMemory } from "../../kernels/row_arena.ts";
+import { log } from "../log.ts";
+import { FolderFiles, type ModelFiles } from "../onnx/file/external_data.ts";
+import { readRange } from "../onnx/file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
+
+/** The matrix of a product, and what it is read from. */
+export interface PlannedMatrix {
+  readonly at: number;
+  readonly k: number;
+  readonly outputs: number;
+  /** Scales are there with weights of 4 bits. */
+  readonly kind: MatrixForm["kind"];
+  readonly weights: StoredTensor;
+  readonly scales: StoredTensor | undefined;
+}
+
+/** What a thread packs. */
+export interface PackJob {
+  readonly folder: string;
+  readonly memory: RowMemory;
+  readonly matrices: readonly PlannedMatrix[];
+}
+
+/** Fewer bytes are packed before a thread has started. */
+const MIN_THREAD_BYTES = 64 * 2 ** 20;
+
+/** Packs matrices, one after the other. @throws {StartupError} when a file is shorter or cannot be read. */
+export async function packMatrices(
+  rows: SimdRows,
+  matrices: readonly PlannedMatrix[],
+  files: ModelFiles,
+): Promise<void> {
+  const scratch = { bytes: new Uint8Array(0) };
+  const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
+    readRange(tensor, { files, offset, scratch }, into);
+  for (const { at, kind, k, outputs, ...matrix } of matrices) {
+    const weights = readerOf(matrix.weights);
+    if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
+    else {
+      const sources = { levels: weights, scales: readerOf(matrix.scales!) };
+      await rows.packMatrix(at, { k, outputs }, sources);
+    }
+  }
+}
+
+/**
+ * The same, on a thread where that is quicker.
+ *
+ * @throws {StartupError} when a file is shorter or cannot be read.
+ */
+export async function packWeights(
+  { rows, memory, matrices, files }: {
+    readonly rows: SimdRows;
+    readonly memory: RowMemory;
+    readonly matrices: readonly PlannedMatrix[];
+    readonly files: ModelFiles;
+  },
+): Promise<void> {
+  if (files instanceof FolderFiles && isForThread(matrices)) {
+    try {
+      return await packOnThread({ folder: files.folder, memory, matrices });
+    } catch (error) {
+      const { message: reason } = error as Error;
+      log.warn("weights are packed without a thread, which takes longer", { reason });
+    }
+  }
+  await packMatrices(rows, matrices, files);
+}
+
+function isForThread(matrices: readonly PlannedMatrix[]): boolean {
+  const sources = matrices.flatMap(({ weights, scales }) => scales ? [weights, scales] : weights);
+  const bytes = sources.reduce((sum, source) => sum + storedBytes(source), 0);
+  return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
+}
+
+/** Whether a thread can read it: one that is computed has a function. */
+function isStored({ data }: StoredTensor): boolean {
+  switch (data.kind) {
+    case "computed":
+      return false;
+    case "widened":
+      return isStored(data.source);
+    case "rows":
+      return data.parts.every(({ source }) => isStored(source));
+    default:
+      return true;
+  }
+}
+
+function packOnThread(job: PackJob): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // A literal URL, since deno compile searches for it.
+  const thread = new Worker(new URL("./pack_thread.ts", import.meta.url), { workerData: job });
+  thread.once("message", (reason: string) => reject(new Error(reason)));
+  // An error of the thread itself, such as a module that does not load.
+  thread.once("error", reject);
+  thread.once("exit", (code) => {
+    if (code === 0) resolve();
+    else reject(new Error(`The thread that packs weights ended with code ${code}.`));
+  });
+  return promise;
+}
