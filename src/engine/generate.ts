@@ -3,10 +3,11 @@ import type { EngineLoop } from "./loop.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 
 /** A request of one sample. */
-export interface GenerateOptions extends Omit<GenerationRequest, "samples"> {
+export interface GenerateOptions<Token extends SampledToken = SampledToken>
+  extends Omit<GenerationRequest, "samples"> {
   readonly sample: GenerationRequest["samples"][number];
   /** @returns whether the sequence ends with the token. */
-  readonly onToken: (token: SampledToken) => boolean;
+  readonly onToken: (token: Token) => boolean;
   readonly signal: AbortSignal;
 }
 
@@ -15,9 +16,9 @@ export interface GenerateOptions extends Omit<GenerationRequest, "samples"> {
  *
  * @throws the signal's reason, and what the step throws; the request is out of the batch before the next step then.
  */
-export async function generate(
-  engine: EngineLoop,
-  { sample, onToken, signal, ...request }: GenerateOptions,
+export async function generate<Token extends SampledToken>(
+  engine: EngineLoop<Token>,
+  { sample, onToken, signal, ...request }: GenerateOptions<Token>,
 ): Promise<void> {
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<void>();

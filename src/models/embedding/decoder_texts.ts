@@ -7,12 +7,13 @@
 import { GREEDY } from "../../decoder/decoder.ts";
 import { PagedDecoder } from "../../decoder/paged_decoder.ts";
 import { RowDecoder, type RowToken } from "../../decoder/row_decoder.ts";
+import { generate } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { StartupError } from "../../errors.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
-import type { TextJob, TextRunner } from "./text_runner.ts";
+import type { TextJob, TextRunner } from "./text_model.ts";
 
 class DecoderTexts implements TextRunner {
   readonly #decoder: RowDecoder;
@@ -28,91 +29,52 @@ class DecoderTexts implements TextRunner {
     return this.#engine.metrics;
   }
 
-  add(job: TextJob): () => void {
-    const running = new RunningJob(job, this.#engine);
-    return () => running.end();
+  /** No more of a job's texts are in the engine than fit one step, so that others get their turn. */
+  async run(job: TextJob, signal: AbortSignal): Promise<number> {
+    const failure = new AbortController();
+    const ends = AbortSignal.any([signal, failure.signal]);
+    let [numStarted, numTokens] = [0, 0];
+    const runNext = async () => {
+      const index = numStarted++;
+      try {
+        const { ids } = job.encode(index);
+        numTokens += ids.length;
+        await this.#runText(ids, { signal: ends, onRow: (row) => job.onRow(index, row) });
+      } catch (error) {
+        failure.abort(error);
+        throw error;
+      }
+    };
+    const runRest = async () => {
+      while (!ends.aborted && numStarted < job.numTexts) await runNext();
+    };
+    // The first text runs alone: the others then find the shared prefix in the cache.
+    if (job.beginsAlike) await runNext();
+    await Promise.all(Array.from({ length: this.#engine.limits.maxSequences }, runRest));
+    return numTokens;
   }
 
   async dispose(): Promise<void> {
     await this.#engine.close();
     await this.#decoder.dispose();
   }
-}
 
-/** A running job, with no more of its texts in the engine than fit one step, so that others get their turn. */
-class RunningJob {
-  readonly #job: TextJob;
-  readonly #engine: EngineLoop<RowToken>;
-  /** By text: takes it out of the engine. */
-  readonly #cancels = new Map<number, () => void>();
-  #numStarted = 0;
-  #numAnswered = 0;
-  #numTokens = 0;
-  #isOver = false;
-
-  constructor(job: TextJob, engine: EngineLoop<RowToken>) {
-    this.#job = job;
-    this.#engine = engine;
-    // Deferred, so that the caller gets the cancel function before any event.
-    queueMicrotask(() => this.#fill());
-  }
-
-  end(): void {
-    this.#isOver = true;
-    for (const cancel of this.#cancels.values()) cancel();
-    this.#cancels.clear();
-  }
-
-  #fill(): void {
-    const { beginsAlike, numTexts } = this.#job;
-    // The first text runs alone: the others then find the shared prefix in the cache.
-    const isFirst = beginsAlike === true && this.#numAnswered === 0;
-    const room = isFirst ? 1 : this.#engine.limits.maxSequences;
-    while (!this.#isOver && this.#cancels.size < room && this.#numStarted < numTexts) {
-      this.#start(this.#numStarted++);
-    }
-  }
-
-  #start(index: number): void {
-    try {
-      const { ids } = this.#job.encode(index);
-      this.#numTokens += ids.length;
-      const cancel = this.#engine.add({
-        promptTokens: Int32Array.from(ids),
-        // Nothing is sampled, but the engine requires parameters.
-        samples: [GREEDY],
-        maxTokens: 1,
-        topLogprobs: 0,
-      }, {
-        onToken: (_, { row }) => {
-          this.#answer(index, row);
-          return true;
-        },
-        onDone: () => this.#fill(),
-        onError: (error) => this.#fail(error),
-      });
-      this.#cancels.set(index, cancel);
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  #answer(index: number, row: Float32Array): void {
-    this.#cancels.delete(index);
-    try {
-      this.#job.onRow(index, row);
-    } catch (error) {
-      return this.#fail(error);
-    }
-    if (++this.#numAnswered < this.#job.numTexts) return;
-    this.#isOver = true;
-    this.#job.onDone(this.#numTokens);
-  }
-
-  #fail(error: unknown): void {
-    if (this.#isOver) return;
-    this.end();
-    this.#job.onError(error);
+  async #runText(ids: readonly number[], { signal, onRow }: {
+    readonly signal: AbortSignal;
+    readonly onRow: (row: Float32Array) => void;
+  }): Promise<void> {
+    await generate(this.#engine, {
+      promptTokens: Int32Array.from(ids),
+      // Nothing is sampled, but the engine requires parameters.
+      sample: GREEDY,
+      maxTokens: 1,
+      topLogprobs: 0,
+      signal,
+      onToken: ({ row }) => {
+        onRow(row);
+        return true;
+      },
+    });
   }
 }
 

@@ -24,14 +24,14 @@ import {
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
-import { TextBatchModel } from "./text_batch_model.ts";
+import { TextModel } from "./text_model.ts";
 
 /** Output that holds a vector per text already. */
 const SENTENCE_OUTPUT = "sentence_embedding";
 /** Outputs that hold a vector per token. */
 const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
 
-export class EmbeddingModel extends TextBatchModel implements Model {
+export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
   readonly #loaded: LoadedTexts;
   readonly #config: EmbeddingConfig;

@@ -14,11 +14,11 @@ import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
-import { TextBatchModel } from "./text_batch_model.ts";
+import { TextModel } from "./text_model.ts";
 
 const LOGITS = "logits/float32";
 
-export class RerankModel extends TextBatchModel implements Model {
+export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
   readonly #form: PairForm;
   readonly #maxTokens: number | undefined;

@@ -8,10 +8,12 @@
  */
 import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 import { BusyTurns } from "../../next_turn.ts";
-import { BatchCost, type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
-import type { EncodedText } from "./encoder_tokenizer.ts";
+import { untilAborted } from "../../until_aborted.ts";
+import { BatchCost } from "./batch_cost.ts";
 import type { BatchEncoder } from "./encoder.ts";
-import type { TextJob, TextRunner } from "./text_runner.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import type { TextJob, TextRunner } from "./text_model.ts";
+import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 
 /** Longest time of encoding between yields to messages. */
 const ENCODE_SLICE_MS = 5;
@@ -24,7 +26,7 @@ const PADDED_BATCHES_AHEAD = 16;
 
 interface Running {
   readonly job: TextJob;
-  readonly arrivedAtMs: number;
+  readonly outcome: PromiseWithResolvers<number>;
   numEncoded: number;
   numAnswered: number;
   numTokens: number;
@@ -52,21 +54,23 @@ export class TextBatcher implements TextRunner {
     this.metrics = new TextMetrics(this.#queue);
   }
 
-  add(job: TextJob): () => void {
-    const running: Running = {
-      job,
-      arrivedAtMs: performance.now(),
-      numEncoded: 0,
-      numAnswered: 0,
-      numTokens: 0,
-    };
+  async run(job: TextJob, signal: AbortSignal): Promise<number> {
+    const arrivedAtMs = performance.now();
+    const outcome = Promise.withResolvers<number>();
+    const running: Running = { job, outcome, numEncoded: 0, numAnswered: 0, numTokens: 0 };
     this.#running.add(running);
     this.#turning ??= this.#turn();
-    return () => this.#drop(running);
+    try {
+      const numTokens = await untilAborted(outcome.promise, signal);
+      this.metrics.promptTokens.inc(numTokens);
+      this.metrics.jobSeconds.observe((performance.now() - arrivedAtMs) / 1000);
+      return numTokens;
+    } finally {
+      this.#drop(running);
+    }
   }
 
   async dispose(): Promise<void> {
-    for (const running of [...this.#running]) this.#drop(running);
     await this.#turning;
     await this.#encoder.dispose();
   }
@@ -168,17 +172,12 @@ export class TextBatcher implements TextRunner {
     } catch (error) {
       return this.#fail(running, error);
     }
-    if (++running.numAnswered < running.job.numTexts) return;
-    this.#drop(running);
-    this.metrics.promptTokens.inc(running.numTokens);
-    this.metrics.jobSeconds.observe((performance.now() - running.arrivedAtMs) / 1000);
-    running.job.onDone(running.numTokens);
+    if (++running.numAnswered === running.job.numTexts) running.outcome.resolve(running.numTokens);
   }
 
   #fail(running: Running, error: unknown): void {
-    if (!this.#running.has(running)) return;
     this.#drop(running);
-    running.job.onError(error);
+    running.outcome.reject(error);
   }
 
   #drop(running: Running): void {

@@ -17,7 +17,7 @@ import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
 import { poolingTail } from "./pooling.ts";
 import { TextBatcher } from "./text_batcher.ts";
-import type { TextRunner } from "./text_runner.ts";
+import type { TextRunner } from "./text_model.ts";
 
 /** How to prepare a graph, as encoder or decoder; either throws a `StartupError` for an unsuitable one. */
 interface TextForms {

@@ -1,0 +1,94 @@
+/**
+ * The common part of embedding models and rerankers: requests are texts, and every text gets a row of numbers.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../../config.ts";
+import { ActiveRequests } from "../active_requests.ts";
+import type { ModelTokenizer } from "../model_tokenizer.ts";
+import type { ErrorEvent } from "../task.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import type { LoadedTexts } from "./text_load.ts";
+
+/** The texts of one request. Calls come between batches. */
+export interface TextJob {
+  /** At least 1. */
+  readonly numTexts: number;
+  /** Whether all texts share a prefix beyond the special tokens. */
+  readonly beginsAlike?: boolean | undefined;
+  /** Encodes a text to at least one token. An error ends the job. */
+  encode(index: number): EncodedText;
+  /** Receives the text's row; the array is not reused. An error ends the job. */
+  onRow(index: number, row: Float32Array): void;
+}
+
+/** Runs texts of many requests in shared batches, on an encoder or a decoder, which it owns. */
+export interface TextRunner {
+  readonly metrics: { readonly registry: Registry };
+  /**
+   * Runs a job to its end.
+   *
+   * @returns the tokens of all texts.
+   * @throws what the job's functions and the batch throw; the signal's reason.
+   */
+  run(job: TextJob, signal: AbortSignal): Promise<number>;
+  /** Waits for the running batch, and frees the device's memory. All jobs have ended. */
+  dispose(): Promise<void>;
+}
+
+/** Requests worked on at once; their texts share batches. */
+const MAX_REQUESTS = 256;
+
+/** It owns the runner. */
+export class TextModel {
+  readonly maxSequences = MAX_REQUESTS;
+  readonly dtype: Dtype;
+  readonly contextLength: number | undefined;
+  readonly tokenizer: ModelTokenizer;
+  readonly #texts: TextRunner;
+  readonly #requests = new ActiveRequests();
+
+  constructor({ texts, dtype, maxTokens, tokenizer }: LoadedTexts) {
+    this.#texts = texts;
+    this.tokenizer = {
+      vocabSize: tokenizer.vocabSize,
+      encode: (text, hasSpecial) => {
+        const ids = tokenizer.encode(text);
+        return hasSpecial ? tokenizer.frame(ids).ids : ids;
+      },
+      decode: (ids) => tokenizer.decode(ids),
+    };
+    this.dtype = dtype;
+    this.contextLength = maxTokens;
+  }
+
+  get metrics(): Registry {
+    return this.#texts.metrics.registry;
+  }
+
+  async dispose(): Promise<void> {
+    this.#requests.cancel();
+    await this.#requests.settle();
+    await this.#texts.dispose();
+  }
+
+  /**
+   * Runs a request's texts.
+   *
+   * @param emit called when the request fails.
+   * @returns a function that cancels the request.
+   */
+  protected run(
+    requestId: string,
+    job: TextJob & { onDone(promptTokens: number): void },
+    emit: (event: ErrorEvent) => void,
+  ): () => void {
+    return this.#requests.start({
+      requestId,
+      what: "texts",
+      emit,
+      answer: async (signal) => job.onDone(await this.#texts.run(job, signal)),
+    });
+  }
+}
