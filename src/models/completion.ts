@@ -164,7 +164,7 @@ class Choice {
       if (foundStop) reason = "stop";
       else this.#emit(this.#stops.flush(), true);
     }
-    if (this.#parser !== undefined) this.#emitDelta(this.#parser.end());
+    if (this.#parser !== undefined) this.#emitDeltas(this.#parser.end());
     const hasCalls = reason === "stop" && (this.#parser?.numCalls ?? 0) > 0;
     const { emit } = this.#options;
     const stopSequence = this.#stopSequence;
@@ -180,12 +180,22 @@ class Choice {
   #emit(text: string, withLogprobs: boolean): void {
     const logprobs = withLogprobs ? this.#pendingLogprobs.splice(0) : [];
     if (text === "" && logprobs.length === 0) return;
-    this.#emitDelta(this.#parser?.push(text) ?? { text }, logprobs);
+    this.#emitDeltas(this.#parser?.push(text) ?? [{ text }], logprobs);
+  }
+
+  /** @param logprobs of the tokens of all of them; they go with the first, or by themselves. */
+  #emitDeltas(
+    deltas: readonly Partial<AnswerDelta>[],
+    logprobs: readonly ChosenLogprob[] = [],
+  ): void {
+    const [first = {}, ...others] = deltas;
+    this.#emitDelta(first, logprobs);
+    for (const delta of others) this.#emitDelta(delta, []);
   }
 
   #emitDelta(
     { text, reasoning = "", toolCalls = [] }: Partial<AnswerDelta>,
-    logprobs: readonly ChosenLogprob[] = [],
+    logprobs: readonly ChosenLogprob[],
   ): void {
     const hasAny = text || reasoning || toolCalls.length > 0 || logprobs.length > 0;
     if (!hasAny) return;

@@ -8,11 +8,18 @@ import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta } from "../task.ts";
 import type { AnswerForm } from "./answer_form.ts";
 
-/** The result of a piece of text. */
+/** A part of an answer: reasoning, then text, then calls. */
 export interface AnswerDelta {
   readonly text: string;
   readonly reasoning: string;
   readonly toolCalls: readonly ToolCallDelta[];
+}
+
+/** One that grows. */
+interface OpenDelta extends AnswerDelta {
+  text: string;
+  reasoning: string;
+  readonly toolCalls: ToolCallDelta[];
 }
 
 /** The results do not depend on how the text is cut into pieces. */
@@ -27,9 +34,7 @@ export class AnswerParser {
   #space = "";
   /** Whether leading space is markup too: at the start of reasoning, or after it. */
   #trimsStart = false;
-  #text = "";
-  #reasoning = "";
-  #toolCalls: ToolCallDelta[] = [];
+  #deltas: OpenDelta[] = [];
 
   constructor(form: AnswerForm) {
     this.#form = form;
@@ -51,17 +56,18 @@ export class AnswerParser {
     return this.#numFinishedCalls;
   }
 
-  push(piece: string): AnswerDelta {
+  /** @returns what the piece adds, in the order of the answer. */
+  push(piece: string): readonly AnswerDelta[] {
     this.#reader.feed(piece);
     this.#reading.next();
     return this.#take();
   }
 
-  /** Ends the text. */
-  end(): AnswerDelta {
+  /** Ends the text. @returns what was held back. */
+  end(): readonly AnswerDelta[] {
     this.#reader.end();
     while (!this.#reading.next().done);
-    if (this.#numCalls === 0 && !this.#isThinking) this.#text += this.#space;
+    if (this.#numCalls === 0 && !this.#isThinking) this.#addText(this.#space);
     this.#space = "";
     return this.#take();
   }
@@ -97,13 +103,28 @@ export class AnswerParser {
   }
 
   #think(text: string): void {
-    this.#reasoning += this.#holdSpace(this.#trimStart(text));
+    const shown = this.#holdSpace(this.#trimStart(text));
+    if (shown !== "") this.#last().reasoning += shown;
   }
 
   readonly #say = (text: string): void => {
     const trimmed = this.#trimStart(text);
-    this.#text += this.#form.calls === undefined ? trimmed : this.#holdSpace(trimmed);
+    this.#addText(this.#form.calls === undefined ? trimmed : this.#holdSpace(trimmed));
   };
+
+  #addText(text: string): void {
+    if (text === "") return;
+    // Text that follows a call comes after it.
+    const last = this.#last();
+    if (last.toolCalls.length === 0) last.text += text;
+    else this.#deltas.push({ text, reasoning: "", toolCalls: [] });
+  }
+
+  #last(): OpenDelta {
+    const last = this.#deltas.at(-1) ?? { text: "", reasoning: "", toolCalls: [] };
+    if (this.#deltas.length === 0) this.#deltas.push(last);
+    return last;
+  }
 
   #trimStart(text: string): string {
     if (!this.#trimsStart) return text;
@@ -127,13 +148,14 @@ export class AnswerParser {
       begin: (name) => {
         this.#space = "";
         const index = this.#numCalls++;
-        this.#toolCalls.push({ index, id: newCallId(), name, arguments: "" });
+        this.#last().toolCalls.push({ index, id: newCallId(), name, arguments: "" });
       },
       write: (json) => {
         const index = this.#numCalls - 1;
-        const last = this.#toolCalls.at(-1);
-        if (last?.index !== index) this.#toolCalls.push({ index, arguments: json });
-        else this.#toolCalls.splice(-1, 1, { ...last, arguments: last.arguments + json });
+        const { toolCalls } = this.#last();
+        const last = toolCalls.at(-1);
+        if (last?.index !== index) toolCalls.push({ index, arguments: json });
+        else toolCalls.splice(-1, 1, { ...last, arguments: last.arguments + json });
       },
       end: () => this.#numFinishedCalls++,
     };
@@ -144,11 +166,9 @@ export class AnswerParser {
     return { text: this.#say, begin: () => void (this.#space = ""), write: nothing, end: nothing };
   }
 
-  #take(): AnswerDelta {
-    const delta = { text: this.#text, reasoning: this.#reasoning, toolCalls: this.#toolCalls };
-    this.#text = "";
-    this.#reasoning = "";
-    this.#toolCalls = [];
-    return delta;
+  #take(): readonly AnswerDelta[] {
+    const deltas = this.#deltas;
+    this.#deltas = [];
+    return deltas;
   }
 }

@@ -17,11 +17,20 @@ function parse(format: string, pieces: Iterable<string>): Parsed {
     calls: { format: found, functions: FUNCTIONS, isIgnored: false },
   });
   const parsed: Parsed = { text: "", calls: [] };
-  const add = ({ text, toolCalls }: ReturnType<AnswerParser["push"]>) => {
-    parsed.text += text;
-    for (const { index, id, name, arguments: json } of toolCalls) {
-      if (id !== undefined && name !== undefined) parsed.calls[index] = { id, name, arguments: "" };
-      parsed.calls[index]!.arguments += json;
+  let isOpen = false;
+  const add = (deltas: ReturnType<AnswerParser["push"]>) => {
+    for (const { text, toolCalls } of deltas) {
+      parsed.text += text;
+      // What is said of a call ends where text follows it.
+      if (text !== "") isOpen = false;
+      for (const { index, id, name, arguments: json } of toolCalls) {
+        if (id !== undefined && name !== undefined) {
+          parsed.calls[index] = { id, name, arguments: "" };
+          isOpen = true;
+        }
+        assert.ok(isOpen && index === parsed.calls.length - 1, "arguments of an ended call");
+        parsed.calls[index]!.arguments += json;
+      }
     }
   };
   for (const piece of pieces) add(parser.push(piece));
@@ -106,7 +115,9 @@ Deno.test("call formats tell a call's name before its arguments are there", () =
     const parser = new AnswerParser({
       calls: { format: found, functions: FUNCTIONS, isIgnored: false },
     });
-    const deltas = answer.split("").flatMap((piece) => parser.push(piece).toolCalls);
+    const deltas = answer.split("").flatMap((piece) =>
+      parser.push(piece).flatMap(({ toolCalls }) => toolCalls)
+    );
     assert.equal(deltas[0]?.name, calls[0]!.name, answer);
     assert.ok(deltas.length >= calls.length, answer);
   }

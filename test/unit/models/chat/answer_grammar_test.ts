@@ -91,7 +91,7 @@ Deno.test("answerGrammarOf() forces calls in every format, which its parser read
     const form = formOf(format);
     assert.deepEqual(follow(taskOf({}), form, answer), { at: answer, isWhole: true }, format.name);
     const parser = new AnswerParser(form);
-    const deltas = [parser.push(answer), parser.end()].flatMap(({ toolCalls }) => toolCalls);
+    const deltas = [...parser.push(answer), ...parser.end()].flatMap(({ toolCalls }) => toolCalls);
     const calls = deltas.filter(({ name }) => name !== undefined);
     assert.deepEqual(calls.map(({ name }) => name), ["get_weather", "ping"], format.name);
     assert.deepEqual(JSON.parse(calls[0]!.arguments), { city: "Paris", days: 2 });

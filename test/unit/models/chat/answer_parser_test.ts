@@ -8,8 +8,8 @@ const MARKERS = { open: "<think>", close: "</think>" };
 
 function parse(form: AnswerForm, pieces: Iterable<string>) {
   const parser = new AnswerParser(form);
-  const deltas = [...pieces].map((piece) => parser.push(piece));
-  deltas.push(parser.end());
+  const deltas = [...pieces].flatMap((piece) => parser.push(piece));
+  deltas.push(...parser.end());
   return {
     text: deltas.map(({ text }) => text).join(""),
     reasoning: deltas.map(({ reasoning }) => reasoning).join(""),
@@ -74,6 +74,23 @@ Deno.test("AnswerParser leaves out unwanted calls", () => {
 
 Deno.test("AnswerParser hands out text at once where nothing can begin", () => {
   const parser = new AnswerParser(may);
-  assert.equal(parser.push("Hello").text, "Hello");
-  assert.equal(parser.push(" there").text, " there");
+  const push = (piece: string) => parser.push(piece).map(({ text }) => text);
+  assert.deepEqual(push("Hello"), ["Hello"]);
+  assert.deepEqual(push(" there"), [" there"]);
+});
+
+Deno.test("AnswerParser keeps text and calls of one piece in their order", () => {
+  const call = (city: string) => `<tool_call>{"name": "f", "arguments": {"city": "${city}"}}`;
+  const parser = new AnswerParser(withCalls);
+  parser.push(call("Paris").slice(0, -3));
+  const deltas = parser.push(`"}}</tool_call> And: ${call("Rome")}</tool_call> Done.`);
+  const shown = deltas.map(({ text, toolCalls }) => [
+    text,
+    toolCalls.map(({ index, arguments: json }) => `${index} ${json}`),
+  ]);
+  assert.deepEqual(shown, [
+    ["", ['0 "}']],
+    [" And:", ['1 {"city": "Rome"}']],
+    [" Done.", []],
+  ]);
 });

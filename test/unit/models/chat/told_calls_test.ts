@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { callFormatOf } from "../../../../src/models/calls/call_formats.ts";
-import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { type AnswerDelta, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
 import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
 import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/answer_form.ts";
@@ -69,7 +69,7 @@ Deno.test("a template without a word for calls gets them in the text, as the mod
   assert.ok(rendered.includes(`<|im_start|>assistant\n${call}<|im_end|>`), rendered);
   assert.ok(rendered.includes("<|tool_response_start|>sunny<|tool_response_end|>"));
   const form = { format: callFormatOf(LFM2), functions: FUNCTIONS, isIgnored: false };
-  const { toolCalls: [read] } = new AnswerParser({ calls: form }).push(call);
+  const [{ toolCalls: [read] }] = new AnswerParser({ calls: form }).push(call) as [AnswerDelta];
   assert.deepEqual(JSON.parse(read!.arguments), { city: "Paris", days: 2 });
 });
 
