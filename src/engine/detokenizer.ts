@@ -39,10 +39,23 @@ export class Detokenizer {
   #text = "";
   /** How much of `#text` was returned, in UTF-16 units. */
   #numEmitted = 0;
+  /** How much was returned of what has left the window. */
+  #numBefore = 0;
 
   /** @param decode the text of some tokens, at least one; tokens that it skips, such as special ones, are allowed. */
   constructor(decode: (tokenIds: number[]) => string) {
     this.#decode = decode;
+  }
+
+  /** UTF-16 units of the whole characters so far, those held back included. */
+  get length(): number {
+    const numWhole = this.#text.replace(/\uFFFD{1,3}$/, "").length;
+    return this.#numBefore + Math.max(this.#numEmitted, numWhole);
+  }
+
+  /** Whether text is held back. */
+  get holdsBack(): boolean {
+    return this.#numEmitted < this.#text.length;
   }
 
   /** @returns the text completed by `tokenId`: whole characters, often none. */
@@ -76,6 +89,7 @@ export class Detokenizer {
     const numHeldBack = this.#text.length - this.#numEmitted;
     this.#window.splice(0, this.#window.length - KEPT_TOKENS);
     this.#text = this.#decode(this.#window);
+    this.#numBefore += this.#numEmitted - (this.#text.length - numHeldBack);
     this.#numEmitted = this.#text.length - numHeldBack;
   }
 }

@@ -106,10 +106,12 @@ class Choice {
   readonly #stops: StopMatcher;
   /** Absent if all is text. */
   readonly #parser: AnswerParser | undefined;
-  /** Log-probabilities of tokens whose text may yet turn out to be part of a stop string. */
+  /** Log-probabilities of tokens whose text is not whole, or may yet turn out to be part of a stop string. */
   #pendingLogprobs: ChosenLogprob[] = [];
-  /** UTF-16 units that the stop matcher holds back. */
-  #numHeldBack = 0;
+  /** UTF-16 units of the text so far, those that the stop matcher holds back included. */
+  #numUnits = 0;
+  /** Those of them that it let through. */
+  #numShown = 0;
   /** The stop string that was found. */
   #stopSequence: string | undefined;
 
@@ -146,13 +148,18 @@ class Choice {
 
   /** @returns whether a stop string was found. */
   #pushText(fragment: string): boolean {
+    this.#numUnits += fragment.length;
     if (this.numTokens <= (this.#options.options.minTokens ?? 0)) {
-      this.#emit(fragment, true);
+      this.#emit(fragment);
       return false;
     }
     const { text, stop } = this.#stops.push(fragment);
-    this.#numHeldBack += fragment.length - text.length;
-    this.#emit(text, stop === undefined && this.#numHeldBack === 0);
+    if (stop === undefined) this.#emit(text);
+    else {
+      const end = this.#numShown + text.length;
+      this.#pendingLogprobs = this.#pendingLogprobs.filter(({ offset }) => offset < end);
+      this.#emit(text, true);
+    }
     this.#stopSequence = stop;
     return stop !== undefined;
   }
@@ -162,7 +169,7 @@ class Choice {
     if (withRest) {
       const foundStop = this.#pushText(this.#detokenizer.flush());
       if (foundStop) reason = "stop";
-      else this.#emit(this.#stops.flush(), true);
+      else this.#emit(this.#stops.flush());
     }
     if (this.#parser !== undefined) this.#emitDeltas(this.#parser.end());
     const hasCalls = reason === "stop" && (this.#parser?.numCalls ?? 0) > 0;
@@ -177,8 +184,11 @@ class Choice {
     return true;
   }
 
-  #emit(text: string, withLogprobs: boolean): void {
-    const logprobs = withLogprobs ? this.#pendingLogprobs.splice(0) : [];
+  /** @param isLast whether no other text follows. */
+  #emit(text: string, isLast = false): void {
+    this.#numShown += text.length;
+    const isWhole = isLast || (this.#numShown === this.#numUnits && !this.#detokenizer.holdsBack);
+    const logprobs = isWhole ? this.#pendingLogprobs.splice(0) : [];
     if (text === "" && logprobs.length === 0) return;
     this.#emitDeltas(this.#parser?.push(text) ?? [{ text }], logprobs);
   }
@@ -213,6 +223,7 @@ class Choice {
     if (this.#options.options.topLogprobs === undefined) return;
     this.#pendingLogprobs.push({
       ...this.#logprobOf(token),
+      offset: this.#detokenizer.length,
       top: token.top.map((rival) => this.#logprobOf(rival)),
     });
   }

@@ -120,6 +120,19 @@ Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", 
   assert.deepEqual(streamed, content);
 });
 
+Deno.test("chat stream: log-probabilities come with the text that they are of, also of split characters", async () => {
+  await using app = await new TestApp().ready();
+  const guided_choice = ["🦔 it isn't."];
+  const chunks = await streamChunks(app, { logprobs: true, guided_choice, max_tokens: 32 });
+  const deltas = chunks.flatMap(({ choices: [choice] }) => choice!.logprobs ? [choice!] : []);
+  assert.ok(deltas.some(({ logprobs }) => logprobs!.content.length > 1));
+  for (const { delta, logprobs } of deltas) {
+    const bytes = Uint8Array.from(logprobs!.content.flatMap((token) => token.bytes));
+    assert.equal(new TextDecoder().decode(bytes), delta.content);
+  }
+  assert.equal(textOf(chunks, 0), guided_choice[0]);
+});
+
 Deno.test("chat stream: a completion without text still names the role", async () => {
   await using app = await new TestApp().ready();
   const chunks = await streamChunks(app, { stop: "T", temperature: 0 });

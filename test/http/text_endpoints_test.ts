@@ -143,6 +143,31 @@ Deno.test("/completions answers several prompts, each n times, whole and streame
   assert.deepEqual(texts, body.choices.map(({ text }: { text: string }) => text));
 });
 
+Deno.test("/completions tells where each token begins, across stop strings and split characters", async () => {
+  const words = "Yes.\n\nNo 🦔 it isn't so";
+  const request = {
+    ...{ model: "hearth-demo-chat", prompt: "Well: 🦔 ", guided_choice: [`${words}.\n\nUser: Hm`] },
+    ...{ stop: [".\n\nUser:"], max_tokens: 64, logprobs: 0 },
+  };
+  for (const echo of [false, true]) {
+    const start = echo ? request.prompt.length : 0;
+    const { body } = await post("/completions", { ...request, echo });
+    const [{ text, finish_reason, logprobs: { tokens, text_offset: offsets } }] = body.choices;
+    assert.deepEqual([text.slice(start), finish_reason], [words, "stop"]);
+    const firstOwn = offsets.findIndex((offset: number) => offset >= start);
+    const own = tokens.slice(firstOwn);
+    assert.equal(own.join("").replace("\\xf0\\x9f\\xa6\\x94", "🦔"), words);
+    own.forEach((token: string, i: number) => {
+      const offset = offsets[firstOwn + i];
+      if (token.startsWith("\\x")) assert.ok(text.startsWith("🦔", offset), `${token} ${offset}`);
+      else assert.ok(text.startsWith(token, offset), `${token} ${offset}`);
+    });
+    const chunks = await events(await app.post("/completions", { ...request, echo, stream: true }));
+    const streamed = chunks.flatMap(({ choices: [{ logprobs }] }) => logprobs.text_offset);
+    assert.deepEqual(streamed, offsets);
+  }
+});
+
 /** Tokens of `text`, and what follows them most likely by one request for each. */
 async function scoreOneByOne(text: string) {
   const { body: { tokens } } = await post("/tokenize", { prompt: text });

@@ -59,6 +59,14 @@ Deno.test("tools: the demo model calls one, and answers from its result", async 
   assert.deepEqual((await complete(app, { messages: inParts })).choices, answer.choices);
 });
 
+Deno.test("tools: a streamed call with log-probabilities has no content", async () => {
+  await using app = await new TestApp().ready();
+  const choices = (await stream(app, { logprobs: true })).map(({ choices }) => choices[0]!);
+  assert.equal(choices.at(-1)!.finish_reason, "tool_calls");
+  assert.ok(choices.some(({ logprobs }) => (logprobs?.content.length ?? 0) > 0));
+  assert.ok(choices.every(({ delta }) => !("content" in delta)));
+});
+
 Deno.test("tools: a streamed call has its name first and its arguments in pieces, and no markup", async () => {
   await using app = await new TestApp().ready();
   const chunks = await stream(app);

@@ -185,14 +185,14 @@ export function createChatFormat(
 }
 
 function deltaOf(
-  { text, reasoning = "", toolCalls = [], logprobs }: DeltaEvent,
+  { text, reasoning = "", toolCalls = [] }: DeltaEvent,
   { showsReasoning, wantsFunctionCall }: AnswerOptions,
 ): ChatDelta {
   const hasThought = showsReasoning && reasoning !== "";
-  const hasText = text !== "" || (logprobs !== undefined && !hasThought && toolCalls.length === 0);
   const [call] = toolCalls;
   return {
-    ...(hasText && { content: text }),
+    // Log-probabilities of markup come without text: clients take an empty one for the beginning of an answer.
+    ...(text !== "" && { content: text }),
     ...(hasThought && { reasoning_content: reasoning, reasoning }),
     ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toolCallDelta) }),
     ...(call !== undefined && wantsFunctionCall && { function_call: toolCallDelta(call).function }),

@@ -123,9 +123,7 @@ export class CompletionBuilder {
     const choice = this.#choiceOf(index, from);
     const piece = this.#begin(choice, from);
     this.#logprobs[choice.index]!.push(...logprobs.map(({ logprob }) => logprob));
-    if (piece.logprobs) {
-      addLogprobs(piece.logprobs, logprobs, choice.text.length + piece.text.length);
-    }
+    if (piece.logprobs) addLogprobs(piece.logprobs, logprobs, this.#startOf(from));
     piece.text += text;
     choice.text += piece.text;
     if (choice.logprobs && piece.logprobs) append(choice.logprobs, piece.logprobs);
@@ -143,6 +141,11 @@ export class CompletionBuilder {
     if (!echo) return piece;
     if (piece.logprobs) addPrompt(piece.logprobs, { text, tokens, numTop: logprobs ?? 0 });
     return { ...piece, text };
+  }
+
+  /** Where the generated text begins in a choice's. */
+  #startOf(from: number): number {
+    return this.#request.echo ? this.#beginnings[from]!.text.length : 0;
   }
 
   #add({ promptTokens, completionTokens, cachedTokens }: TokenUsage): void {
@@ -172,19 +175,18 @@ function noLogprobs(): CompletionLogprobs {
   return { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
 }
 
-/** @param offset of the first token in the choice's text. */
+/** @param start of the generated text in the choice's. */
 function addLogprobs(
   all: CompletionLogprobs,
   tokens: readonly ChosenLogprob[],
-  offset: number,
+  start: number,
 ): void {
   for (const chosen of tokens) {
-    const { token, logprob, top } = chosen;
+    const { token, logprob, top, offset } = chosen;
     all.tokens.push(token);
     all.token_logprobs.push(logprob);
     all.top_logprobs.push(topOf(top, chosen));
-    all.text_offset.push(offset);
-    offset += token.length;
+    all.text_offset.push(start + offset);
   }
 }
 

@@ -27,6 +27,8 @@ export class ResponseBuilder {
   /** The open item; an item ends where another begins. */
   #open: OutputItem | undefined;
   #reason: "stop" | "length" | "tool_calls" = "stop";
+  /** Of tokens without text as yet: held back, or markup. */
+  #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
     this.response = newResponse(head);
@@ -58,6 +60,7 @@ export class ResponseBuilder {
 
   #pushReasoning(delta: string): ResponseEventBody[] {
     if (delta === "") return [];
+    this.#unplacedLogprobs = [];
     const part = { type: "reasoning_text", text: "" } as const;
     const [item, events] = this.#openItem("reasoning", () => ({
       id: newId("rs"),
@@ -73,8 +76,13 @@ export class ResponseBuilder {
     ];
   }
 
-  #pushText(delta: string, logprobs: OutputLogprob[]): ResponseEventBody[] {
-    if (delta === "" && (logprobs.length === 0 || this.#open?.type !== "message")) return [];
+  #pushText(delta: string, ofDelta: readonly OutputLogprob[]): ResponseEventBody[] {
+    if (delta === "") {
+      this.#unplacedLogprobs.push(...ofDelta);
+      return [];
+    }
+    const logprobs = [...beginningOf(delta, this.#unplacedLogprobs), ...ofDelta];
+    this.#unplacedLogprobs = [];
     const part = { type: "output_text" as const, text: "", annotations: [], logprobs: [] };
     const [item, events] = this.#openItem("message", () => ({
       id: newId("msg"),
@@ -106,6 +114,7 @@ export class ResponseBuilder {
       };
       events.push(this.#add(item));
     }
+    this.#unplacedLogprobs = [];
     const item = this.#open as Item<"function_call">;
     item.arguments += delta;
     if (delta !== "") {
@@ -233,6 +242,20 @@ function newResponse({ id, createdSeconds, model, request }: ResponseHead): Resp
     metadata: request.metadata ?? {},
     background: false,
   };
+}
+
+const encoder = new TextEncoder();
+
+/** The last of these tokens that `text` begins with; those before them were markup. */
+function beginningOf(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
+  const bytes = encoder.encode(text);
+  const first = tokens.findIndex((_, start) => {
+    let at = 0;
+    let end = start;
+    while (tokens[end]?.bytes.every((byte) => byte === bytes[at++])) end++;
+    return end === tokens.length;
+  });
+  return first < 0 ? [] : tokens.slice(first);
 }
 
 type DeltaLogprob = NonNullable<Extract<ChatEvent, { type: "delta" }>["logprobs"]>[number];

@@ -144,6 +144,8 @@ export interface TokenLogprob {
 
 /** The log-probability of a chosen token and its alternatives. */
 export interface ChosenLogprob extends TokenLogprob {
+  /** Where its text begins in the choice's, in UTF-16 units. */
+  readonly offset: number;
   readonly top: readonly TokenLogprob[];
 }
 
@@ -194,6 +196,7 @@ export type ChatEvent =
     /** Reasoning, which comes before the text. */
     readonly reasoning?: string | undefined;
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
+    /** Of tokens whose text is whole with this delta. */
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
   }
   | {

@@ -31,7 +31,10 @@ const decodeBytes: Decode = (bytes) => utf8.decode(Uint8Array.from(bytes));
 
 function detokenize(decode: Decode, tokenIds: readonly number[]): string[] {
   const detokenizer = new Detokenizer(decode);
-  return [...tokenIds.map((tokenId) => detokenizer.push(tokenId)), detokenizer.flush()];
+  const fragments = tokenIds.map((tokenId) => detokenizer.push(tokenId));
+  fragments.push(detokenizer.flush());
+  assert.equal(detokenizer.length, fragments.join("").length);
+  return fragments;
 }
 
 /** Tokens of sentences, of random characters, and random tokens, in turn. */

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { ResponseBuilder } from "../../src/http/responses/responses_events.ts";
+import type { ChatEvent, ChosenLogprob } from "../../src/models/task.ts";
+
+type Delta = Extract<ChatEvent, { type: "delta" }>;
+
+/** A token with the log-probability that it would have. */
+function chosen(token: string, bytes = [...new TextEncoder().encode(token)]): ChosenLogprob {
+  return { token, bytes, logprob: -1, offset: 0, top: [] };
+}
+
+function delta(text: string, logprobs: ChosenLogprob[], more: Partial<Delta> = {}): Delta {
+  return { type: "delta", index: 0, text, logprobs, ...more };
+}
+
+/** The tokens of each text delta, and those of the whole text. */
+function follow(deltas: readonly Delta[]) {
+  const request = { model: "m", input: "Hi" };
+  const builder = new ResponseBuilder({ id: "r", createdSeconds: 0, model: "m", request });
+  const usage = { promptTokens: 1, completionTokens: 1, cachedTokens: 0 };
+  const events = [
+    { type: "start", promptTokens: 1 } as const,
+    ...deltas,
+    { type: "done", usage } as const,
+  ].flatMap((event) => builder.push(event));
+  const tokensOf = (logprobs: unknown) => (logprobs as ChosenLogprob[]).map(({ token }) => token);
+  const streamed = events.filter(({ type }) => type === "response.output_text.delta")
+    .map((event) => [event["delta"], ...tokensOf(event["logprobs"])]);
+  const whole = builder.response.output.flatMap((item) =>
+    item.type === "message" ? item.content.map(({ logprobs }) => tokensOf(logprobs)) : []
+  );
+  return { streamed, whole };
+}
+
+Deno.test("ResponseBuilder.push() gives the first text the tokens that were held back before it", () => {
+  const bytes = [...new TextEncoder().encode("🦔")];
+  const [first, second] = [chosen("\\xf0\\x9f", bytes.slice(0, 2)), chosen("x", bytes.slice(2))];
+  assert.deepEqual(follow([delta("", [first]), delta("🦔", [second])]), {
+    streamed: [["🦔", first.token, second.token]],
+    whole: [[first.token, second.token]],
+  });
+});
+
+Deno.test("ResponseBuilder.push() gives no text the tokens of thought, of calls and of their markup", () => {
+  const call = { toolCalls: [{ index: 0, id: "c", name: "f", arguments: "{}" }] };
+  const { streamed, whole } = follow([
+    delta("", [chosen("<think>")]),
+    delta("", [chosen("Hm.")], { reasoning: "Hm." }),
+    delta("", [chosen("</think>")]),
+    delta("", [chosen("\n")]),
+    delta("Hi", [chosen("Hi")]),
+    delta("", [chosen(" ")]),
+    delta(" there", [chosen("there")]),
+    delta("", [chosen("<tool_call>")]),
+    delta("", [chosen("f")], call),
+    delta("!", [chosen("!")]),
+  ]);
+  assert.deepEqual(streamed, [["Hi", "Hi"], [" there", " ", "there"], ["!", "!"]]);
+  assert.deepEqual(whole, [["Hi", " ", "there"], ["!"]]);
+});
