@@ -59,7 +59,6 @@ export function generateChat(
   const completion = new Completion({
     tokenizer: { tokenTexts, decode: tokenizer.decoderKeeping(markersOf(form)) },
     form,
-    isParallel: task.tools?.isParallel,
     eosTokenIds: defaults.eosTokenIds,
     options,
     get numPromptTokens() {

@@ -30,8 +30,6 @@ interface CompletionOptions {
   readonly echo?: string | undefined;
   /** How the answer is parsed; all text if absent. */
   readonly form?: AnswerForm | undefined;
-  /** Whether an answer may hold more than one call. */
-  readonly isParallel?: boolean | undefined;
   readonly emit: (event: ChatEvent) => void;
 }
 
@@ -136,8 +134,7 @@ class Choice {
     const foundStop = this.#pushText(this.#detokenizer.push(token.tokenId));
     if (wasThinking || this.#parser?.isThinking) this.numReasoningTokens++;
     if (foundStop) return this.#finish("stop", false);
-    const isAlone = this.#options.isParallel === false;
-    if (isAlone && this.#parser!.numFinishedCalls > 0) return this.#finish("stop", false);
+    if (this.#parser?.isOver) return this.#finish("stop", false);
     return end !== undefined && this.#finish(end);
   }
 
@@ -166,13 +163,16 @@ class Choice {
 
   /** Ends the choice; `withRest` first emits the text held back. */
   #finish(reason: EndReason, withRest = true): true {
+    let isCut = reason === "length" || !withRest;
     if (withRest) {
       const foundStop = this.#pushText(this.#detokenizer.flush());
-      if (foundStop) reason = "stop";
-      else this.#emit(this.#stops.flush());
+      if (foundStop) {
+        reason = "stop";
+        isCut = true;
+      } else this.#emit(this.#stops.flush());
     }
-    if (this.#parser !== undefined) this.#emitDeltas(this.#parser.end());
-    const hasCalls = reason === "stop" && (this.#parser?.numCalls ?? 0) > 0;
+    if (this.#parser !== undefined) this.#emitDeltas(this.#parser.end(isCut));
+    const hasCalls = reason === "stop" && this.#parser?.hasWholeCalls === true;
     const { emit } = this.#options;
     const stopSequence = this.#stopSequence;
     emit({

@@ -87,6 +87,66 @@ Deno.test("tools: a streamed call has its name first and its arguments in pieces
   assert.equal(chunks.at(-1)!.choices[0]!.finish_reason, "tool_calls");
 });
 
+/** What a client has of an answer, whole or streamed. */
+function cutAnswer(
+  { content, calls, reason }: {
+    readonly content: string | null | undefined;
+    readonly calls: readonly { readonly function: { readonly arguments?: string | undefined } }[];
+    readonly reason: string | null | undefined;
+  },
+) {
+  const json = calls.map((call) => call.function.arguments).join("");
+  return { content: content ?? "", hasCall: calls.length > 0, json, reason };
+}
+
+Deno.test("tools: a call that is cut ends with what cut it, and leaves no markup, streamed or not", async () => {
+  await using app = await new TestApp().ready();
+  const whole = '{"city": "Paris"}';
+  const ask = async (extra: Record<string, unknown>) => {
+    const { choices: [choice] } = await complete(app, extra);
+    const { message, finish_reason: reason } = choice!;
+    const answer = cutAnswer({ ...message, calls: message.tool_calls ?? [], reason });
+    const chunks = (await stream(app, extra)).map(({ choices }) => choices[0]!);
+    const calls = chunks.flatMap(({ delta }) => delta.tool_calls ?? []);
+    const content = chunks.map(({ delta }) => delta.content ?? "").join("");
+    const streamed = cutAnswer({ content, calls, reason: chunks.at(-1)!.finish_reason });
+    assert.deepEqual(streamed, answer, JSON.stringify(extra));
+    assert.equal(answer.content, "", JSON.stringify(extra));
+    return answer;
+  };
+  for (const tool_choice of ["auto", "required"]) {
+    for (const max_tokens of [1, 2, 4, 7, 9, 11, 12, 15, 18, 20]) {
+      const { reason, json } = await ask({ tool_choice, max_tokens });
+      assert.equal(reason, "length");
+      if (tool_choice === "auto") assert.ok(whole.startsWith(json));
+    }
+  }
+  const stops = ["<tool", "call", "name", "get", "arguments", "city", "Pa", "ris", '"}', "}"];
+  for (const stop of stops) {
+    const { reason, json } = await ask({ stop });
+    assert.equal(reason, "stop", stop);
+    assert.ok(json.length < whole.length && whole.startsWith(json), stop);
+  }
+  for (const stop of ["}\n", "\n</", "</tool_call>"]) {
+    const { reason, json } = await ask({ stop });
+    assert.equal(reason, "tool_calls", stop);
+    assert.equal(json, whole);
+  }
+});
+
+Deno.test("tools: parallel_tool_calls false shows one call, even where a stop string held back the next", async () => {
+  await using app = await new TestApp().ready();
+  const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
+  const { choices: [choice] } = await complete(app, {
+    messages,
+    parallel_tool_calls: false,
+    stop: ['}\n</tool_call>\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo'],
+  });
+  assert.equal(choice!.message.tool_calls!.length, 1);
+  assert.equal(choice!.message.content, null);
+  assert.equal(choice!.finish_reason, "tool_calls");
+});
+
 Deno.test("tools: several calls have places of their own, or are cut to one", async () => {
   await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];

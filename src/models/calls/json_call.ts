@@ -12,15 +12,22 @@ import type { Parsing, TextReader } from "./text_reader.ts";
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
+/** What counts as a call; anything if absent. */
+interface CallTest {
+  /** Whether a function of this name exists. */
+  readonly isCalled?: (name: string) => boolean;
+  /** Whether a key other than name and arguments may come before the name. */
+  readonly isKey?: (key: string) => boolean;
+}
+
 /**
  * Reads one call, its keys in any order. Arguments are emitted incrementally once the name is known.
  *
- * @param isCalled whether a function of this name exists.
  * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
  */
 function* readJsonCall(
   { reader, sink }: CallParsing,
-  isCalled: (name: string) => boolean,
+  { isCalled = () => true, isKey = () => true }: CallTest,
 ): Parsing<boolean> {
   const start = reader.position;
   let name: string | undefined;
@@ -46,7 +53,9 @@ function* readJsonCall(
       return true;
     }
     const isArguments = ARGUMENT_KEYS.has(key) && !hasBegun && early === undefined;
-    if (!isArguments) return yield* readValue(reader, () => {});
+    if (!isArguments) {
+      return (name !== undefined || isKey(key)) && (yield* readValue(reader, () => {}));
+    }
     if (name !== undefined) {
       begin(name);
       return yield* readArguments(reader, sink.write);
@@ -71,18 +80,17 @@ function* readJsonCall(
 /**
  * Reads calls in an array, or a single one.
  *
- * @param isCalled whether a function of a name exists; any if absent.
  * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
  */
 export function* readJsonCalls(
   parsing: CallParsing,
-  isCalled: (name: string) => boolean = () => true,
+  test: CallTest = {},
 ): Parsing<boolean> {
   const { reader } = parsing;
   const start = reader.position;
   let hasCalls = false;
   const takeCall = function* () {
-    const isCall = yield* readJsonCall(parsing, isCalled);
+    const isCall = yield* readJsonCall(parsing, test);
     hasCalls ||= isCall;
     return isCall;
   };

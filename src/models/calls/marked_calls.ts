@@ -31,7 +31,10 @@ export function markedFormat(form: MarkedForm): CallFormat {
   };
 }
 
-/** Reads an answer. A marker without a call after it is text; what is between a call and its end marker is dropped. */
+/**
+ * Reads an answer. A marker without a call after it is text; what is between a call and its end marker is dropped, and
+ * what may be the beginning of a call where the text was cut.
+ */
 function* readMarked(
   parsing: CallParsing,
   { starts, end, readCalls }: Pick<MarkedForm, "starts" | "end" | "readCalls">,
@@ -41,7 +44,9 @@ function* readMarked(
     const marker = yield* reader.until(starts, sink.text);
     if (marker === undefined) return;
     const inside = reader.position;
-    if (!(yield* readCalls(parsing))) {
+    const hasCalls = yield* readCalls(parsing);
+    if (reader.isCutShort) return;
+    if (!hasCalls) {
       reader.moveTo(inside);
       sink.text(marker);
     } else if (end !== "") {

@@ -106,6 +106,7 @@ function* readPythonString(
   onJson: (json: string) => void,
 ): Parsing<boolean> {
   const quote = yield* reader.next();
+  if (quote !== '"' && quote !== "'") return false;
   const ending = (yield* reader.take(quote + quote)) ? quote.repeat(3) : quote;
   onJson('"');
   // A pair of quotes is an empty string.
@@ -114,7 +115,9 @@ function* readPythonString(
     const found = yield* reader.until([ending, "\\"], (piece) => onJson(escape(piece)));
     if (found === undefined) return false;
     if (found === ending) break;
-    onJson(escape(yield* readEscape(reader)));
+    const character = yield* readEscape(reader);
+    if (reader.isCutShort) return false;
+    onJson(escape(character));
   }
   onJson('"');
   return true;

@@ -17,6 +17,9 @@ export class TextReader {
   #base = 0;
   #position = 0;
   #hasEnded = false;
+  /** Whether the end was not its author's: a limit or a stop string. */
+  #isCut = false;
+  #hasRunOut = false;
 
   /** Offset of the next character in the whole text. */
   get position(): number {
@@ -28,9 +31,24 @@ export class TextReader {
     this.#text += piece;
   }
 
-  /** Ends the text. */
-  end(): void {
+  /** Ends the text. @param isCut whether it would have gone on. */
+  end(isCut = false): void {
     this.#hasEnded = true;
+    this.#isCut = isCut;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Whether a parser wanted more than a text that was cut: what it did not recognise may be a beginning. */
+  get isCutShort(): boolean {
+    return this.#isCut && this.#hasRunOut;
+  }
+
+  /** The text from the position on, as far as it has arrived. */
+  get rest(): string {
+    return this.#text.slice(this.#at);
   }
 
   /** Goes back to an offset after the text that {@linkcode until} last passed on. */
@@ -46,7 +64,9 @@ export class TextReader {
   /** Peeks at the next character; empty at the end. */
   *peek(): Parsing<string> {
     while (this.#at >= this.#text.length && !this.#hasEnded) yield;
-    return this.#text[this.#at] ?? "";
+    const character = this.#text[this.#at] ?? "";
+    if (character === "") this.#hasRunOut = true;
+    return character;
   }
 
   /** The next character; empty at the end. */
@@ -59,7 +79,11 @@ export class TextReader {
   /** Takes `wanted` if it is next. */
   *take(wanted: string): Parsing<boolean> {
     while (this.#text.length - this.#at < wanted.length) {
-      if (this.#hasEnded || !wanted.startsWith(this.#text.slice(this.#at))) return false;
+      if (!wanted.startsWith(this.rest)) return false;
+      if (this.#hasEnded) {
+        this.#hasRunOut = true;
+        return false;
+      }
       yield;
     }
     if (!this.#text.startsWith(wanted, this.#at)) return false;
@@ -105,7 +129,8 @@ export class TextReader {
   }
 
   /**
-   * Takes the text up to and including the first of some endings, none a prefix of another.
+   * Takes the text up to and including the first of some endings, none a prefix of another. The beginning of an ending
+   * where the text was cut is dropped, unless it is a plain word.
    *
    * @param onText receives the text before the ending as soon as it is known to precede it.
    * @returns the ending; `undefined` when the text ends without.
@@ -115,7 +140,7 @@ export class TextReader {
     onText: (text: string) => void,
   ): Parsing<string | undefined> {
     for (;;) {
-      const settled = this.#hasEnded ? this.#text.length : this.#settledLength(endings);
+      const settled = this.#hasEnded ? this.#endOfText(endings) : this.#settledLength(endings);
       const found = this.#firstWhole(endings);
       const isFound = found !== undefined && found.index <= settled;
       const end = isFound ? found.index : settled;
@@ -125,7 +150,11 @@ export class TextReader {
         this.#position += found.ending.length;
         return found.ending;
       }
-      if (this.#hasEnded) return undefined;
+      if (this.#hasEnded) {
+        if (settled < this.#text.length) this.#hasRunOut = true;
+        this.#position = this.#base + this.#text.length;
+        return undefined;
+      }
       // Drops text that was passed on: nobody goes back before it.
       this.#text = this.#text.slice(end);
       this.#base += end;
@@ -144,6 +173,12 @@ export class TextReader {
       if (index >= 0 && index < (first?.index ?? Infinity)) first = { index, ending };
     }
     return first;
+  }
+
+  /** Length of the whole text, without the beginning of an ending if it was cut there. */
+  #endOfText(endings: readonly string[]): number {
+    const settled = this.#isCut ? this.#settledLength(endings) : this.#text.length;
+    return /\W/.test(this.#text.slice(settled)) ? settled : this.#text.length;
   }
 
   /** Length of the prefix that cannot overlap an ending and does not split a character. */

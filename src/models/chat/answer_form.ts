@@ -67,6 +67,8 @@ export interface AnswerForm {
     readonly functions: readonly ToolFunction[];
     /** Whether to drop calls. */
     readonly isIgnored: boolean;
+    /** Whether there may be more than one; true if absent. */
+    readonly isParallel?: boolean | undefined;
   } | undefined;
 }
 
@@ -85,6 +87,7 @@ export function answerFormOf(
         format: callFormatOf(template.source),
         functions: tools.functions,
         isIgnored: tools.choice === "none",
+        isParallel: tools.isParallel,
       }
       : undefined,
   };

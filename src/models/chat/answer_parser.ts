@@ -30,6 +30,10 @@ export class AnswerParser {
   #isThinking = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
+  /** Whether the text ended within a call's arguments. */
+  #isCallCut = false;
+  /** Arguments of the call that is being read. */
+  #json = "";
   /** Held back until the next text: space at the end of reasoning, or before a call, is markup. */
   #space = "";
   /** Whether leading space is markup too: at the start of reasoning, or after it. */
@@ -52,8 +56,14 @@ export class AnswerParser {
     return this.#numCalls;
   }
 
-  get numFinishedCalls(): number {
-    return this.#numFinishedCalls;
+  /** Whether the answer is over because it may hold one call only. */
+  get isOver(): boolean {
+    return this.#form.calls?.isParallel === false && this.#numFinishedCalls > 0;
+  }
+
+  /** Whether there are calls, and none that lacks a part of its arguments because the text ended within them. */
+  get hasWholeCalls(): boolean {
+    return this.#numCalls > 0 && !this.#isCallCut;
   }
 
   /** @returns what the piece adds, in the order of the answer. */
@@ -63,11 +73,17 @@ export class AnswerParser {
     return this.#take();
   }
 
-  /** Ends the text. @returns what was held back. */
-  end(): readonly AnswerDelta[] {
-    this.#reader.end();
+  /**
+   * Ends the text.
+   *
+   * @param isCut whether the model would have gone on: what is markup only in part is left out then.
+   * @returns what was held back.
+   */
+  end(isCut = false): readonly AnswerDelta[] {
+    this.#reader.end(isCut);
     while (!this.#reading.next().done);
-    if (this.#numCalls === 0 && !this.#isThinking) this.#addText(this.#space);
+    const isShown = this.#numCalls === 0 && !this.#isThinking && !this.#reader.isCutShort;
+    if (isShown) this.#addText(this.#space);
     this.#space = "";
     return this.#take();
   }
@@ -144,20 +160,30 @@ export class AnswerParser {
   #callSink(format: CallFormat): CallSink {
     const { newCallId = () => `call_${crypto.randomUUID().replaceAll("-", "")}` } = format;
     return {
-      text: this.#say,
+      text: (text) => {
+        if (!this.isOver) this.#say(text);
+      },
       begin: (name) => {
+        if (this.isOver) return;
         this.#space = "";
         const index = this.#numCalls++;
         this.#last().toolCalls.push({ index, id: newCallId(), name, arguments: "" });
+        this.#json = "";
       },
       write: (json) => {
+        if (this.isOver) return;
+        this.#json += json;
         const index = this.#numCalls - 1;
         const { toolCalls } = this.#last();
         const last = toolCalls.at(-1);
         if (last?.index !== index) toolCalls.push({ index, arguments: json });
         else toolCalls.splice(-1, 1, { ...last, arguments: last.arguments + json });
       },
-      end: () => this.#numFinishedCalls++,
+      end: () => {
+        if (this.isOver) return;
+        this.#numFinishedCalls++;
+        this.#isCallCut ||= this.#reader.hasEnded && !isJson(this.#json);
+      },
     };
   }
 
@@ -170,5 +196,14 @@ export class AnswerParser {
     const deltas = this.#deltas;
     this.#deltas = [];
     return deltas;
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }

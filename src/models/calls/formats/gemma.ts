@@ -120,7 +120,8 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
   }
   if (first === "[") return yield* readList(reader, options);
   const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
-  if (word === "") return false;
+  // Cut, it could have become anything.
+  if (word === "" || reader.isCutShort) return false;
   const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?)$/i.test(word);
   onJson(isJson ? word.toLowerCase() : JSON.stringify(word));
   return true;

@@ -4,6 +4,8 @@ import { readPythonCalls } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const PYTHON_TAG = "<|python_tag|>";
+/** What a call without a tag may have before its name and arguments: an answer in JSON is soon told from it. */
+const OTHER_KEYS: ReadonlySet<string> = new Set(["type", "id"]);
 
 /**
  * `{"name": "f", "parameters": {…}}` as the whole answer, or behind `<|python_tag|>`, several between semicolons;
@@ -33,30 +35,40 @@ export const LLAMA: CallFormat = {
 };
 
 function* read(parsing: CallParsing): Parsing {
-  const { reader, sink, functions } = parsing;
+  const { reader, sink } = parsing;
   const start = reader.position;
   yield* reader.skipSpace();
-  const hasTag = yield* reader.take(PYTHON_TAG);
-  const isCalled = hasTag ? () => true : (name: string) => functions.has(name);
-  const dotted = (name: string) => hasTag || functions.has(name);
+  const hasCalls = yield* readRun(parsing, false);
+  // A plain word is text even where it could be the beginning of a name.
+  const isWord = !hasCalls && /^\w/.test(reader.rest);
+  if (reader.isCutShort && !isWord) return;
+  if (!hasCalls) reader.moveTo(start);
+  while ((yield* reader.until([PYTHON_TAG], sink.text)) !== undefined) {
+    yield* readRun(parsing, true);
+    if (reader.isCutShort) return;
+  }
+}
+
+/** Reads calls in a row. @returns whether there was one; if not, the reader's position is restored. */
+function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
+  const { reader, functions } = parsing;
+  const isNamed = (name: string) => functions.has(name);
+  const form = hasTag ? {} : { isCalled: isNamed, isKey: (key: string) => OTHER_KEYS.has(key) };
   let hasCalls = false;
   for (;;) {
-    if (hasTag) yield* reader.take(PYTHON_TAG);
-    const found = (yield* readJsonCalls(parsing, isCalled)) ||
-      (yield* readPythonCalls(builtIn(parsing), dotted));
-    if (!found) break;
+    const found = (yield* readJsonCalls(parsing, form)) ||
+      (yield* readPythonCalls(builtIn(parsing), hasTag ? () => true : isNamed));
+    if (!found) return hasCalls;
     hasCalls = true;
     yield* reader.skipSpace();
     const position = reader.position;
-    const goesOn = (yield* reader.take(";")) || (yield* reader.take(PYTHON_TAG));
+    const goesOn = yield* reader.take(";");
     yield* reader.skipSpace();
     if (!goesOn && (yield* reader.peek()) !== "{") {
       reader.moveTo(position);
-      break;
+      return true;
     }
   }
-  if (!hasCalls) reader.moveTo(start);
-  while ((yield* reader.until([PYTHON_TAG], sink.text)) !== undefined);
 }
 
 /** Its own tools are methods: `brave_search.call(…)` calls `brave_search`. */

@@ -118,7 +118,8 @@ function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
     if (isRead === undefined) return sink.end(), true;
     if (!isRead) break;
   }
-  if (end === undefined || (yield* reader.take(end))) sink.write("}");
+  const isWhole = end === undefined ? !reader.isCutShort : yield* reader.take(end);
+  if (isWhole) sink.write("}");
   sink.end();
   return true;
 

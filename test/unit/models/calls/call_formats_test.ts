@@ -5,12 +5,13 @@ import { Random } from "../../engine/random.ts";
 import { EXAMPLES, FUNCTIONS, NO_CALLS } from "./examples.ts";
 
 interface Parsed {
+  isWhole?: boolean;
   text: string;
   calls: { id: string; name: string; arguments: string }[];
 }
 
 /** Reads an answer that comes in these pieces. */
-function parse(format: string, pieces: Iterable<string>): Parsed {
+function parse(format: string, pieces: Iterable<string>, isCut = false): Parsed {
   const found = CALL_FORMATS.find(({ name }) => name === format);
   assert.ok(found, format);
   const parser = new AnswerParser({
@@ -34,8 +35,9 @@ function parse(format: string, pieces: Iterable<string>): Parsed {
     }
   };
   for (const piece of pieces) add(parser.push(piece));
-  add(parser.end());
+  add(parser.end(isCut));
   assert.equal(parser.numCalls, parsed.calls.length);
+  parsed.isWhole = parser.hasWholeCalls;
   return parsed;
 }
 
@@ -72,8 +74,9 @@ Deno.test("call formats read what their models' documentation shows", () => {
 
 Deno.test("call formats leave text that is not a call unchanged", () => {
   for (const { format, answer } of NO_CALLS) {
-    assert.deepEqual(parse(format, [answer]), { text: answer, calls: [] }, answer);
-    assert.deepEqual(parse(format, answer), { text: answer, calls: [] }, answer);
+    const expected = { text: answer, calls: [], isWhole: false };
+    assert.deepEqual(parse(format, [answer]), expected, answer);
+    assert.deepEqual(parse(format, answer), expected, answer);
   }
 });
 
@@ -105,6 +108,39 @@ Deno.test("call formats give the same of damaged answers too, and never throw", 
       assert.deepEqual(withoutIds(parse(format, damaged.split(""))), whole, damaged);
       assert.deepEqual(withoutIds(parse(format, cut(damaged, random))), whole, damaged);
     }
+  }
+});
+
+Deno.test("call formats say of an answer that was cut what its whole says, and no more", () => {
+  for (const { format, answer } of [...EXAMPLES, ...NO_CALLS]) {
+    const whole = parse(format, [answer]);
+    for (let end = 0; end < answer.length; end++) {
+      const kept = answer.slice(0, end);
+      const parsed = parse(format, [kept], true);
+      const context = `${format}: ${kept}\n${JSON.stringify(parsed)}`;
+      const isWord = "functools".startsWith(parsed.text);
+      assert.ok(isWord || whole.text.startsWith(parsed.text.trimEnd()), context);
+      parsed.calls.forEach(({ name, arguments: json }, i) => {
+        assert.equal(name, whole.calls[i]?.name, context);
+        assert.ok(whole.calls[i]!.arguments.startsWith(json), context);
+      });
+      const { calls } = parsed;
+      const isWhole = calls.length > 0 &&
+        calls.every((call, i) => call.arguments === whole.calls[i]!.arguments);
+      assert.equal(parsed.isWhole, isWhole, context);
+    }
+  }
+});
+
+Deno.test("call formats keep text that was cut where nothing but a call's markup is left out", () => {
+  const kept = {
+    hermes: ["Hello", "a < b", "x <t>", "Hello. \n"],
+    phi: ["The end of", "It is fun"],
+    llama: ["Hello", "get", '{"age": 42, "name": "Bo', "[1, 2", ' {"na me": {"x'],
+    mistral: ["[TOOL_CALLS] is it", "[T]"],
+  };
+  for (const [format, answers] of Object.entries(kept)) {
+    for (const text of answers) assert.equal(parse(format, [text], true).text, text, text);
   }
 });
 

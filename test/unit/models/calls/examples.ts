@@ -133,6 +133,12 @@ export const EXAMPLES: readonly Example[] = [
     '<|python_tag|>{"name": "get_weather", "parameters": {"city": "Paris"}}; {"name": "get_time", "parameters": {"city": "Tokyo"}}',
     [PARIS, TOKYO],
   ),
+  of(
+    "llama",
+    'I look it up.<|python_tag|>{"name": "get_weather", "parameters": {"city": "Paris"}}',
+    [PARIS],
+    "I look it up.",
+  ),
   of("llama", '<|python_tag|>brave_search.call(query="weather in Paris")', [{
     name: "brave_search",
     arguments: { query: "weather in Paris" },
