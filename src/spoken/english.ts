@@ -7,13 +7,18 @@ import { ADDRESS_RULES } from "./english_addresses.ts";
 import { DATE_RULES } from "./english_dates.ts";
 import { MONEY_RULES } from "./english_money.ts";
 import { COMPOUND_NUMBER_RULES, SINGLE_NUMBER_RULES } from "./english_numbers.ts";
-import { SHORT_WORD_RULES, SIGN_RULES, UNIT_RULES } from "./english_words.ts";
+import { ROMAN_RULES } from "./english_roman.ts";
+import { TIME_RULES } from "./english_times.ts";
+import { UNIT_RULES } from "./english_units.ts";
+import { SHORT_WORD_RULES, SIGN_RULES } from "./english_words.ts";
 import { applyRules, type Rule } from "./rule.ts";
 
 /** Rules with context (dates, money) come before those for bare numbers. */
 const RULES: readonly Rule[] = [
   ...ADDRESS_RULES,
+  ...ROMAN_RULES,
   ...DATE_RULES,
+  ...TIME_RULES,
   ...SHORT_WORD_RULES,
   ...COMPOUND_NUMBER_RULES,
   ...MONEY_RULES,

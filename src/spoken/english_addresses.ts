@@ -14,6 +14,8 @@ const SIGNS: Readonly<Record<string, string>> = {
   ".": "dot",
   "@": "at",
   "/": "slash",
+  ":": "colon",
+  "~": "tilde",
   "-": "dash",
   "_": "underscore",
   "+": "plus",
@@ -24,23 +26,37 @@ const SIGNS: Readonly<Record<string, string>> = {
 };
 
 function saySigns(address: string): string {
-  return address.replace(/\/$/, "").replace(/[^\p{L}\p{N}]/gu, (sign) => ` ${SIGNS[sign] ?? ""} `);
+  return address.replace(/(?<=.)\/$/, "")
+    .replace(/[^\p{L}\p{N}]/gu, (sign) => ` ${SIGNS[sign] ?? ""} `);
 }
+
+/** What ends a sentence does not end an address. */
+const REST = String.raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\w/])?)?`;
+const IP = String.raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
 
 /** Applied before any rule for full stops or numbers. */
 export const ADDRESS_RULES: readonly Rule[] = [
   [/(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g, (address) => saySigns(address)],
   [
-    // What ends a sentence does not end an address.
+    new RegExp(String.raw`\bhttps?://(?:www\.)?([\w-]+(?:\.[\w-]+)*${REST})`, "gi"),
+    (_, address) => saySigns(address!),
+  ],
+  [
     new RegExp(
       String
-        .raw`(?<![\w@.-])(?:[\w-]+\.)+(?:${DOMAINS})\b(?:[/?#](?:[^\s<>()"',;]*[\w/])?)?(?![\w@])`,
+        .raw`(?<![\w@./-])(?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@])`,
       "gi",
     ),
     (address) => saySigns(address),
   ],
+  // Paths of files.
   [
-    new RegExp(String.raw`(?<![\w.])([\w-]+)\.(${FILES})\b`, "gi"),
-    (_, name, ending) => `${name} dot ${ending}`,
+    /(?<![\w/.])(?:~|\.{1,2})?(?:\/[\w.-]*\w){2,}\/?|(?<![\w/.])(?:~|\.{1,2})\/[\w.-]*\w\/?/g,
+    (path) => saySigns(path),
   ],
+  [
+    new RegExp(String.raw`(?<![\w./])((?:[\w-]+\/)*[\w-]+)\.(${FILES})\b`, "gi"),
+    (_, name, ending) => `${name!.replaceAll("/", " slash ")} dot ${ending}`,
+  ],
+  [/(?<!\S)\.(?=\p{L})/gu, () => "dot "],
 ];

@@ -1,9 +1,10 @@
 /**
- * English: dates and times of day.
+ * English: dates.
  *
  * @module
  */
-import { sayNumber, sayOrdinal, sayYear } from "./english_numbers.ts";
+import { sayOrdinal, sayYear } from "./english_numbers.ts";
+import { sayTime } from "./english_times.ts";
 import type { Rule } from "./rule.ts";
 
 const MONTHS = [
@@ -24,90 +25,96 @@ const SHORT = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec";
 const MONTH = `(${MONTHS.join("|")}|(?:${SHORT})\\.?(?![a-z]))`;
 const DAY = String.raw`([1-9]|[12]\d|3[01])(?:st|nd|rd|th)?`;
 
-function nameMonth(written: string): string {
-  return MONTHS.find((month) => month.startsWith(written.slice(0, 3))) ?? written;
+const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const WEEKDAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)";
+
+/** The whole of a short name. */
+function nameIn(names: readonly string[], written: string): string {
+  return names.find((name) => name.startsWith(written.slice(0, 3))) ?? written;
 }
 
 function sayDate(month: string, day: string, year?: string): string {
-  const date = `${month} ${sayOrdinal(day)}`;
+  const date = `${nameIn(MONTHS, month)} ${sayOrdinal(day)}`;
   return year === undefined ? date : `${date}, ${sayYear(year)}`;
 }
 
+/** A date whose month is a word, its parts in either order. */
+function sayWrittenDate(match: string, parts: readonly (string | undefined)[]): string {
+  const [month, first, last, year, day, monthAfter, yearAfter] = parts;
+  if (month !== undefined) {
+    const days = sayDate(month, first!) + (last === undefined ? "" : ` to ${sayOrdinal(last)}`);
+    return year === undefined ? days : `${days}, ${sayYear(year)}`;
+  }
+  if (yearAfter !== undefined && !/^the | of /.test(match)) {
+    return sayDate(monthAfter!, day!, yearAfter);
+  }
+  const date = `the ${sayOrdinal(day!)} of ${nameIn(MONTHS, monthAfter!)}`;
+  return yearAfter === undefined ? date : `${date}, ${sayYear(yearAfter)}`;
+}
+
 /** A day by its numbers, or the match as it is where there is no such day. */
-function sayNumericDate(match: string, [month, day, year]: readonly string[]): string {
+function sayNumericDate(
+  match: string,
+  [month, day, year]: readonly [month: string, day: string, year?: string | undefined],
+): string {
   const name = MONTHS[Number(month) - 1];
   const isDay = Number(day) >= 1 && Number(day) <= 31;
-  return name !== undefined && isDay ? sayDate(name, String(Number(day)), year) : match;
+  if (name === undefined || !isDay) return match;
+  const century = year?.length === 2 ? (Number(year) < 50 ? "20" : "19") : "";
+  return sayDate(name, String(Number(day)), year && century + year);
 }
 
-/** As in the United States, or with the day first where only that is a date. */
-function saySlashedDate(match: string, [first, second, year]: readonly string[]): string {
-  const date = Number(first) > 12 ? [second!, first!, year!] : [first!, second!, year!];
-  return sayNumericDate(match, date);
-}
-
-/** A half of the day. Without a full stop in it, one after it is the sentence's. */
-const HALF = String.raw`([ap])(?:m\b|\.m\b\.?)`;
-
-/** The full stop of a half that also ends the sentence. */
-function endOf(match: string, next: string | undefined): string {
-  return match.endsWith(".") && next === "" ? "." : "";
-}
-
-function sayTime(hour: string, minute: string, half?: string): string {
-  const letters = half === undefined ? "" : ` ${half[0]!.toUpperCase()} M`;
-  const hours = sayNumber(String(Number(hour)));
-  if (minute === "00") return half === undefined ? `${hours} o'clock` : `${hours}${letters}`;
-  const minutes = sayNumber(String(Number(minute)));
-  return `${hours} ${minute.startsWith("0") ? "oh " : ""}${minutes}${letters}`;
-}
-
-/** In order: the longer forms first. Those in figures alone are read as in the United States. */
+/** In order: those with words first, as a number before one in figures is not its day. */
 export const DATE_RULES: readonly Rule[] = [
   [
-    /(?<![\d-])(\d{4})-(\d\d)-(\d\d)(?![\d-])/g,
-    (match, year, month, day) => sayNumericDate(match, [month!, day!, year!]),
+    new RegExp(String.raw`\b${WEEKDAY}\.?\s?[-\u2013]\s?${WEEKDAY}\b\.?`, "g"),
+    (_, first, last) => `${nameIn(WEEKDAYS, first!)} to ${nameIn(WEEKDAYS, last!)}`,
   ],
+  // Sat and Sun are also words.
   [
-    /(?<![\d/])(\d{1,2})\/(\d{1,2})\/(\d{4})(?![\d/])/g,
-    (match, first, second, year) => saySlashedDate(match, [first!, second!, year!]),
-  ],
-  [
-    new RegExp(String.raw`\b${MONTH} ${DAY}\s?[-\u2013]\s?${DAY}\b(?![:.,]?\d)`, "g"),
-    (_, month, first, last) => `${sayDate(nameMonth(month!), first!)} to ${sayOrdinal(last!)}`,
-  ],
-  [
-    new RegExp(String.raw`\b${MONTH} ${DAY},? (\d{4})\b`, "g"),
-    (_, month, day, year) => sayDate(nameMonth(month!), day!, year),
-  ],
-  [
-    new RegExp(String.raw`\b${DAY} (?:of )?${MONTH},? (\d{4})\b`, "g"),
-    (_, day, month, year) => sayDate(nameMonth(month!), day!, year),
-  ],
-  [
-    new RegExp(String.raw`\b${MONTH} ${DAY}\b(?![:.,]?\d)`, "g"),
-    (_, month, day) => sayDate(nameMonth(month!), day!),
-  ],
-  [
-    new RegExp(String.raw`\b(?:the )?${DAY} (?:of )?${MONTH}\b`, "g"),
-    (_, day, month) => `the ${sayOrdinal(day!)} of ${nameMonth(month!)}`,
-  ],
-  // From one time of day to another.
-  [
-    /(?<=\d(?:\s?[ap]\.?m\.?)?)\s?[-\u2013]\s?(?=\d{1,2}(?::\d\d\b|(?::\d\d)?\s?[ap]\.?m\b))/gi,
-    () => " to ",
+    new RegExp(
+      String.raw`\b${WEEKDAY}\.?(?=,? (?:${MONTH} )?\d)|\b(Mon|Tues?|Wed|Thurs?|Fri)\.(?= \S)`,
+      "g",
+    ),
+    (_, timed, __, other) => nameIn(WEEKDAYS, (timed ?? other)!),
   ],
   [
     new RegExp(
-      String.raw`(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])(?:\s?${HALF})?(?=\s*(\S?))`,
-      "gi",
+      String.raw`\b${MONTH} ${DAY}(?:\s?[-\u2013]\s?${DAY})?(?:,? (\d{4}))?\b(?![:.,/]?\d)` +
+        String
+          .raw`|(?:the )?(?<![\w.,:/$-])${DAY} (?:of )?${MONTH}(?! \d{1,2}\b(?!:))(?:,? (\d{4})\b)?`,
+      "g",
     ),
-    (match, hour, minute, half, next) => sayTime(hour!, minute!, half) + endOf(match, next),
+    (match, ...parts) => sayWrittenDate(match, parts),
   ],
   [
-    new RegExp(String.raw`(?<![\d:.])(1[0-2]|[1-9])\s?${HALF}(?=\s*(\S?))`, "gi"),
-    (match, hour, half, next) => sayTime(hour!, "00", half) + endOf(match, next),
+    new RegExp(String.raw`\b(${SHORT})(?:\.(?= (?:\p{Ll}|\d))|(?= \d{4}\b))`, "gu"),
+    (_, month) => nameIn(MONTHS, month!),
   ],
-  // Seconds, scores and proportions.
-  [/(?<=\d):(?=\d)/g, () => " "],
+  [
+    /(?<![\d-])(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?(Z?)(?!\d)/g,
+    (match, year, month, day, hour, minute, second, zone) =>
+      `${sayNumericDate(match, [month!, day!, year!])} at ${sayTime(hour!, minute!, { second })}${
+        zone && " UTC"
+      }`,
+  ],
+  [
+    /(?<![\d/-])(\d{4})([-/])(\d\d)\2(\d\d)(?![\d/-])/g,
+    (match, year, _, month, day) => sayNumericDate(match, [month!, day!, year!]),
+  ],
+  // As in the United States, or with the day first where only that is a date.
+  [
+    /(?<![\d/])(\d{1,2})\/(\d{1,2})\/(\d{4}|\d\d)(?![\d/])/g,
+    (match, first, second, year) =>
+      sayNumericDate(match, Number(first) > 12 ? [second!, first!, year] : [first!, second!, year]),
+  ],
+  [
+    /(?<=\b(?:on|since|until|due) )(\d{1,2})\/(\d{1,2})(?![\d/%])/gi,
+    (match, month, day) => sayNumericDate(match, [month!, day!]),
+  ],
+  // As in most of Europe.
+  [
+    /(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d|\.\d)/g,
+    (match, day, month, year) => sayNumericDate(match, [month!, day!, year]),
+  ],
 ];

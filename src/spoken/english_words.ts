@@ -1,5 +1,5 @@
 /**
- * English: short forms of words, units and signs.
+ * English: short forms of words, and signs.
  *
  * @module
  */
@@ -35,46 +35,25 @@ const SHORT_WORDS: Readonly<Record<string, string>> = {
   Fig: "Figure",
   fig: "figure",
   No: "Number",
+  Vol: "Volume",
   vol: "volume",
   pp: "pages",
-  vs: "versus",
   approx: "approximately",
   etc: "et cetera",
 };
 
-/** After a number. One of them loses its last s. */
-const UNITS: Readonly<Record<string, string>> = {
-  mm: "millimeters",
-  cm: "centimeters",
-  km: "kilometers",
-  "km/h": "kilometers per hour",
-  kph: "kilometers per hour",
-  mph: "miles per hour",
-  mi: "miles",
-  ft: "feet",
-  mg: "milligrams",
-  kg: "kilograms",
-  lb: "pounds",
-  lbs: "pounds",
-  oz: "ounces",
-  ml: "milliliters",
-  kB: "kilobytes",
-  KB: "kilobytes",
-  MB: "megabytes",
-  GB: "gigabytes",
-  TB: "terabytes",
-  ms: "milliseconds",
-  Hz: "hertz",
-  kHz: "kilohertz",
-  MHz: "megahertz",
-  GHz: "gigahertz",
-  kW: "kilowatts",
-  kWh: "kilowatt hours",
-  "\u00b0C": "degrees Celsius",
-  "\u00b0F": "degrees Fahrenheit",
-  "\u00b0": "degrees",
-  "%": "percent",
-  "\u00a2": "cents",
+/** Before a number. */
+const COUNTED_WORDS: Readonly<Record<string, string>> = {
+  p: "page",
+  ch: "chapter",
+  sec: "section",
+  eq: "equation",
+  art: "article",
+  ext: "extension",
+  min: "minimum",
+  max: "maximum",
+  ca: "circa",
+  c: "circa",
 };
 
 const anyOf = (words: Readonly<Record<string, string>>) =>
@@ -88,6 +67,9 @@ export const SHORT_WORD_RULES: readonly Rule[] = [
   [/\be\.\s?g\.,?/gi, () => "for example,"],
   [/\bi\.\s?e\.,?/gi, () => "that is,"],
   [/\band\/or\b/gi, () => "and or"],
+  [/\bvs\b\.?/g, () => "versus"],
+  [/\bw\/o\b/g, () => "without"],
+  [/\bw\/(?=\s?\p{L})\s?/gu, () => "with "],
   [/\bC\+\+/g, () => "C plus plus"],
   [/\b([CF])#(?!\w)/g, (_, letter) => `${letter} sharp`],
   [/\bPh\.?\s?D\b(\.?)(?=\s*(\S?))/g, (_, stop, next) => `P H D${stop && lastStop(next)}`],
@@ -100,10 +82,15 @@ export const SHORT_WORD_RULES: readonly Rule[] = [
   [/\bSt\.(?=\s+\p{Lu})/gu, () => "Saint"],
   [/\bSt\.(?=\s*(\S?))/g, (_, next) => `Street${lastStop(next)}`],
   [/\bNo\.(?=\s*\d)/g, () => "Number"],
-  [/(?<=\b(?:the|a|at|our|my|your) )no\.(?=\s*\d)/gi, () => "number"],
+  // Not an answer.
+  [/(?<!\b(?:said|says?|answer(?:ed|s)?|is|was|and|or) )\bno\.(?=\s*\d)/g, () => "number"],
   [
     new RegExp(String.raw`\b(${anyOf(SHORT_WORDS).replace("|No|", "|")})\.(?=\s*(\S?))`, "g"),
     (match, word, next) => word === "No" ? match : SHORT_WORDS[word!]! + lastStop(next),
+  ],
+  [
+    new RegExp(String.raw`(?<![\d.]\s?)\b(${anyOf(COUNTED_WORDS)})\.(?=\s?\d)`, "gi"),
+    (_, word) => COUNTED_WORDS[word!.toLowerCase()]!,
   ],
   // U.S. and the like, letter by letter.
   [
@@ -112,36 +99,40 @@ export const SHORT_WORD_RULES: readonly Rule[] = [
   ],
 ];
 
-/** Units and signs around numbers, which are still digits. */
-export const UNIT_RULES: readonly Rule[] = [
-  [
-    /(?<![\d'])(\d{1,2})'\s?(\d{1,2})"/g,
-    (_, feet, inches) => `${feet} ${feet === "1" ? "foot" : "feet"} ${inches}`,
-  ],
-  [/(?<![\w.])(\d{2,}|\d+\.\d+)k\b/gi, (_, number) => `${number} thousand`],
-  [/(?<=\d)M\b/g, () => " million"],
-  [/(?<=\d)bn\b/g, () => " billion"],
-  [
-    new RegExp(String.raw`(?<![\d.])(\d+(?:\.\d+)?)[ -]?(${anyOf(UNITS)})(?![\p{L}\d/])`, "gu"),
-    (_, number, unit) => {
-      const name = UNITS[unit!]!;
-      const isOne = number === "1" && unit !== "%" && !/hertz|feet/.test(name);
-      return `${number} ${isOne ? name.replace(/s(?= |$)/, "") : name}`;
-    },
-  ],
-  [/(\d)\s?x\s?(?=\d)/g, (_, digit) => `${digit} by `],
-  [/#\s?(?=\d)/g, () => "number "],
-];
+/** Signs of arithmetic and relations, between or before what they are about. */
+const SIGNS: Readonly<Record<string, string>> = {
+  "\u00d7": "times",
+  "\u00f7": "divided by",
+  "\u00b1": "plus or minus",
+  "\u2248": "approximately",
+  "\u2260": "is not equal to",
+  "\u2264": "less than or equal to",
+  "\u2265": "greater than or equal to",
+  "\u221a": "square root of",
+  "\u221e": "infinity",
+  "\u03c0": "pi",
+};
 
 /** Signs that no other rule has replaced. */
 export const SIGN_RULES: readonly Rule[] = [
   [/\s*&\s*/g, () => " and "],
   [/\s*%/g, () => " percent"],
   [/(?<=\w)@(?=\w)/g, () => " at "],
+  [/(?<!\S)@(?=\w)/g, () => "at "],
+  [/(?<!\S)#(?=\p{L})/gu, () => "hashtag "],
+  [/(?<=\w)\s*(?:[-=]>|\u2192)\s*(?=\w)/g, () => " to "],
+  [
+    new RegExp(`\\s*([${Object.keys(SIGNS).join("")}])\\s*`, "g"),
+    (_, sign) => ` ${SIGNS[sign!]} `,
+  ],
   [/(?<=[\w)])\s*\+\s*(?=[\w(])/g, () => " plus "],
   [/(?<=[\w)])\s*=\s*(?=[\w(-])/g, () => " equals "],
+  [/(?<=[\w)]\s)<(?=\s[\w(])/g, () => "less than"],
+  [/(?<=[\w)]\s)>(?=\s[\w(])/g, () => "greater than"],
+  // Between letters of short forms nothing is said.
+  [/(?<=\b\p{Lu}+)\/(?=\p{Lu}+\b)/gu, () => " "],
   [/(?<=\p{L})\/(?=\p{L})/gu, () => " or "],
-  [/[*_~^|\\<>{}=#+@/]+/g, () => " "],
-  [/\s+(?=[,.;:!?])/g, () => ""],
+  [/[*_~^|\\<>{}=#+@/\u2022\u2190-\u21ff]+/g, () => " "],
+  [/\s+(?=[,.;:!?)])/g, () => ""],
   [/\s+/g, () => " "],
 ];
