@@ -6,21 +6,34 @@
 
 /** Applied in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
+  // Narrow blanks and those that do not break, between groups of digits.
+  [/(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))/g, ""],
   // Joiners, soft hyphens, marks of direction, selectors of an emoji's looks: they stand within words.
   [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],
   [/\p{Cc}+/gu, " "],
   [/[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu, " "],
   // Markup: what looks like a comparison stays.
   [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
+  [/&nbsp;/g, " "],
+  [/&lt;/g, "<"],
+  [/&gt;/g, ">"],
+  [/&quot;/g, '"'],
+  [/&(?:apos|#39);/g, "'"],
+  [/&amp;/g, "&"],
   [/[\u2018\u2019\u201b\u2032]/g, "'"],
   [/[\u201c\u201d\u201e\u2033]/g, '"'],
   [/\u2026/g, "..."],
-  [/[\u2010\u2011\u2212]/g, "-"],
+  [/[\u2010\u2011]/g, "-"],
+  [/\s+-{2,3}\s+|(?<=\w)--(?=\w)/g, " \u2014 "],
   // Markdown, which is what language models write.
-  [/!?\[([^\][]{1,300})\]\([^()\s]{1,500}\)/g, "$1"],
+  [/!?\[([^\][]{0,300})\]\([^()\s]{1,500}\)/g, "$1"],
+  [/`{3,}\w*/g, " "],
+  [/^\s*(?:[-*_=]\s*){3,}$/, ""],
+  [/^\s*\|[-:|\s]+$/, ""],
+  [/^\s*\|\s*|\s*\|\s*$/g, ""],
+  [/\s+\|\s+/g, ", "],
   [/(\*{1,3}|`{1,3}|~~)(?=\S)([^*`~]{1,500}?)(?<=\S)\1/g, "$2"],
-  [/^\s*(#{1,6}|[-*+\u2022]|>)\s+/, ""],
-  [/\bhttps?:\/\/(www\.)?/gi, ""],
+  [/^\s*(#{1,6}|[-*+\u2022](?:\s+\[[ x]\])?|>)\s+/i, ""],
   [/\s+/g, " "],
 ];
 
@@ -29,4 +42,9 @@ export function cleanText(text: string): string {
   let clean = text.normalize("NFC");
   for (const [pattern, replacement] of RULES) clean = clean.replace(pattern, replacement);
   return clean.trim();
+}
+
+/** The text with addresses of the web as they are said, for languages that have no rules for addresses. */
+export function dropSchemes(text: string): string {
+  return text.replaceAll(/\bhttps?:\/\/(?:www\.)?/gi, "");
 }

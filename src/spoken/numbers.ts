@@ -30,7 +30,9 @@ const LOADERS: Readonly<Record<string, () => Promise<{ toCardinal: (value: strin
 
 /** Numbers with more digits are read digit by digit. */
 const MAX_DIGITS = 36;
-const NUMBER = /\d+(?:[.,]\d+)*/g;
+const NUMBER = /(?:(?<=^|[\s(])[-\u2212](?=\d))?\d+(?:[.,]\d+)*/g;
+/** As languages with a decimal comma part them, also where the blank is a plain one. */
+const BLANK_GROUPS = /(?<![\d.,])[1-9]\d{0,2}(?: \d{3})+(?!\d)/g;
 
 /** How a language spells numbers; `undefined` if unknown. */
 export async function loadToWords(language: string): Promise<ToWords | undefined> {
@@ -48,7 +50,11 @@ export function writeNumbers(
   { toWords, decimalSign }: { readonly toWords: ToWords; readonly decimalSign: "." | "," },
 ): string {
   const groupSign = decimalSign === "." ? "," : ".";
-  return text.replace(NUMBER, (number) => {
+  const joined = decimalSign === "."
+    ? text
+    : text.replace(BLANK_GROUPS, (groups) => groups.replaceAll(" ", ""));
+  return joined.replace(NUMBER, (written) => {
+    const number = written.replace("\u2212", "-");
     const isGrouped = number.split(groupSign).slice(1).every((group) => /^\d{3}(\D|$)/.test(group));
     const plain = isGrouped ? number.replaceAll(groupSign, "") : number;
     const parts = plain.replaceAll(decimalSign, ".").split(".");

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cleanText } from "../../spoken/clean_text.ts";
+import { cleanText, dropSchemes } from "../../spoken/clean_text.ts";
 import { spellEnglish } from "../../spoken/english.ts";
 import { loadToWords, writeNumbers } from "../../spoken/numbers.ts";
 import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
@@ -81,8 +81,9 @@ async function* fit(
 
 async function createSpeller(language: string): Promise<(text: string) => string> {
   if (language === "en") return (text) => spellEnglish(cleanText(text));
+  const clean = (text: string) => dropSchemes(cleanText(text));
   const toWords = await loadToWords(language);
-  if (toWords === undefined) return cleanText;
+  if (toWords === undefined) return clean;
   const decimalSign = POINT_LANGUAGES.has(language) ? "." : ",";
-  return (text) => writeNumbers(cleanText(text), { toWords, decimalSign });
+  return (text) => writeNumbers(clean(text), { toWords, decimalSign });
 }

@@ -46,6 +46,20 @@ Deno.test("splitPieces() pauses longer after a paragraph than after a sentence",
   assert.ok(pieces[0]!.pauseSeconds < pieces[1]!.pauseSeconds);
 });
 
+Deno.test("splitPieces() keeps numbers with their items, and images whole, and ends headings and rows", () => {
+  assert.deepEqual(
+    textsOf("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
+    [
+      "# Title",
+      "Text goes on.",
+      "1. First",
+      "2. Second.",
+      "Look: ![a cat](cat.png)",
+    ],
+  );
+  assert.deepEqual(textsOf("| a | b |\n|---|---|\n| 1 | 2 |").map(cleanText), ["a, b", "", "1, 2"]);
+});
+
 Deno.test("splitPieces() cuts long sentences at clauses, then at blanks, then anywhere", () => {
   const clauses =
     "When the night had come, and the land was dark; then the moon was the only light we saw";
@@ -106,6 +120,10 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
   );
   assert.equal(cleanText("co\u00adoperate\ttoday\ufeff"), "cooperate today");
   assert.equal(cleanText("## Title"), "Title");
+  assert.equal(cleanText("![a cat](cat.png) ```js\nx``` Hi -- there"), "a cat x Hi \u2014 there");
+  assert.equal(cleanText("---"), "");
+  assert.equal(cleanText("AT&amp;T &lt; 10\u202f000&nbsp;"), "AT&T < 10000");
+  assert.equal(cleanText("- [x] done"), "done");
   assert.equal(cleanText("- 5 < 6 * 7"), "5 < 6 * 7");
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
 });
@@ -115,6 +133,10 @@ Deno.test("writeNumbers() says numbers in other languages", async () => {
   assert.equal(
     writeNumbers("Es sind 1.500 und 2,5.", { toWords: german, decimalSign: "," }),
     "Es sind eintausendf\u00fcnfhundert und zwei komma f\u00fcnf.",
+  );
+  assert.equal(
+    writeNumbers("10 000 bei -5 (\u22122), 3-4", { toWords: german, decimalSign: "," }),
+    "zehntausend bei minus f\u00fcnf (minus zwei), drei-vier",
   );
   assert.equal(await loadToWords("xx"), undefined);
 });

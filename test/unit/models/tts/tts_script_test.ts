@@ -51,3 +51,21 @@ Deno.test("writeScript() stops when it is aborted", async () => {
   );
   assert.equal(numAsked, 3);
 });
+
+Deno.test("writeScript() says no scheme of an address, in any language", async () => {
+  const { signal } = new AbortController();
+  for (const [language, said] of [["en", "See foo dot xyz."], ["xx", "See foo.xyz."]] as const) {
+    const voice: Voice = { id: "default", language };
+    const heard: string[] = [];
+    const synthesizer: Synthesizer = {
+      ...MUTE,
+      tokenize: (text) => {
+        heard.push(text);
+        return Promise.resolve([]);
+      },
+    };
+    const text = "See https://www.foo.xyz.";
+    for await (const _line of writeScript(text, { synthesizer, voice, signal }));
+    assert.deepEqual(heard, [said]);
+  }
+});
