@@ -14,7 +14,10 @@ export interface GenerationRequest {
   readonly promptTokens: Int32Array;
   /** One per completion wanted, each with its own seed; the completions share the prompt's blocks. */
   readonly samples: readonly SamplingParams[];
-  /** Most tokens per completion; to the end of the context when absent. */
+  /**
+   * Most tokens per completion; to the end of the context when absent. With 0 the prompt alone may fill the context;
+   * one token is sampled all the same, and the completion ends with it.
+   */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
   /** Until a completion has this many tokens, none of `endTokenIds` is chosen. */

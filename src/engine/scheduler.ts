@@ -67,16 +67,18 @@ export class Scheduler {
    * Queues a request.
    *
    * @returns its sequences, one per sample.
-   * @throws {HearthError} `context_length_exceeded` when the prompt can never be held with one token after it,
-   * `invalid_value` when it is empty.
+   * @throws {HearthError} `context_length_exceeded` when the prompt can never be held, with one token after it unless
+   * none is wanted; `invalid_value` when it is empty.
    */
   add(request: GenerationRequest): Sequence[] {
     const numPromptTokens = request.promptTokens.length;
     if (numPromptTokens === 0) throw new HearthError("invalid_value", "The prompt has no tokens.");
-    if (numPromptTokens >= this.maxSequenceLength) throw this.#tooLong(numPromptTokens);
-    const maxLength = Math.min(
-      numPromptTokens + (request.maxTokens ?? Infinity),
-      this.maxSequenceLength,
+    const { maxTokens = Infinity } = request;
+    if (numPromptTokens > this.#longestPrompt(maxTokens)) throw this.#tooLong(request);
+    const maxLength = Math.max(
+      // A token that is not wanted takes no room of the context.
+      numPromptTokens + 1,
+      Math.min(numPromptTokens + maxTokens, this.maxSequenceLength),
     );
     const requestId = this.#nextRequestId++;
     // Tokens found in the prefix cache are not computed, so they cannot be scored.
@@ -191,15 +193,23 @@ export class Scheduler {
     };
   }
 
-  #tooLong(numPromptTokens: number): HearthError {
-    const { maxSequenceLength: max } = this;
+  #longestPrompt(maxTokens: number): number {
+    if (maxTokens > 0) return this.maxSequenceLength - 1;
+    const { contextLength, numBlocks, blockSize } = this.#limits;
+    return Math.min(contextLength, numBlocks * blockSize);
+  }
+
+  #tooLong({ promptTokens, maxTokens }: GenerationRequest): HearthError {
+    const isAlone = maxTokens === 0;
+    const max = isAlone ? this.#longestPrompt(0) : this.maxSequenceLength;
     const isPool = max < this.#limits.contextLength;
+    const answer = isAlone ? "" : ", and the answer takes one at least";
     // Clients look for the words "maximum context length is".
     return new HearthError(
       "context_length_exceeded",
       `This model's maximum context length is ${max} tokens${
         isPool ? ", as many as its KV cache holds" : ""
-      }; the prompt has ${numPromptTokens}, and the answer takes one at least.`,
+      }; the prompt has ${promptTokens.length}${answer}.`,
     );
   }
 

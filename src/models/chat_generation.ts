@@ -77,8 +77,7 @@ export function generateChat(
   const end = engine.add({
     ...{ promptTokens, media, sectionPositions, encoderInput, rules },
     samples: samplingOfChoices(options, defaults),
-    // The engine generates at least one token.
-    maxTokens: options.maxTokens === 0 ? 1 : options.maxTokens,
+    maxTokens: options.maxTokens,
     logitBias: biasOf(task, { form, tokenizer }),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]

@@ -243,6 +243,25 @@ Deno.test("/completions scores a prompt as evaluation harnesses ask for it", asy
   assertClose(alone.choices[0].logprobs.token_logprobs.slice(1), wanted.logprobs);
 });
 
+Deno.test("/completions scores a prompt that fills the context, where nothing follows it", async () => {
+  const prompt = Array.from({ length: 2048 }, (_, i) => 300 + i % 1000);
+  const request = { model: "hearth-demo-chat", prompt, max_tokens: 0, echo: true };
+  const { status, body } = await post("/completions", { ...request, logprobs: 0 });
+  assert.equal(status, 200, JSON.stringify(body.error));
+  assert.equal(body.choices[0].logprobs.tokens.length, prompt.length);
+  assert.equal(body.usage.prompt_tokens, prompt.length);
+  assert.equal(body.usage.completion_tokens, 0);
+  const unscored = await post("/completions", { ...request, n: 2 });
+  assert.deepEqual(
+    unscored.body.choices.map(({ text }: any) => text),
+    Array(2).fill(body.choices[0].text),
+  );
+  const longer = await post("/completions", { ...request, prompt: [...prompt, 1] });
+  assert.equal(longer.status, 400);
+  assert.match(longer.body.error.message, /context length is 2048 tokens; the prompt has 2049\.$/);
+  assert.equal((await post("/completions", { ...request, max_tokens: 1 })).status, 400);
+});
+
 Deno.test("prompt_logprobs in completions and chat: vLLM's form, on request", async () => {
   const text = "What does a cow say?";
   const wanted = await scoreOneByOne(text);

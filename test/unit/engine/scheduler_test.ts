@@ -57,6 +57,20 @@ function refusalOf(action: () => unknown): HearthError {
   return assert.fail("not refused");
 }
 
+Deno.test("Scheduler.add() takes a prompt that fills the context, or the pool, where no token is wanted", () => {
+  const wide = { contextLength: 16, numBlocks: 8 };
+  const narrow = { contextLength: 64, numBlocks: 3 };
+  for (const [limits, most] of [[wide, 16], [narrow, 12]] as const) {
+    const server = new Server(limits);
+    const sequence = server.addOne(countFrom(0, most), { maxTokens: 0 });
+    server.drain();
+    assert.equal(sequence.status, "ended");
+    assert.equal(sequence.length, most + 1);
+    const { message } = refusalOf(() => server.add(countFrom(0, most + 1), { maxTokens: 0 }));
+    assert.match(message, new RegExp(`is ${most} tokens.*; the prompt has ${most + 1}\\.$`));
+  }
+});
+
 Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context", () => {
   const server = new Server({ contextLength: 16 });
   const { kind, message } = refusalOf(() => server.add(countFrom(0, 16)));
