@@ -23,7 +23,10 @@ const Input = z.union(
 /** Truncation options; shared with rerank requests. */
 export const TRUNCATION_FIELDS = {
   truncate: flag().nullish()
-    .describe("Cut what is longer than the model takes; default false, which makes it an error"),
+    .describe(
+      "Cut what is longer than the model takes; default false, which makes it an error, and on " +
+        "/v2/rerank true",
+    ),
   truncate_prompt_tokens: z.union(
     [z.literal(-1), integerFrom(1)],
     { error: "a whole number from 1 up, or -1 for the model's own limit" },

@@ -48,18 +48,35 @@ Deno.test("cohere-ai: rerank of the second version", async () => {
   assert.equal(results[0]!.index, 2);
 });
 
-Deno.test("cohere-ai: CohereError for an empty query and a document that is too long", async () => {
+Deno.test("cohere-ai: the second version cuts documents that are too long", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
-  const requests = [
-    { query: "", documents: DOCUMENTS },
-    { query: QUERY, documents: ["egg ".repeat(600)] },
+  const scoresOf = async (documents: string[], maxTokensPerDoc?: number) => {
+    const { results } = await client.rerank({
+      ...{ model: MODEL, query: QUERY, documents },
+      ...(maxTokensPerDoc !== undefined && { maxTokensPerDoc }),
+    });
+    return results.toSorted((a, b) => a.index - b.index)
+      .map(({ relevanceScore }) => relevanceScore);
+  };
+  const long = `${DOCUMENTS[2]} ${"egg ".repeat(6000)}`;
+  const [first, second] = await scoresOf([long, `${long} ${long}`]);
+  assert.equal(first, second);
+  // Words of the model's vocabulary: what is left of both is the same.
+  assert.deepEqual(await scoresOf([long], 4), await scoresOf([DOCUMENTS[2]!], 4));
+});
+
+Deno.test("cohere-ai: CohereError for an empty query, and in the first version for a document that is too long", async () => {
+  await using server = await TestServer.start({ model: MODEL });
+  const options = { token: "any", environment: server.base };
+  const [older, newer] = [new CohereClient(options), new CohereClientV2(options)];
+  const long = { model: MODEL, query: QUERY, documents: ["egg ".repeat(600)] };
+  const answers = [
+    newer.rerank({ model: MODEL, query: "", documents: DOCUMENTS }, { maxRetries: 0 }),
+    older.rerank(long, { maxRetries: 0 }),
   ];
-  for (const request of requests) {
-    const error = await client.rerank({ model: MODEL, ...request }, { maxRetries: 0 }).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
+  for (const answer of answers) {
+    const error = await answer.then(() => undefined, (reason: unknown) => reason);
     assert.ok(error instanceof CohereError);
     assert.equal(error.statusCode, 400);
     assert.match(error.message, /query/);

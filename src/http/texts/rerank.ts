@@ -5,8 +5,12 @@
  */
 import { RerankRequest } from "../../api/rerank_request.ts";
 import { CohereRerankList, orderResults, RerankList } from "../../api/rerank_response.ts";
+import type { RerankTask } from "../../models/task.ts";
 import type { AppDeps, Call, Operation, Route } from "../route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+
+/** Cohere's. */
+const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
 
 const REQUEST = {
   request: RerankRequest,
@@ -39,6 +43,7 @@ export function rerankRoutes(deps: AppDeps): Route[] {
     path: "/v2/rerank",
     operation: {
       summary: "Order documents by relevance, in the form of Cohere's second version",
+      description: "Documents that are too long are cut.",
       ...REQUEST,
       response: {
         description: "The documents' scores, the highest first",
@@ -50,7 +55,10 @@ export function rerankRoutes(deps: AppDeps): Route[] {
 }
 
 async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
-  const { model, request, scores, promptTokens } = await score(call, deps);
+  const { model, request, scores, promptTokens } = await score(call, deps, (request) => ({
+    truncation: truncationOf(request),
+    maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
+  }));
   return {
     object: "list",
     model,
@@ -60,7 +68,10 @@ async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
 }
 
 async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
-  const { request, scores, promptTokens } = await score(call, deps);
+  const { request, scores, promptTokens } = await score(call, deps, (request) => ({
+    truncation: truncationOf(request) ?? (request.truncate === false ? undefined : "model"),
+    maxDocumentTokens: request.max_tokens_per_doc ?? DEFAULT_MAX_TOKENS_PER_DOC,
+  }));
   return {
     id: call.get("requestId"),
     results: orderResults(scores, request, { hasDocuments: request.return_documents ?? false }),
@@ -68,7 +79,12 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList
   };
 }
 
-async function score(call: Call, deps: AppDeps) {
+/** @param cutsOf where texts that are too long are cut. */
+async function score(
+  call: Call,
+  deps: AppDeps,
+  cutsOf: (request: RerankRequest) => Pick<RerankTask, "truncation" | "maxDocumentTokens">,
+) {
   const { modelId, request } = await readTextRequest(call, deps, {
     path: "/rerank",
     schema: RerankRequest,
@@ -80,8 +96,7 @@ async function score(call: Call, deps: AppDeps) {
     documents: request.documents.map((document) =>
       typeof document === "string" ? document : document.text
     ),
-    truncation: truncationOf(request),
-    maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
+    ...cutsOf(request),
   }, { signal: call.req.raw.signal });
   return { model: modelId, request, scores, promptTokens };
 }
