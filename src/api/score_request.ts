@@ -12,7 +12,7 @@ const Texts = z.union([text(), listOf(text(), { min: 1, max: MAX_PAIRS })], {
   error: "a string or an array of strings, none of them empty",
 });
 
-/** A request: one text with each of several, or as many on both sides. */
+/** A request: one text with each of one or several, or as many on both sides. */
 export const ScoreRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   text_1: Texts,
@@ -20,9 +20,11 @@ export const ScoreRequest = z.object({
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" })
   .refine(
-    ({ text_1: first, text_2: second }) =>
-      typeof first === "string" || (typeof second !== "string" && first.length === second.length),
-    { path: ["text_2"], error: "as many texts as text_1 has" },
+    ({ text_1: first, text_2: second }) => {
+      const numFirst = listTexts(first).length;
+      return numFirst === 1 || numFirst === listTexts(second).length;
+    },
+    { path: ["text_2"], error: "as many texts as text_1 has, unless that is one" },
   )
   .meta({ id: "ScoreRequest" });
 
@@ -39,6 +41,11 @@ export const ScoreList = z.object({
   })),
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "ScoreList" });
+
+/** The texts of one side. */
+export function listTexts(texts: string | readonly string[]): readonly string[] {
+  return typeof texts === "string" ? [texts] : texts;
+}
 
 export type ScoreRequest = z.output<typeof ScoreRequest>;
 export type ScoreList = z.output<typeof ScoreList>;

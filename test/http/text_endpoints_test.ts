@@ -96,8 +96,13 @@ Deno.test("/score gives what /rerank gives, in the order of the request", async 
   }
   const pairs = { text_1: ["fruit", "vehicle"], text_2: documents };
   assert.equal((await post("/score", pairs, rerank)).body.data.length, 2);
-  const uneven = await post("/score", { text_1: ["a", "b"], text_2: ["c"] }, rerank);
-  assert.equal(uneven.status, 400);
+  const one = await post("/score", { text_1: ["fruit"], text_2: documents }, rerank);
+  assert.deepEqual(one.body.data, scored.data);
+  for (const text_2 of ["c", ["c"], ["c", "d", "e"]]) {
+    const uneven = await post("/score", { text_1: ["a", "b"], text_2 }, rerank);
+    assert.equal(uneven.status, 400);
+    assert.match(uneven.body.error.message, /^text_2: want as many texts as text_1 has/);
+  }
 });
 
 Deno.test("/completions continues text and tokens without a template", async () => {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ScoreList, ScoreRequest } from "../../api/score_request.ts";
+import { listTexts, ScoreList, ScoreRequest } from "../../api/score_request.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
@@ -60,7 +60,8 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
 function pairsOf(
   { text_1: first, text_2: second }: ScoreRequest,
 ): { readonly query: string; readonly documents: readonly string[] }[] {
-  const documents = typeof second === "string" ? [second] : second;
-  if (typeof first === "string") return [{ query: first, documents }];
-  return first.map((query, index) => ({ query, documents: [documents[index]!] }));
+  const queries = listTexts(first);
+  const documents = listTexts(second);
+  if (queries.length === 1) return [{ query: queries[0]!, documents }];
+  return queries.map((query, index) => ({ query, documents: [documents[index]!] }));
 }
