@@ -59,6 +59,18 @@ Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and 
   assert.equal((await read(post("--b--"))).file, undefined);
 });
 
+Deno.test("readMultipart() refuses a second file, whatever it holds", async () => {
+  const part = 'Content-Disposition: form-data; name="file"; filename="a.wav"';
+  for (const contents of [["a", "b"], ["", ""]]) {
+    const parts = contents.map((content) => `--b\r\n${part}\r\n\r\n${content}\r\n`);
+    await assert.rejects(read(post(`${parts.join("")}--b--`)), {
+      kind: "invalid_value",
+      param: "file",
+      message: /^file: want one file, saw a second part/,
+    });
+  }
+});
+
 Deno.test("readMultipart() refuses what is not a form", async () => {
   const part = 'Content-Disposition: form-data; name="file"';
   const bad = [

@@ -166,6 +166,13 @@ class Parser {
     if (name === undefined) throw malformed("a part has no name");
     const { fileName, limits, maxBytes } = this.#options;
     const isFile = name === fileName;
+    if (isFile && this.#file !== undefined) {
+      throw new HearthError(
+        "invalid_value",
+        `${name}: want one file, saw a second part of this name; send each in a request of its own.`,
+        { param: name },
+      );
+    }
     const isKept = isFile || parameterOf(disposition ?? "", "filename") === undefined;
     const content = new ByteCollector({
       maxBytes: Math.min(maxBytes, isFile ? limits.maxBytes : limits.maxTextBytes),
