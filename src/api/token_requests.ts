@@ -4,21 +4,26 @@
  * @module
  */
 import { z } from "zod";
-import { ChatMessage } from "./chat_message.ts";
+import { ChatRequest } from "./chat_request.ts";
 import { flag, integerFrom, listOf } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
-const MAX_MESSAGES = 4096;
 /** To turn back into text at once. */
 const MAX_TOKENS = 250_000;
 
+const {
+  messages,
+  add_generation_prompt,
+  continue_final_message,
+  chat_template_kwargs,
+  reasoning_effort,
+} = ChatRequest.shape;
+
 /** Fields of requests that render a conversation. */
 const CHAT_FIELDS = {
-  messages: listOf(ChatMessage, { min: 1, max: MAX_MESSAGES }),
-  add_generation_prompt: flag().nullish(),
-  continue_final_message: flag().nullish(),
-  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish(),
-  tools: TOOL_FIELDS.tools,
+  ...{ messages, add_generation_prompt, continue_final_message, chat_template_kwargs },
+  reasoning_effort,
+  ...TOOL_FIELDS,
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
 };
 
@@ -57,9 +62,30 @@ export const DetokenizeRequest = z.object({
 export const TokenizeResponse = z.object({
   count: integerFrom(0),
   max_model_len: integerFrom(1).nullable(),
-  tokens: z.array(z.union([integerFrom(0), z.object({ id: integerFrom(0), piece: z.string() })])),
-  token_strs: z.array(z.string()).nullable(),
+  tokens: z.array(
+    z.union([
+      integerFrom(0),
+      z.object({
+        id: integerFrom(0),
+        piece: z.union([z.string(), z.array(integerFrom(0, 255))])
+          .describe("Its text; its bytes where they are no whole characters"),
+      }),
+    ]),
+  ),
+  token_strs: z.array(z.string()).nullable()
+    .describe("Their texts; bytes that are no whole character are written \\xe2"),
 }).meta({ id: "TokenizeResponse" });
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A token as llama.cpp gives it: its text, or its bytes where they are no text. */
+export function tokenPiece(bytes: readonly number[]): string | number[] {
+  try {
+    return decoder.decode(Uint8Array.from(bytes));
+  } catch {
+    return [...bytes];
+  }
+}
 
 /** The text, by vLLM's name and by llama.cpp's. */
 export const DetokenizeResponse = z.object({ prompt: z.string(), content: z.string() })

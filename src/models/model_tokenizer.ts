@@ -5,6 +5,7 @@
  */
 import { HearthError } from "../errors.ts";
 import type { ModelKind } from "../config.ts";
+import type { TokenText } from "../engine/token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 
@@ -18,6 +19,8 @@ export interface ModelTokenizer {
   encode(text: string, hasSpecial: boolean): readonly number[];
   /** The text of tokens, special ones as they are spelled. */
   decode(ids: readonly number[]): string;
+  /** The text of a single token, and its bytes, which need not be whole characters. */
+  pieceOf(id: number): TokenText;
   /** Renders a conversation; absent if the model does not chat. */
   readonly render?: (chat: Pick<ChatTask, "messages" | "prompt" | "tools">) => string;
 }
@@ -33,6 +36,7 @@ export function offerTokenizer(
     },
     encode: (text, hasSpecial) => hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
     decode: (ids) => tokenizer.decodeAll([...ids]),
+    pieceOf: (id) => tokenizer.tokenTexts.of(id),
     ...(render && { render }),
   };
 }
@@ -80,7 +84,7 @@ export function answerTokens(
   const tokens = task.onlyRenders
     ? []
     : tokenizer.encode(text, task.chat === undefined && task.hasSpecial);
-  const pieces = task.withPieces ? tokens.map((id) => tokenizer.decode([id])) : undefined;
+  const pieces = task.withPieces ? tokens.map((id) => tokenizer.pieceOf(id)) : undefined;
   return { type: "done", tokens, pieces, text };
 }
 
@@ -89,7 +93,7 @@ function textOf({ text, chat }: TokenizeTask, { render }: ModelTokenizer): strin
   if (render !== undefined) return render(chat);
   throw new HearthError(
     "unsupported_by_model",
-    "messages: the loaded model does not render text-only conversations.",
+    "messages: the loaded model renders no conversations.",
     { param: "messages" },
   );
 }

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { TokenTexts } from "../engine/token_text.ts";
+import type { TokenTexts } from "../engine/token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { LongTextEncoder } from "./long_text.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
-import { countTokenIds, readTokenizer } from "./tokenizer_files.ts";
+import { countTokenIds, readTokenizer, tokenTextsOf } from "./tokenizer_files.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
@@ -41,7 +41,8 @@ export interface TextTokenizer {
 
 /** Loads the tokenizer and the chat template. @throws {StartupError} when there is no tokenizer. */
 export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer> {
-  const { tokenizer, json, config } = await readTokenizer(folder);
+  const files = await readTokenizer(folder);
+  const { tokenizer, config } = files;
   const addedTokens = tokenizer.get_added_tokens_decoder();
   const long = new LongTextEncoder(tokenizer);
   const maxTokens = knownContextLengthOf(folder);
@@ -72,11 +73,6 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     },
     decodeAll: (ids) => tokenizer.decode(ids),
     addedTokens,
-    tokenTexts: new TokenTexts({
-      decoder: json["decoder"],
-      tokenOf: (id) => tokenizer.id_to_token(id),
-      isAdded: (id) => addedTokens.has(id),
-      decode: (ids) => tokenizer.decode(ids),
-    }),
+    tokenTexts: tokenTextsOf(files),
   };
 }

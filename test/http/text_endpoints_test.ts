@@ -1,6 +1,7 @@
 // deno-lint-ignore-file no-explicit-any -- answers of many shapes
 import assert from "node:assert/strict";
 import { TestApp } from "../fixtures/server.ts";
+import { TOOLS } from "../fixtures/weather.ts";
 
 const app = await new TestApp().ready();
 const QUESTION = [{ role: "user", content: "What is the capital of France?" }];
@@ -44,6 +45,61 @@ Deno.test("/tokenize speaks vLLM's form and llama.cpp's", async () => {
   const { body: llama } = await post("/tokenize", { content: "Hello there", with_pieces: true });
   assert.deepEqual(llama.tokens.map(({ id }: { id: number }) => id), vllm.tokens);
   assert.deepEqual(llama.tokens.map(({ piece }: { piece: string }) => piece), vllm.token_strs);
+});
+
+Deno.test("/tokenize loses no byte of tokens that are no whole characters", async () => {
+  const prompt = "a 🦔 b";
+  const { body: llama } = await post("/tokenize", { content: prompt, with_pieces: true });
+  const bytes = llama.tokens.flatMap(({ piece }: { piece: string | number[] }) =>
+    typeof piece === "string" ? [...new TextEncoder().encode(piece)] : piece
+  );
+  assert.equal(new TextDecoder().decode(Uint8Array.from(bytes)), prompt);
+  assert.ok(llama.tokens.some(({ piece }: any) => Array.isArray(piece)));
+  const { body: vllm } = await post("/tokenize", { prompt, return_token_strs: true });
+  assert.equal(vllm.token_strs.join(""), "a \\xf0\\x9f\\xa6\\x94 b");
+});
+
+Deno.test("/tokenize counts what a chat with the same fields takes", async () => {
+  const tools = TOOLS;
+  const older = TOOLS.map((tool) => tool.function);
+  const named = { type: "function", function: { name: "get_time" } };
+  const counts = new Set<number>();
+  for (
+    const fields of [
+      {},
+      { reasoning_effort: "high" },
+      { tools },
+      { tools, tool_choice: "none" },
+      {
+        tools,
+        tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [named] } },
+      },
+      { functions: older },
+    ]
+  ) {
+    const request = { model: "hearth-demo-chat", messages: QUESTION, ...fields };
+    const { body: chat } = await post("/chat/completions", { ...request, max_tokens: 1 });
+    const { body: tokens } = await post("/tokenize", request);
+    assert.equal(tokens.count, chat.usage.prompt_tokens, JSON.stringify(fields));
+    counts.add(tokens.count);
+  }
+  assert.ok(counts.size >= 4, [...counts].join());
+});
+
+Deno.test("/tokenize and /apply-template take conversations of vision models that are text only", async () => {
+  await using vision = await new TestApp({ model: "hearth-demo-vision" }).ready();
+  const { body: { prompt } } = await post("/apply-template", { messages: QUESTION }, vision);
+  const { body: tokens } = await post("/tokenize", { messages: QUESTION }, vision);
+  const { body: ofText } = await post("/tokenize", { content: prompt }, vision);
+  assert.deepEqual(tokens.tokens, ofText.tokens);
+  const chat = { model: "hearth-demo-vision", messages: QUESTION, max_tokens: 1 };
+  const { body: answer } = await post("/chat/completions", chat, vision);
+  assert.equal(tokens.count, answer.usage.prompt_tokens);
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
+  const messages = [{ role: "user", content: [{ type: "text", text: "What is it?" }, image] }];
+  const { status, body } = await post("/tokenize", { messages }, vision);
+  assert.deepEqual([status, body.error.code], [400, "unsupported_by_model"]);
+  assert.equal(body.error.param, "messages[0].content[1]");
 });
 
 Deno.test("/tokenize and /detokenize refuse what they cannot do", async () => {
@@ -155,21 +211,29 @@ Deno.test("/completions tells where each token begins, across stop strings and s
     ...{ stop: [".\n\nUser:"], max_tokens: 64, logprobs: 0 },
   };
   for (const echo of [false, true]) {
-    const start = echo ? request.prompt.length : 0;
     const { body } = await post("/completions", { ...request, echo });
-    const [{ text, finish_reason, logprobs: { tokens, text_offset: offsets } }] = body.choices;
-    assert.deepEqual([text.slice(start), finish_reason], [words, "stop"]);
-    const firstOwn = offsets.findIndex((offset: number) => offset >= start);
-    const own = tokens.slice(firstOwn);
-    assert.equal(own.join("").replace("\\xf0\\x9f\\xa6\\x94", "🦔"), words);
-    own.forEach((token: string, i: number) => {
-      const offset = offsets[firstOwn + i];
-      if (token.startsWith("\\x")) assert.ok(text.startsWith("🦔", offset), `${token} ${offset}`);
-      else assert.ok(text.startsWith(token, offset), `${token} ${offset}`);
-    });
     const chunks = await events(await app.post("/completions", { ...request, echo, stream: true }));
-    const streamed = chunks.flatMap(({ choices: [{ logprobs }] }) => logprobs.text_offset);
-    assert.deepEqual(streamed, offsets);
+    const streamed = {
+      text: chunks.map(({ choices: [{ text }] }) => text).join(""),
+      logprobs: {
+        tokens: chunks.flatMap(({ choices: [{ logprobs }] }) => logprobs.tokens),
+        text_offset: chunks.flatMap(({ choices: [{ logprobs }] }) => logprobs.text_offset),
+      },
+    };
+    const start = echo ? request.prompt.length : 0;
+    for (
+      const { text, logprobs: { tokens, text_offset: offsets } } of [body.choices[0], streamed]
+    ) {
+      assert.equal(text.slice(start), words);
+      const numBefore = offsets.findIndex((offset: number) => offset >= start);
+      const own: string[] = tokens.slice(numBefore);
+      assert.equal(own.join("").replace("\\xf0\\x9f\\xa6\\x94", "🦔"), words);
+      own.forEach((token, i) => {
+        const offset = offsets[numBefore + i];
+        const wanted = token.startsWith("\\x") ? "🦔" : token;
+        assert.ok(text.startsWith(wanted, offset), `${token} ${offset}`);
+      });
+    }
   }
 });
 

@@ -11,6 +11,7 @@ import {
   DetokenizeResponse,
   TokenizeRequest,
   TokenizeResponse,
+  tokenPiece,
 } from "../../api/token_requests.ts";
 import type { TokenizeTask } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -81,8 +82,10 @@ async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
   return call.json({
     count: tokens.length,
     max_model_len: info.maxModelLength ?? info.contextLength ?? null,
-    tokens: asObjects ? tokens.map((id, index) => ({ id, piece: pieces![index]! })) : tokens,
-    token_strs: asList ? pieces : null,
+    tokens: asObjects
+      ? tokens.map((id, index) => ({ id, piece: tokenPiece(pieces![index]!.bytes) }))
+      : tokens,
+    token_strs: asList ? pieces!.map(({ token }) => token) : null,
   });
 }
 

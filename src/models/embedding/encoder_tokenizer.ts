@@ -6,7 +6,13 @@
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { type LengthOptions, LongTextEncoder } from "../long_text.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
-import { countTokenIds, readTokenizer } from "../tokenizer_files.ts";
+import type { TokenTexts } from "../../engine/token_text.ts";
+import {
+  countTokenIds,
+  readTokenizer,
+  type TokenizerFiles,
+  tokenTextsOf,
+} from "../tokenizer_files.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {
@@ -33,13 +39,17 @@ export class EncoderTokenizer {
   readonly vocabSize: number;
   /** The padding token. */
   readonly padTokenId: number;
+  /** The bytes of single tokens. */
+  readonly tokenTexts: TokenTexts;
   readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
   readonly #single: Frame;
   readonly #pair: Frame | undefined;
 
-  private constructor(tokenizer: Tokenizer, padTokenId: number) {
+  private constructor(files: TokenizerFiles, padTokenId: number) {
+    const { tokenizer } = files;
     this.#tokenizer = tokenizer;
+    this.tokenTexts = tokenTextsOf(files);
     this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
     this.vocabSize = countTokenIds(tokenizer);
@@ -49,14 +59,15 @@ export class EncoderTokenizer {
 
   /** Reads `tokenizer.json` and `tokenizer_config.json`. @throws {StartupError} when the former is missing. */
   static async load(folder: ModelFolder): Promise<EncoderTokenizer> {
-    const { tokenizer, config } = await readTokenizer(folder);
+    const files = await readTokenizer(folder);
+    const { tokenizer, config } = files;
     const padToken = config["pad_token"];
     const padName = typeof padToken === "string"
       ? padToken
       : (padToken as { content?: string } | null | undefined)?.content;
     const padTokenId = tokenizer.token_to_id(padName ?? "") ??
       numberAt(folder.config, "pad_token_id") ?? 0;
-    return new EncoderTokenizer(tokenizer, padTokenId);
+    return new EncoderTokenizer(files, padTokenId);
   }
 
   /** Whether there are special tokens between two texts. */

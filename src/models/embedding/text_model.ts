@@ -58,6 +58,7 @@ export class TextModel {
         return hasSpecial ? tokenizer.frame(ids).ids : ids;
       },
       decode: (ids) => tokenizer.decode(ids),
+      pieceOf: (id) => tokenizer.tokenTexts.of(id),
     };
     this.dtype = dtype;
     this.contextLength = maxTokens;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { TokenText } from "../../engine/token_text.ts";
 import type { ChatTask } from "./chat.ts";
 import type { ErrorEvent } from "./ending.ts";
 
@@ -69,7 +70,7 @@ export interface TokenizeTask {
   readonly chat?: Pick<ChatTask, "messages" | "prompt" | "tools"> | undefined;
   /** Whether to add the special tokens around a text. */
   readonly hasSpecial: boolean;
-  /** Whether the text of each token is wanted. */
+  /** Whether the text and bytes of each token are wanted. */
   readonly withPieces: boolean;
   /** Whether only the rendered conversation is wanted. */
   readonly onlyRenders: boolean;
@@ -87,7 +88,7 @@ export type TokenTaskEvent =
   | {
     readonly type: "done";
     readonly tokens: readonly number[];
-    readonly pieces?: readonly string[] | undefined;
+    readonly pieces?: readonly TokenText[] | undefined;
     readonly text: string;
   }
   | ErrorEvent;

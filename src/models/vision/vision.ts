@@ -6,7 +6,7 @@
 import { Registry } from "prom-client";
 import type { ModelKind } from "../../config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { StartupError } from "../../errors.ts";
+import { HearthError, StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../chat/template_message.ts";
@@ -19,7 +19,7 @@ import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { openGraph } from "../graph_file.ts";
 import type { Model } from "../model.ts";
 import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
-import type { ChatTask } from "../task.ts";
+import type { ChatMessage, ChatTask } from "../task.ts";
 import { loadTokenizer } from "../tokenizer.ts";
 import { VisionImages } from "./vision_images.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
@@ -44,7 +44,12 @@ export class VisionModel extends ChatModel implements Model {
   }
 
   get tokenizer(): ModelTokenizer {
-    return offerTokenizer(this.#parts.tokenizer);
+    const { prompt, tokenizer } = this.#parts;
+    return offerTokenizer(tokenizer, (chat) => {
+      requireNoImages(chat.messages);
+      const options = renderOptions(chat, tokenizer.template);
+      return prompt.build(chat.messages, { ...options, images: [] }).text;
+    });
   }
 
   override async dispose(): Promise<void> {
@@ -64,6 +69,20 @@ export class VisionModel extends ChatModel implements Model {
       signal.throwIfAborted();
       return prompt.build(task.messages, { ...options, images: opened });
     };
+  }
+}
+
+/** @throws {HearthError} `unsupported_by_model` for an image: how many tokens it takes is known once it is read. */
+function requireNoImages(messages: readonly ChatMessage[]): void {
+  for (const { content } of messages) {
+    if (typeof content === "string") continue;
+    const image = content.find((part) => part.type === "image");
+    if (image === undefined) continue;
+    throw new HearthError(
+      "unsupported_by_model",
+      `${image.param}: want text, saw an image; /messages/count_tokens counts images too.`,
+      { param: image.param },
+    );
   }
 }
 
