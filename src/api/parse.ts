@@ -40,14 +40,16 @@ interface Fault {
   readonly isName?: boolean;
 }
 
-/** Descends into a union along the alternative whose type matched: its error lies deeper and is more specific. */
+/** Descends into a union along the alternative whose type matched: its error is of length, or lies deeper. */
 function findFault(issue: z.core.$ZodIssue, parents: Path): Fault {
   const path = [...parents, ...issue.path];
   if (issue.code === "invalid_key") {
     return { path, wanted: issue.issues[0]?.message ?? issue.message, isName: true };
   }
   if (issue.code === "invalid_union") {
-    const fitting = issue.errors.find((issues) => issues.every((each) => each.path.length > 0));
+    const fitting = issue.errors.find(([first]) =>
+      first?.code === "too_big" && first.path.length === 0
+    ) ?? issue.errors.find((issues) => issues.every((each) => each.path.length > 0));
     if (fitting?.[0] !== undefined) return findFault(fitting[0], path);
   }
   return { path, wanted: issue.message };

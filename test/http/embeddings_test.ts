@@ -111,6 +111,14 @@ Deno.test("embeddings says in the flat shape what is wrong with a request", asyn
     [{ input: "a", input_type: "other" }, /^input_type: want query or document/],
     [{ input: "a", truncate: "yes" }, /^truncate: want true or false/],
     [{ input: "a", truncate_prompt_tokens: 2 }, /^truncate_prompt_tokens: want more than the 2/],
+    [
+      { input: Array(16_385).fill("a") },
+      /^input: want an array of 1 to 16384 items, saw an array of 16385\.$/,
+    ],
+    [
+      { input: Array(16_385).fill([1]) },
+      /^input: want an array of 1 to 16384 items, saw an array of 16385\.$/,
+    ],
     [[], /^The request body: want a JSON object/],
     ["{", /^The request body is not JSON/],
   ];

@@ -68,7 +68,7 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [
       { stop: Array(17).fill("a") },
       "stop",
-      "stop: want a string of 1 to 1024 characters, or an array of at most 16 of them, saw an array of 17.",
+      "stop: want an array of 0 to 16 items, saw an array of 17.",
     ],
     [
       { logit_bias: { "7": 101 } },
