@@ -13,7 +13,7 @@ const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join
 
 /** Where an image or audio is: a string that starts with one of the schemes. */
 export const MediaReference = z.string({ error: referenceWanted })
-  .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/, { error: referenceWanted })
+  .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/i, { error: referenceWanted })
   .meta({
     id: "MediaReference",
     description: "file:// and a path on the server, base64:// and the bytes, http(s):// or data:",

@@ -50,6 +50,12 @@ Deno.test("chat: the official client shows images as data, by address, several, 
   const base = `http://127.0.0.1:${files.addr.port}`;
   const byAddress = await client.chat.completions.create(ask([`${base}/0.png`, `${base}/1.png`]));
   assert.deepEqual(byAddress.choices, byData.choices);
+  const shouted = dataUrl(first).replace("data:image/png;base64", "DATA:IMAGE/PNG;BASE64");
+  const byShouting = await client.chat.completions.create(ask([
+    shouted,
+    `${base}/1.png`.replace("http:", "HTTP:"),
+  ]));
+  assert.deepEqual(byShouting.choices, byData.choices);
   // 24 patches each, 4 to a token.
   const alone = await client.chat.completions.create(ask([dataUrl(first)]));
   assert.equal(byData.usage!.prompt_tokens - alone.usage!.prompt_tokens, 6 + 2);
