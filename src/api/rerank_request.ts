@@ -25,7 +25,9 @@ export const RerankRequest = z.object({
   return_documents: flag().nullish()
     .describe("Repeat each document in its result; default true, on /v2/rerank false"),
   max_tokens_per_doc: integerFrom(1).nullish()
-    .describe("Cut each document to this many tokens; default no limit of its own, on /v2/rerank 4096"),
+    .describe(
+      "Cut each document to this many tokens; default no limit of its own, on /v2/rerank 4096",
+    ),
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" }).meta({ id: "RerankRequest" });
 
