@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
+import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import {
@@ -17,6 +17,7 @@ import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import {
@@ -39,27 +40,68 @@ export async function loadWhisper(
   context: OpenContext,
   { maxRecordings, metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
-  const { folder, graphs, backend, onProgress } = context;
-  const { config: folderConfig } = folder;
+  const { folder, graphs, onProgress } = context;
   onProgress({ what: "reading the tokenizer" });
   const { tokenizer } = await readTokenizer(folder);
-  const generationConfig = await readOptionalJson(folder, "generation_config.json");
-  const config = readWhisperConfig(
-    { config: folderConfig, generationConfig },
-    (token) => tokenizer.token_to_id(token) ?? undefined,
-  );
+  const files = {
+    config: folder.config,
+    generationConfig: await readOptionalJson(folder, "generation_config.json"),
+  };
+  const config = readWhisperConfig(files, (token) => tokenizer.token_to_id(token) ?? undefined);
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
+  const parts = await openParts(context, { maxRecordings, metrics, config, spec });
+  const { encoder, decoder, speech } = parts;
+  onProgress({ what: "warming up" });
+  await warmUpWhisper(parts, { backend: context.backend, metrics });
+  const windows = new WindowDecoder({ decoder, config, alignmentHeads: readAlignmentHeads(files) });
+  metrics.adopt(windows.metrics.registry);
+  const decode = (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens);
+  return {
+    dtype: graphs.main.dtype,
+    sampleRateHz: spec.sampleRateHz,
+    // Less two frames: speech may begin and end within a frame.
+    maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
+    languages: languagesOf(config),
+    whyNoTranslation: whyNoTranslation(config),
+    whyNoWordTimes: decoder instanceof EncoderDecoder
+      ? undefined
+      : "its decoder's graph is not cut, so its attention weights are not available",
+    transcribe: (recording) =>
+      transcribe({ spec, config, speech, decoder: windows, decode }, recording),
+    dispose: async () => {
+      await windows.dispose();
+      speech.dispose();
+      await encoder.release();
+    },
+  };
+}
+
+interface WhisperParts {
+  readonly encoder: FeatureEncoder;
+  readonly decoder: EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
+  readonly speech: SpeechKernels;
+}
+
+/** Opens the graphs, and the kernels before the encoder and after the decoder. */
+async function openParts(
+  context: OpenContext,
+  { maxRecordings, metrics, config, spec }: RecogniserOptions & {
+    readonly config: WhisperConfig;
+    readonly spec: LogMelSpec;
+  },
+): Promise<WhisperParts> {
+  const { folder, backend } = context;
   const encoder = await openEncoder(context, {
     maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  // Known when the decoder is open.
+  // The kernels are opened last: they read logits as the open decoder gives them.
   const later: { speech?: SpeechKernels } = {};
   const decoder = await loadEncoderDecoder<WindowInput>({
     ...context,
     vocabSize: config.vocabSize,
-    contextLength: numberAt(folderConfig, "max_target_positions") ?? 448,
-    numPositions: numberAt(folderConfig, "max_source_positions") ?? 1500,
+    contextLength: numberAt(folder.config, "max_target_positions") ?? 448,
+    numPositions: numberAt(folder.config, "max_source_positions") ?? 1500,
     maxSequences: maxRecordings,
     encoder: {
       maxInputs: encoder.maxInputs,
@@ -78,56 +120,30 @@ export async function loadWhisper(
   });
   const speech = later.speech = backend.openSpeech({
     spec,
-    rules: {
-      vocabSize: config.vocabSize,
-      endToken: config.endToken,
-      timestampsStart: config.timestampsStart,
-      plainTokens: plainTokensOf(config),
-    },
+    rules: { ...config, plainTokens: plainTokensOf(config) },
     featuresDtype: encoder.inputs[0]!.type as "float32" | "float16",
     logitsDtype: decoder.logitsDtype,
     maxRows: maxRecordings,
     maxRecordings,
   });
-  onProgress({ what: "warming up" });
+  return { encoder, decoder, speech };
+}
+
+async function warmUpWhisper(
+  { decoder, speech }: WhisperParts,
+  { backend, metrics }: Pick<OpenContext, "backend"> & Pick<RecogniserOptions, "metrics">,
+): Promise<void> {
   // On the CPU nothing is compiled, and to encode a window takes long.
   if (backend.kind === "cpu") {
     if (decoder instanceof EncoderDecoder) await decoder.calibrate();
-  } else {
-    const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
-    speech.measure([row]);
-    await warmUp(decoder, { row });
-    speech.forget(row.recording);
-    // No request asked for that window.
-    metrics.registry.resetMetrics();
+    return;
   }
-  const alignmentHeads = readAlignmentHeads({ config: folderConfig, generationConfig });
-  const windows = new WindowDecoder({ decoder, config, alignmentHeads });
-  metrics.adopt(windows.metrics.registry);
-  const parts = {
-    spec,
-    config,
-    speech,
-    decoder: windows,
-    decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
-  };
-  return {
-    dtype: graphs.main.dtype,
-    sampleRateHz: spec.sampleRateHz,
-    // Less two frames: speech may begin and end within a frame.
-    maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
-    languages: languagesOf(config),
-    whyNoTranslation: whyNoTranslation(config),
-    whyNoWordTimes: decoder instanceof EncoderDecoder
-      ? undefined
-      : "its decoder's graph is not cut, so its attention weights are not available",
-    transcribe: (recording) => transcribe(parts, recording),
-    dispose: async () => {
-      await windows.dispose();
-      speech.dispose();
-      await encoder.release();
-    },
-  };
+  const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
+  speech.measure([row]);
+  await warmUp(decoder, { row });
+  speech.forget(row.recording);
+  // No request asked for that window.
+  metrics.registry.resetMetrics();
 }
 
 function whyNoTranslation({ translateToken, languages }: WhisperConfig): string | undefined {

@@ -32,6 +32,11 @@ export interface Attempt {
   readonly meanLogprob: number;
 }
 
+/** A window's decoding that stands. */
+export interface DecodingResult extends Attempt, DecodingQuality {
+  readonly temperature: number;
+}
+
 /** How to decode a window. */
 export interface FallbackOptions {
   /** The first temperature; 0 takes the most likely tokens. */
@@ -48,7 +53,7 @@ export interface FallbackOptions {
 export async function decodeWithFallback(
   attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
   { temperature: first, seed: firstSeed, textOf, ...known }: FallbackOptions,
-): Promise<Attempt & DecodingQuality & { readonly temperature: number }> {
+): Promise<DecodingResult> {
   const temperatures = temperaturesFrom(first);
   for (const [index, temperature] of temperatures.entries()) {
     const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;

@@ -7,7 +7,7 @@
  * @module
  */
 import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
-import { type DecodingQuality, isSilence } from "./whisper_quality.ts";
+import { type DecodingResult, isSilence } from "./whisper_quality.ts";
 
 /** Sizes of a model and of a recording. */
 interface SequentialOptions {
@@ -26,13 +26,6 @@ export interface FrameRange {
   readonly start: number;
   /** The frame after its last. */
   readonly end: number;
-}
-
-/** The result of a window. */
-export interface WindowResult extends DecodingQuality {
-  /** Text and timestamps, without prompt and end. */
-  readonly tokens: readonly number[];
-  readonly temperature: number;
 }
 
 /** A piece of speech within a recording. */
@@ -73,7 +66,7 @@ export class Sequential {
   }
 
   /** Takes the window's result, and advances. @returns its segments, those without text among them. */
-  accept(window: WindowResult): TimedTokens[] {
+  accept(window: DecodingResult): TimedTokens[] {
     const { numFrames, framesPerSecond, speech } = this.#options;
     const seekFrame = this.#seekFrame;
     const end = this.#findEnd(seekFrame);

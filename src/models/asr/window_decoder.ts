@@ -13,8 +13,12 @@ import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { maskOf } from "../../engine/token_rules.ts";
 import { promptOf, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
-import { type Attempt, decodeWithFallback, type FallbackOptions } from "./whisper_quality.ts";
-import type { WindowResult } from "./whisper_sequential.ts";
+import {
+  type Attempt,
+  decodeWithFallback,
+  type DecodingResult,
+  type FallbackOptions,
+} from "./whisper_quality.ts";
 
 /** The encoder's input. */
 export interface WindowInput {
@@ -34,7 +38,7 @@ interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbabi
 }
 
 /** The result of a window, with its language. */
-export interface DecodedWindow extends WindowResult {
+export interface DecodedWindow extends DecodingResult {
   readonly languageToken: number | undefined;
   /**
    * If wanted, f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each of

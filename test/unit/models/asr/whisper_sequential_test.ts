@@ -1,6 +1,7 @@
 /** The sequential algorithm against a decoder that knows what is said when. */
 import assert from "node:assert/strict";
-import { Sequential, type WindowResult } from "../../../../src/models/asr/whisper_sequential.ts";
+import type { DecodingResult } from "../../../../src/models/asr/whisper_quality.ts";
+import { Sequential } from "../../../../src/models/asr/whisper_sequential.ts";
 
 const TIMES = 1000;
 const GOOD = {
@@ -27,7 +28,10 @@ function timestamp(seconds: number): number {
   return TIMES + Math.round(seconds * 50);
 }
 
-function windowOf(tokens: readonly number[], figures: Partial<WindowResult> = {}): WindowResult {
+function windowOf(
+  tokens: readonly number[],
+  figures: Partial<DecodingResult> = {},
+): DecodingResult {
   return { ...GOOD, tokens, ...figures };
 }
 
@@ -56,7 +60,7 @@ interface Run {
 
 function run(
   totalSeconds: number,
-  decode: (offsetSeconds: number, endSeconds: number) => WindowResult,
+  decode: (offsetSeconds: number, endSeconds: number) => DecodingResult,
   speech?: readonly (readonly [startSeconds: number, endSeconds: number])[],
 ): Run {
   const sequential = new Sequential({
