@@ -10,7 +10,7 @@ import { decodeImage } from "../media/image.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { ImageReader, NormalizedImage } from "./ocr/image_reader.ts";
 import type { ImageToPrepare, PreparedImage, VisionProcessor } from "./vision/vision_processor.ts";
-import { serveFunctions } from "./worker_rpc_server.ts";
+import { serveFunctions } from "./worker_rpc.ts";
 
 /** A file of any supported format. */
 interface ImageFile extends ImageToPrepare {

@@ -11,80 +11,58 @@ import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_families.ts";
 import type { LoadSynthesizer } from "./tts/synthesizer.ts";
 
-/** Families of speech synthesis models, by their `model_type`. */
-export const SYNTHESIZERS = {
-  chatterbox: async () => (await import("./tts/tts_chatterbox.ts")).loadChatterbox,
-  style_text_to_speech_2: async () => (await import("./tts/tts_kokoro.ts")).loadKokoro,
-  supertonic: async () => (await import("./tts/tts_supertonic.ts")).loadSupertonic,
-  vits: async () => (await import("./tts/tts_vits.ts")).loadVits,
-  speecht5: async () => (await import("./tts/tts_speecht5.ts")).loadSpeechT5,
-} satisfies Record<string, () => Promise<LoadSynthesizer>>;
+type Load = (context: OpenContext) => Promise<Model>;
+
+const asr = (load: () => Promise<LoadRecogniser>): Load => async (context) =>
+  await (await import("./asr/asr.ts")).AsrModel.load(context, await load());
+
+/** A speech recogniser that generates text without times. */
+const generating = (name: keyof typeof import("./asr/generating_families.ts")): Load =>
+  asr(async () => {
+    const { loadGenerating } = await import("./asr/generating_recogniser.ts");
+    const { [name]: describe } = await import("./asr/generating_families.ts");
+    return (context, options) => loadGenerating(context, { ...options, describe });
+  });
+
+const tts = (load: () => Promise<LoadSynthesizer>): Load => async (context) =>
+  await (await import("./tts/tts.ts")).TtsModel.load(context, await load());
+
+const ocr = (load: () => Promise<(options: FamilyOptions) => OcrFamily>): Load => async (context) =>
+  await (await import("./ocr/ocr_load.ts")).loadOcr(context, await load());
+
+const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context) =>
+  await (await import("./ocr/line_ocr.ts")).LineOcrModel.load(context, await load());
+
+const vision = (kind: "vision" | "ocr"): Load => async (context) =>
+  await (await import("./vision/vision.ts")).loadVision({ ...context, kind });
 
 /** What opens a model, by the name that families have for it. */
 export const LOADERS = {
   text: async (context) => await (await import("./text.ts")).TextGenerationModel.load(context),
-  vision: (context) => openVision("vision", context),
-  visionOcr: (context) => openVision("ocr", context),
+  vision: vision("vision"),
+  visionOcr: vision("ocr"),
   embedding: async (context) =>
     await (await import("./embedding/embedding.ts")).EmbeddingModel.load(context),
   rerank: async (context) =>
     await (await import("./embedding/rerank.ts")).RerankModel.load(context),
   matting: async (context) =>
     await (await import("./matting/matting_load.ts")).loadMatting(context),
-  visionEncoderDecoder: async (context) =>
-    await openOcr(
-      context,
-      (await import("./ocr/ocr_families.ts")).openVisionEncoderDecoder,
-    ),
-  florence: async (context) =>
-    await openOcr(context, (await import("./ocr/ocr_families.ts")).openFlorence),
-  lineOcr: async (context) =>
-    await openLineOcr(context, (await import("./ocr/line_ocr_config.ts")).readLineOcrConfig),
-  paddleOcr: async (context) =>
-    await openLineOcr(context, (await import("./ocr/paddle_config.ts")).readPaddleConfig),
-  whisper: async (context) =>
-    await openAsr(context, (await import("./asr/whisper_load.ts")).loadWhisper),
-  ctc: async (context) => await openAsr(context, (await import("./asr/ctc_load.ts")).loadCtc),
-  tdt: async (context) => await openAsr(context, (await import("./asr/tdt_load.ts")).loadTdt),
-  moonshine: async (context) => await openAsr(context, await generating("describeMoonshine")),
-  cohere: async (context) => await openAsr(context, await generating("describeCohere")),
-  granite: async (context) => await openAsr(context, await generating("describeGranite")),
-  voxtral: async (context) => await openAsr(context, await generating("describeVoxtral")),
-  chatterbox: (context) => openTts("chatterbox", context),
-  style_text_to_speech_2: (context) => openTts("style_text_to_speech_2", context),
-  supertonic: (context) => openTts("supertonic", context),
-  vits: (context) => openTts("vits", context),
-  speecht5: (context) => openTts("speecht5", context),
-} satisfies Record<string, (context: OpenContext) => Promise<Model>>;
-
-/** Speech recognition models that generate text without times. */
-async function generating(
-  name: keyof typeof import("./asr/generating_families.ts"),
-): Promise<LoadRecogniser> {
-  const { loadGenerating } = await import("./asr/generating_recogniser.ts");
-  const { [name]: describe } = await import("./asr/generating_families.ts");
-  return (context, options) => loadGenerating(context, { ...options, describe });
-}
-
-async function openAsr(context: OpenContext, load: LoadRecogniser): Promise<Model> {
-  return await (await import("./asr/asr.ts")).AsrModel.load(context, load);
-}
-
-async function openTts(type: keyof typeof SYNTHESIZERS, context: OpenContext): Promise<Model> {
-  return await (await import("./tts/tts.ts")).TtsModel.load(context, await SYNTHESIZERS[type]());
-}
-
-async function openOcr(
-  context: OpenContext,
-  open: (options: FamilyOptions) => OcrFamily,
-): Promise<Model> {
-  return await (await import("./ocr/ocr_load.ts")).loadOcr(context, open);
-}
-
-async function openLineOcr(context: OpenContext, read: ReadLineOcrConfig): Promise<Model> {
-  return await (await import("./ocr/line_ocr.ts")).LineOcrModel.load(context, read);
-}
-
-async function openVision(kind: "vision" | "ocr", context: OpenContext): Promise<Model> {
-  return await (await import("./vision/vision.ts")).loadVision({ ...context, kind });
-}
+  visionEncoderDecoder: ocr(
+    async () => (await import("./ocr/ocr_families.ts")).openVisionEncoderDecoder,
+  ),
+  florence: ocr(async () => (await import("./ocr/ocr_families.ts")).openFlorence),
+  lineOcr: lineOcr(async () => (await import("./ocr/line_ocr_config.ts")).readLineOcrConfig),
+  paddleOcr: lineOcr(async () => (await import("./ocr/paddle_config.ts")).readPaddleConfig),
+  whisper: asr(async () => (await import("./asr/whisper_load.ts")).loadWhisper),
+  ctc: asr(async () => (await import("./asr/ctc_load.ts")).loadCtc),
+  tdt: asr(async () => (await import("./asr/tdt_load.ts")).loadTdt),
+  moonshine: generating("describeMoonshine"),
+  cohere: generating("describeCohere"),
+  granite: generating("describeGranite"),
+  voxtral: generating("describeVoxtral"),
+  chatterbox: tts(async () => (await import("./tts/tts_chatterbox.ts")).loadChatterbox),
+  style_text_to_speech_2: tts(async () => (await import("./tts/tts_kokoro.ts")).loadKokoro),
+  supertonic: tts(async () => (await import("./tts/tts_supertonic.ts")).loadSupertonic),
+  vits: tts(async () => (await import("./tts/tts_vits.ts")).loadVits),
+  speecht5: tts(async () => (await import("./tts/tts_speecht5.ts")).loadSpeechT5),
+} satisfies Record<string, Load>;

@@ -1,8 +1,9 @@
 /**
- * Calls of functions in a worker: the calling side.
+ * Calls of functions in a worker, both sides of it.
  *
  * @module
  */
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError, type WireError } from "../errors.ts";
 
 /** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
@@ -10,13 +11,13 @@ import { HearthError, type WireError } from "../errors.ts";
 export type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
 
 /** A call, as it crosses to the worker. */
-export interface WorkerCall {
+interface WorkerCall {
   readonly name: string;
   readonly input: unknown;
 }
 
 /** Its outcome, as it crosses back. */
-export type WorkerOutcome =
+type WorkerOutcome =
   | { readonly output: unknown }
   /** The function refused its input. */
   | { readonly refused: WireError }
@@ -89,4 +90,35 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
     this.#failure = new Error(reason);
     this.#outcome?.reject(this.#failure);
   }
+}
+
+/**
+ * Offers functions of this thread. The memory of what they give is transferred; what they throw is sent too: a
+ * `HearthError` as refusal of the input, any other error as failure.
+ */
+export function serveFunctions(functions: WorkerFunctions): void {
+  const scope = globalThis as unknown as {
+    postMessage(outcome: WorkerOutcome, transfer?: Transferable[]): void;
+    onmessage: ((event: MessageEvent<WorkerCall>) => void) | null;
+  };
+  scope.onmessage = async ({ data: { name, input } }) => {
+    try {
+      const output = await functions[name]!(input);
+      scope.postMessage({ output }, [...new Set(buffersOf(output))]);
+    } catch (error) {
+      scope.postMessage(
+        error instanceof HearthError
+          ? { refused: error.toWire() }
+          : { failed: error instanceof Error ? error.message : String(error) },
+      );
+    }
+    collectGarbageLater();
+  };
+}
+
+/** The memory of all arrays in plain data. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (typeof value !== "object" || value === null) return [];
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  return Object.values(value).flatMap(buffersOf);
 }
