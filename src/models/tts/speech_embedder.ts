@@ -12,6 +12,7 @@ import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import { EMBEDDING, type GraphContext, readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
+import { tensorFor } from "../plain_tensor.ts";
 
 const EMBEDS = "inputs_embeds";
 const IDS = "input_ids";
@@ -37,9 +38,9 @@ export class SpeechEmbedder {
    */
   static async open(context: GraphContext, dtype: TensorType): Promise<SpeechEmbedder> {
     await using graph = await readGraph(context, EMBEDDING);
-    const session = await context.backend.openModel(unify(graph.model, dtype), graph.files);
+    const session = await context.backend.openModel(pack(graph.model, dtype), graph.files);
     requireKnownInputs(session, {
-      isKnown: (name) => [IDS, POSITIONS].includes(name),
+      isKnown: (name) => [IDS, POSITIONS, EXAGGERATION].includes(name),
       of: graph.path,
     });
     return new SpeechEmbedder(session);
@@ -47,18 +48,18 @@ export class SpeechEmbedder {
 
   /** The same graph for the tokens of a step, each in a row of its own. */
   get ofStep(): GraphSession {
-    const session = this.#session;
+    const { inputs, outputs } = this.#session;
     return {
-      inputs: session.inputs,
-      outputs: session.outputs,
+      inputs,
+      outputs,
       run: (feeds, fetches) => {
         const rows = Object.entries(feeds).map(([name, tensor]) => [
           name,
           tensor.reshape([tensor.size, 1]),
         ]);
-        return session.run(Object.fromEntries(rows), fetches);
+        return this.#run(Object.fromEntries(rows), fetches);
       },
-      release: () => session.release(),
+      release: () => this.#session.release(),
     };
   }
 
@@ -75,9 +76,20 @@ export class SpeechEmbedder {
   async embed(tokens: readonly number[]): Promise<Tensor> {
     const asRow = (values: readonly number[]) =>
       new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
-    const feeds: Tensors = { [IDS]: asRow(tokens), [POSITIONS]: asRow(positionsOf(tokens)) };
-    const taken = this.#session.inputs.map(({ name }) => [name, feeds[name]!]);
-    return (await this.#session.run(Object.fromEntries(taken)))[EMBEDS]!;
+    const feeds = { [IDS]: asRow(tokens), [POSITIONS]: asRow(positionsOf(tokens)) };
+    return (await this.#run(feeds))[EMBEDS]!;
+  }
+
+  /** Runs rows of tokens, all with one exaggeration; the graph takes what it has inputs for. */
+  #run(feeds: Tensors, fetches?: Parameters<GraphSession["run"]>[1]): Promise<Tensors> {
+    const numRows = feeds[IDS]!.dims[0]!;
+    const taken = this.#session.inputs.map((input) => [
+      input.name,
+      input.name === EXAGGERATION
+        ? tensorFor(input, new Array(numRows).fill(DEFAULT_EXAGGERATION), [numRows])
+        : feeds[input.name]!,
+    ]);
+    return this.#session.run(Object.fromEntries(taken), fetches);
   }
 }
 
@@ -87,28 +99,17 @@ function positionsOf(tokens: readonly number[]): number[] {
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
 }
 
-/** Gives the graph one exaggeration for all, and makes of its output `[1, tokens, width]` in a dtype. */
-function unify(model: ModelProto, dtype: TensorType): ModelProto {
+/** Makes of the graph's output `[1, tokens, width]` in a dtype, whatever rows the tokens are in. */
+function pack(model: ModelProto, dtype: TensorType): ModelProto {
   const { graph } = model;
-  const output = graph.outputs.find(({ name }) => name === EMBEDS)!;
-  const exaggeration = graph.inputs.find(({ name }) => name === EXAGGERATION);
+  const width = graph.outputs.find(({ name }) => name === EMBEDS)?.shape?.at(-1) ?? "width";
   const [own, cast] = ["hearth_embeds", "hearth_cast"];
   const renamed = (name: string) => name === EMBEDS ? own : name;
-  const level = new Uint8Array(Float32Array.of(DEFAULT_EXAGGERATION).buffer);
-  const perRow = [
-    makeNode("Shape", [IDS], ["hearth_shape"]),
-    makeNode("Gather", ["hearth_shape", "hearth_first"], ["hearth_rows"]),
-    makeNode("Expand", ["hearth_level", "hearth_rows"], ["hearth_levels"]),
-    makeNode("Cast", ["hearth_levels"], [EXAGGERATION], {
-      attributes: { to: codeOfDtype(exaggeration?.dtype ?? "float32") },
-    }),
-  ];
   return {
     ...model,
     graph: {
       ...graph,
       nodes: [
-        ...(exaggeration === undefined ? [] : perRow),
         ...graph.nodes.map((node) => ({
           ...node,
           inputs: node.inputs.map(renamed),
@@ -117,21 +118,9 @@ function unify(model: ModelProto, dtype: TensorType): ModelProto {
         makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
         makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
       ],
-      initializers: [
-        ...graph.initializers,
-        {
-          name: "hearth_level",
-          dtype: "float32",
-          shape: [1],
-          data: { kind: "memory", bytes: level },
-          rest: [],
-        },
-        int64Tensor("hearth_first", [1], [0]),
-        // Nothing is said of the width: it stays.
-        int64Tensor("hearth_packed", [3], [1, -1, 0]),
-      ],
-      inputs: graph.inputs.filter(({ name }) => name !== EXAGGERATION),
-      outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", output.shape?.at(-1) ?? "width"])],
+      // Nothing is said of the width: it stays.
+      initializers: [...graph.initializers, int64Tensor("hearth_packed", [3], [1, -1, 0])],
+      outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", width])],
     },
   };
 }
