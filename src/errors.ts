@@ -114,6 +114,25 @@ export class StartupError extends Error {
   }
 }
 
+/**
+ * Does a step of a start.
+ *
+ * @param explain makes the message of that of whatever the step throws.
+ * @throws {StartupError} with that message.
+ */
+export async function startupStep<T>(
+  step: () => Promise<T>,
+  explain: (reason: string) => string,
+  setting?: Setting,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StartupError(explain(reason), { cause, setting });
+  }
+}
+
 /** Why something is not possible, and the setting that would change that. */
 export interface Refusal {
   readonly message: string;

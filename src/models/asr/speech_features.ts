@@ -4,7 +4,7 @@
  * @module
  */
 import { basename, dirname } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError, startupStep } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { loadTransformers } from "../../onnx/runtime/hook.ts";
 import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
@@ -53,18 +53,9 @@ export async function openSpeechFeatures(
 }
 
 /** Opens a part. @throws {StartupError} naming the folder and its type, with what went wrong. */
-export async function naming<T>(
-  { path, config }: ModelFolder,
-  open: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await open();
-  } catch (error) {
-    throw new StartupError(
-      `${path} cannot be loaded as a model of type ${config["model_type"]}: ${
-        (error as Error).message
-      }`,
-      { cause: error },
-    );
-  }
+export function naming<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
+  return startupStep(
+    open,
+    (reason) => `${path} cannot be loaded as a model of type ${config["model_type"]}: ${reason}`,
+  );
 }

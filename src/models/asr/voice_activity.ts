@@ -8,12 +8,15 @@
  */
 import { join } from "node:path";
 import { nextTurn } from "../../next_turn.ts";
-import { StartupError } from "../../errors.ts";
+import { StartupError, startupStep } from "../../errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
+
+/** The setting that all refusals are about. */
+const SETTING = "vadFolder";
 
 /** The graph's sizes at one sample rate. */
 interface WindowSizes {
@@ -45,22 +48,26 @@ export class VoiceActivity {
 
   /** @throws {StartupError} when the folder is missing, or holds no such model. */
   static async load(path: string): Promise<VoiceActivity> {
-    const folder = await openFolder(path).catch((error: Error) => {
-      throw aboutVad(error.message, error);
-    });
+    const folder = await startupStep(() => openFolder(path), (reason) => reason, SETTING);
     const graph = graphFile("model", "fp32");
     if (!folder.files.has(graph)) {
       const found = [...folder.files].filter((file) => file.endsWith(".onnx")).join(", ");
-      throw aboutVad(
+      throw new StartupError(
         `${path} has no ${graph}; ${found === "" ? "it has no graph" : `it has ${found}`}.`,
+        { setting: SETTING },
       );
     }
-    const session = await open(join(path, graph));
+    const file = join(path, graph);
+    const session = await startupStep(
+      async () => await openSession(await Deno.readFile(file)),
+      (reason) => `${file} cannot be loaded: ${reason}`,
+      SETTING,
+    );
     requirePorts(session, {
       inputs: ["input", "state", "sr"],
       outputs: ["output", "stateN"],
       of: `${path} is not a voice activity model: its graph`,
-      setting: "vadFolder",
+      setting: SETTING,
     });
     return new VoiceActivity(session, folder);
   }
@@ -72,16 +79,10 @@ export class VoiceActivity {
    */
   async requireRate(sampleRateHz: number): Promise<void> {
     const listener = this.listen(sampleRateHz);
-    try {
+    await startupStep(async () => {
       await listener.push(new Float32Array(sampleRateHz / 10));
       await listener.likelihoods();
-    } catch (error) {
-      if (error instanceof StartupError) throw error;
-      throw aboutVad(
-        `${this.#folder} is not a voice activity model: ${(error as Error).message}`,
-        error,
-      );
-    }
+    }, (reason) => `${this.#folder} is not a voice activity model: ${reason}`, SETTING);
   }
 
   /** Starts a recording. @throws {StartupError} when the model does not support the sample rate. */
@@ -105,9 +106,10 @@ export class VoiceActivity {
     ) {
       return { windowSamples, contextSamples, stateShape };
     }
-    throw aboutVad(
+    throw new StartupError(
       `${this.#folder} does not take sound at ${sampleRateHz} Hz, which the speech model hears; its config.json ` +
         `gives sampling_rates ${JSON.stringify(rates)}, window_samples and context_samples.`,
+      { setting: SETTING },
     );
   }
 }
@@ -185,18 +187,6 @@ export class VoiceListener {
     this.#filled = contextSamples;
     if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) await nextTurn();
   }
-}
-
-async function open(path: string): Promise<GraphSession> {
-  try {
-    return await openSession(await Deno.readFile(path));
-  } catch (error) {
-    throw aboutVad(`${path} cannot be loaded: ${(error as Error).message}`, error);
-  }
-}
-
-function aboutVad(message: string, cause?: unknown): StartupError {
-  return new StartupError(message, { cause, setting: "vadFolder" });
 }
 
 function isSize(value: unknown): value is number {

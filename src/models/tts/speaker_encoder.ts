@@ -5,7 +5,7 @@
  * @module
  */
 import { deviceClassOf } from "../../backend/device_class.ts";
-import { StartupError } from "../../errors.ts";
+import { StartupError, startupStep } from "../../errors.ts";
 import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../open_context.ts";
@@ -33,15 +33,11 @@ export interface SpeakerEncoder extends VoiceCloner {
 }
 
 /** @throws {StartupError} when the folder holds no such model, or one of another width. */
-export async function openSpeakerEncoder(
+export function openSpeakerEncoder(
   path: string,
   options: SpeakerEncoderOptions,
 ): Promise<SpeakerEncoder> {
-  try {
-    return await open(path, options);
-  } catch (cause) {
-    throw new StartupError((cause as Error).message, { cause, setting: "speakerEncoderFolder" });
-  }
+  return startupStep(() => open(path, options), (reason) => reason, "speakerEncoderFolder");
 }
 
 async function open(

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { startupStep } from "../../errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../open_context.ts";
@@ -80,16 +80,14 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
   };
 }
 
-async function learnVoice(
+function learnVoice(
   file: string,
   { encoder, sampleRateHz }: { readonly encoder: TtsGraph; readonly sampleRateHz: number },
 ): Promise<Voice> {
-  try {
+  return startupStep(async () => {
     const samples = await readReference(await Deno.readFile(file), { sampleRateHz, isCut: true });
     return (await cloneVoice("default", samples, encoder)).voice;
-  } catch (cause) {
-    throw new StartupError(`${file} gives no voice: ${(cause as Error).message}`, { cause });
-  }
+  }, (reason) => `${file} gives no voice: ${reason}`);
 }
 
 async function cloneVoice(
