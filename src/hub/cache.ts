@@ -7,7 +7,7 @@
  * @module
  */
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Environment } from "../config.ts";
 
 /** A model as the hub names it. */
@@ -91,6 +91,11 @@ export async function listCachedIds(cacheFolder: string): Promise<string[]> {
 export function hubIdOfSnapshot(folder: string): HubId | undefined {
   const match = /[\\/]models--(.+?)--(.+?)[\\/]snapshots[\\/][^\\/]+$/.exec(folder);
   return match === null ? undefined : parseHubId(`${match[1]}/${match[2]}`);
+}
+
+/** What a model folder is called: by its hub id where it is a snapshot, else by the folder's own name. */
+export function modelNameOf(folder: string): string {
+  return hubIdOfSnapshot(folder)?.name ?? basename(folder);
 }
 
 /** Whether there is a folder at this path. */

@@ -5,11 +5,10 @@
  * @module
  */
 import type { ModelKind } from "../config.ts";
+import { modelNameOf } from "../hub/cache.ts";
 import { dtypesOf, type ModelFolder } from "../hub/model_folder.ts";
 import { allGraphs, type WantedGraph } from "./graph_choice.ts";
 import type { LOADERS } from "./loaders.ts";
-import { basename } from "node:path";
-import { hubIdOfSnapshot } from "../hub/cache.ts";
 
 export interface Family {
   /** Its `model_type`, if it has one. */
@@ -106,8 +105,7 @@ export function isVisionLanguageModel(folder: ModelFolder): boolean {
  * graph that takes tokens.
  */
 export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
-  const { path } = folder;
-  const name = hubIdOfSnapshot(path)?.name ?? basename(path);
+  const name = modelNameOf(folder.path);
   const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
   return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
     !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { basename } from "node:path";
 import { LANGUAGES } from "../../api/languages.ts";
 import { HearthError } from "../../errors.ts";
-import { hubIdOfSnapshot } from "../../hub/cache.ts";
+import { modelNameOf } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** Codes of the API; none if the folder does not name them. */
@@ -18,14 +17,26 @@ export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "y
 /** A model family's language unless its name says otherwise. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 
+/** Languages of models whose files name none, by the beginnings of their names. */
+const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
+  ["parakeet-tdt-0.6b-v2", ["en"]],
+  [
+    "parakeet-tdt-0.6b-v3",
+    "bg cs da de el en es et fi fr hr hu it lt lv mt nl pl pt ro ru sk sl sv uk".split(" "),
+  ],
+];
+
 /**
- * The one language that a folder's `config.json` or its name gives: `wav2vec2-large-xlsr-53-german`,
- * `moonshine-tiny-ko`.
+ * The languages of a known model, else the one that a folder's `config.json` or its name gives:
+ * `wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`.
  */
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
+  const name = modelNameOf(path);
+  const known = BY_NAME.find(([beginning]) => name.startsWith(beginning));
+  if (known !== undefined) return known[1];
   const named = config["language"];
   if (typeof named === "string" && named in LANGUAGES) return [named];
-  const words = (hubIdOfSnapshot(path)?.name ?? basename(path)).toLowerCase().split(/[^a-z0-9]+/);
+  const words = name.toLowerCase().split(/[^a-z0-9]+/);
   const byName = Object.keys(LANGUAGES).find((code) => words.includes(LANGUAGES[code]!));
   const byCode = words.findLast((word) => word in LANGUAGES);
   const found = byName ?? byCode ?? BY_TYPE[String(config["model_type"])];

@@ -5,9 +5,8 @@
  * @see https://github.com/istupakov/onnx-asr
  * @module
  */
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
-import { hubIdOfSnapshot } from "../../hub/cache.ts";
 import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
@@ -17,7 +16,7 @@ import type { OpenContext } from "../open_context.ts";
 import type { CtcVocabulary } from "./ctc.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
-import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
+import { findLanguages } from "./spoken_languages.ts";
 import { type Joint, TdtReader } from "./tdt_reader.ts";
 
 const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;
@@ -40,12 +39,6 @@ const BLANK = "<blk>";
 const SAMPLE_RATE_HZ = 16_000;
 /** From one spectrum to the next, as NeMo's preprocessor makes them. */
 const HOP_SAMPLES = 160;
-/** Languages by the model's name, as its files do not name them. */
-const LANGUAGES: Readonly<Record<string, string>> = {
-  "parakeet-tdt-0.6b-v2": "en",
-  "parakeet-tdt-0.6b-v3":
-    "bg cs da de el en es et fi fr hr hu it lt lv mt nl pl pt ro ru sk sl sv uk",
-};
 
 /** The prediction network's state. */
 type JointState = readonly [Tensor, Tensor];
@@ -91,7 +84,7 @@ export async function loadTdt(
     dtype: graphs.main.dtype,
     sampleRateHz: SAMPLE_RATE_HZ,
     samplesPerFrame: HOP_SAMPLES * (numberAt(folder.config, "subsampling_factor") ?? 8),
-    languages: languagesOf(context),
+    languages: findLanguages(folder),
     metrics,
     run,
     openReader: () => new TdtReader(joint, vocabulary),
@@ -184,10 +177,4 @@ function transpose(
     }
   }
   return { rows, numFrames };
-}
-
-function languagesOf({ folder }: OpenContext): SpokenLanguages {
-  const name = hubIdOfSnapshot(folder.path)?.name ?? basename(folder.path);
-  const known = Object.keys(LANGUAGES).find((model) => name.startsWith(model));
-  return known === undefined ? findLanguages(folder) : LANGUAGES[known]!.split(" ");
 }
