@@ -8,7 +8,8 @@ import { disposeTensors } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
 import type { OpenContext } from "../open_context.ts";
 import { feedsOf } from "../plain_tensor.ts";
-import { CtcReader, type CtcVocabulary } from "./ctc.ts";
+import { CtcReader } from "./ctc_reader.ts";
+import type { Vocabulary } from "./frame_tokens.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
@@ -71,7 +72,7 @@ export async function loadCtc(
 
 /** The configuration for decoding a CTC model's output. */
 interface CtcConfig {
-  readonly vocabulary: CtcVocabulary;
+  readonly vocabulary: Vocabulary;
   /** From one frame of the output to the next. */
   readonly samplesPerFrame: number;
 }
@@ -92,7 +93,7 @@ export function readCtcConfig(files: CtcFiles): CtcConfig {
   return { vocabulary: readVocabulary(files), samplesPerFrame: readSamplesPerFrame(files) };
 }
 
-function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): CtcVocabulary {
+function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocabulary {
   const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
   // Unigram models list their pieces with scores; others have ids by piece.
   const entries: [string, number][] = Array.isArray(vocab)

@@ -8,7 +8,14 @@
  * @see https://huggingface.co/blog/asr-chunking
  * @module
  */
-import { type CtcReading, CtcSegments, type CtcToken, type Frames, wordsOfCtc } from "./ctc.ts";
+import {
+  type FrameReader,
+  type Frames,
+  FrameSegments,
+  type FrameToken,
+  type TokenReading,
+  wordsOfTokens,
+} from "./frame_tokens.ts";
 import type {
   Recogniser,
   Recording,
@@ -19,14 +26,6 @@ import type {
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
-
-/** Reads the frames of one stretch of speech in order, which come in several pieces. */
-export interface FrameReader {
-  /** @returns the tokens that ended. @throws the signal's reason, if it is asynchronous. */
-  push(frames: Frames, signal: AbortSignal): CtcToken[] | Promise<CtcToken[]>;
-  /** Ends the open token. */
-  end(): CtcToken[];
-}
 
 /** Its parts; it owns the model. */
 interface FrameRecogniserParts
@@ -136,29 +135,25 @@ interface Window extends SampleRange {
   readonly keep: SampleRange;
 }
 
-interface TranscriptReading extends CtcReading {
-  readonly timesWords: boolean;
-}
-
 /** Tokens of one recording to its segments. */
 class Transcript {
-  readonly #reading: TranscriptReading;
-  readonly #segments: CtcSegments;
+  readonly #reading: TokenReading & { readonly timesWords: boolean };
+  readonly #segments: FrameSegments;
   #numSegments = 0;
   /** Whether the next segment always begins a new word. */
   #isApart = true;
 
-  constructor(reading: TranscriptReading) {
+  constructor(reading: TokenReading & { readonly timesWords: boolean }) {
     const { frameSeconds } = reading;
     this.#reading = reading;
-    this.#segments = new CtcSegments({
+    this.#segments = new FrameSegments({
       pauseFrames: PAUSE_SECONDS / frameSeconds,
       maxFrames: LONGEST_SEGMENT_SECONDS / frameSeconds,
     });
   }
 
   /** @param options.isOver whether the speech ends here. */
-  push(tokens: readonly CtcToken[], { isOver }: { isOver: boolean }): TranscriptSegment[] {
+  push(tokens: readonly FrameToken[], { isOver }: { isOver: boolean }): TranscriptSegment[] {
     const complete = this.#segments.push(tokens);
     if (isOver) complete.push(...this.#segments.end());
     const segments = complete.map((segment) => this.#make(segment));
@@ -166,7 +161,7 @@ class Transcript {
     return segments;
   }
 
-  #make(tokens: readonly CtcToken[]): TranscriptSegment {
+  #make(tokens: readonly FrameToken[]): TranscriptSegment {
     const heard = tokens.filter(({ text }) => text.trim() !== "");
     const whole = tokens.map(({ text }) => text).join("").replaceAll(/\s+/g, " ");
     const text = `${this.#isApart || whole.startsWith(" ") ? " " : ""}${whole.trim()}`;
@@ -184,7 +179,7 @@ class Transcript {
       meanLogprob: heard.reduce((sum, { logprob }) => sum + logprob, 0) / heard.length,
       compressionRatio: compressionRatioOf(text.trim()),
       noSpeechProbability: 0,
-      ...(timesWords && { words: wordsOfCtc(tokens, this.#reading) }),
+      ...(timesWords && { words: wordsOfTokens(tokens, this.#reading) }),
     };
   }
 }

@@ -13,7 +13,7 @@ import { openGraph } from "../graph_file.ts";
 import { requirePorts } from "../graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
 import type { OpenContext } from "../open_context.ts";
-import type { CtcVocabulary } from "./ctc.ts";
+import type { Vocabulary } from "./frame_tokens.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
@@ -95,7 +95,7 @@ export async function loadTdt(
 }
 
 /** Tokens by line, `▁the 5`: the mark is a space, and tokens in angle brackets are not text. */
-async function readVocabulary(folder: string): Promise<CtcVocabulary> {
+async function readVocabulary(folder: string): Promise<Vocabulary> {
   const file = await Deno.readTextFile(join(folder, "vocab.txt")).catch(() => {
     throw new StartupError(`${folder} has no vocab.txt, which lists the model's tokens.`);
   });

@@ -5,16 +5,13 @@
  * @see H. Xu et al.: Efficient Sequence Transduction by Jointly Predicting Tokens and Durations, 2023, algorithm 2
  * @module
  */
-import { type CtcToken, type CtcVocabulary, type Frames, likeliest } from "./ctc.ts";
-import type { FrameReader } from "./frame_recogniser.ts";
-
-/** The joint network's output for a frame. */
-interface JointOutput<State> {
-  /** f32: of each token and the blank, then of each duration, which are 0, 1, 2 … frames. */
-  readonly logits: Float32Array;
-  /** The predictor's state after the last token. */
-  readonly state: State;
-}
+import {
+  type FrameReader,
+  type Frames,
+  type FrameToken,
+  likeliest,
+  type Vocabulary,
+} from "./frame_tokens.ts";
 
 /** The prediction and joint networks. `State` covers the tokens before the last. */
 export interface Joint<State> {
@@ -22,8 +19,17 @@ export interface Joint<State> {
   readonly width: number;
   /** The state before any token; the last token is then the blank. */
   begin(): State;
-  /** Runs both networks with the last token and a frame. */
-  run(frame: Float32Array, lastToken: number, state: State): Promise<JointOutput<State>>;
+  /**
+   * Runs both networks with the last token and a frame.
+   *
+   * @returns f32 logits of each token and the blank, then of each duration, which are 0, 1, 2 … frames; and the
+   * predictor's state after the last token.
+   */
+  run(
+    frame: Float32Array,
+    lastToken: number,
+    state: State,
+  ): Promise<{ readonly logits: Float32Array; readonly state: State }>;
 }
 
 /** Most tokens per frame, as in NeMo. */
@@ -32,13 +38,13 @@ const MAX_TOKENS_PER_FRAME = 10;
 /** Reads frames in order, which may come in several pieces: the predictor's state is kept. */
 export class TdtReader<State> implements FrameReader {
   readonly #joint: Joint<State>;
-  readonly #vocabulary: CtcVocabulary;
+  readonly #vocabulary: Vocabulary;
   #state: State;
   #lastToken: number;
   /** The recording's next frame to read. */
   #next = 0;
 
-  constructor(joint: Joint<State>, vocabulary: CtcVocabulary) {
+  constructor(joint: Joint<State>, vocabulary: Vocabulary) {
     this.#joint = joint;
     this.#vocabulary = vocabulary;
     this.#state = joint.begin();
@@ -49,10 +55,10 @@ export class TdtReader<State> implements FrameReader {
   async push(
     { rows, from, to, firstFrame }: Frames,
     signal: AbortSignal,
-  ): Promise<CtcToken[]> {
+  ): Promise<FrameToken[]> {
     const { width } = this.#joint;
     const { blank, texts } = this.#vocabulary;
-    const tokens: CtcToken[] = [];
+    const tokens: FrameToken[] = [];
     this.#next = Math.max(this.#next, firstFrame + from);
     for (let numHere = 0; this.#next < firstFrame + to;) {
       signal.throwIfAborted();
@@ -79,13 +85,13 @@ export class TdtReader<State> implements FrameReader {
   }
 
   /** No token is ever open: each has its duration when it is emitted. */
-  end(): CtcToken[] {
+  end(): FrameToken[] {
     return [];
   }
 }
 
 /** A token of duration 0 gets its own frame. */
-function lengthen(tokens: CtcToken[], next: number): void {
+function lengthen(tokens: FrameToken[], next: number): void {
   const last = tokens.at(-1);
   if (last === undefined || last.endFrame > last.startFrame) return;
   tokens[tokens.length - 1] = { ...last, endFrame: Math.min(next, last.startFrame + 1) };

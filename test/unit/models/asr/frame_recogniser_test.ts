@@ -1,7 +1,7 @@
 /** Long recordings through a CTC recogniser, with a network that hears tones: each letter is one. */
 import assert from "node:assert/strict";
 import { AudioReader } from "../../../../src/media/audio_reader.ts";
-import { CtcReader } from "../../../../src/models/asr/ctc.ts";
+import { CtcReader } from "../../../../src/models/asr/ctc_reader.ts";
 import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
 import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
 import { SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";

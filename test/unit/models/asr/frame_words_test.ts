@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
-import { wordsOfCtc } from "../../../../src/models/asr/ctc.ts";
+import { wordsOfTokens } from "../../../../src/models/asr/frame_tokens.ts";
 
 /** Tokens of two frames each, a frame apart. */
 function words(texts: readonly string[], hasSpaces = true) {
   const tokens = texts.map((text, i) => ({
     ...{ id: i, text, startFrame: 3 * i, endFrame: 3 * i + 2, logprob: 0 },
   }));
-  return wordsOfCtc(tokens, { frameSeconds: 0.5, hasSpaces })
+  return wordsOfTokens(tokens, { frameSeconds: 0.5, hasSpaces })
     .map(({ text, startSeconds, endSeconds }) => [text, startSeconds, endSeconds]);
 }
 
-Deno.test("wordsOfCtc() begins a word at a space, wherever a model puts it", () => {
+Deno.test("wordsOfTokens() begins a word at a space, wherever a model puts it", () => {
   assert.deepEqual(words(["a", "b", " ", "c"]), [["ab", 0, 2.5], ["c", 4.5, 5.5]]);
   assert.deepEqual(words([" ab", "c", " d"]), [["abc", 0, 2.5], ["d", 3, 4]]);
   assert.deepEqual(words([" ", "a", " "]), [["a", 1.5, 2.5]]);
 });
 
-Deno.test("wordsOfCtc() takes tokens one by one where a language has no spaces", () => {
+Deno.test("wordsOfTokens() takes tokens one by one where a language has no spaces", () => {
   assert.deepEqual(words(["今", "天"], false), [["今", 0, 1], ["天", 1.5, 2.5]]);
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { CtcReader, CtcSegments, type CtcToken } from "../../../../src/models/asr/ctc.ts";
+import { CtcReader } from "../../../../src/models/asr/ctc_reader.ts";
+import { FrameSegments, type FrameToken } from "../../../../src/models/asr/frame_tokens.ts";
 
 const CLASSES = ["", " ", "a", "b", "c", ""];
 const VOCABULARY = { blank: 0, texts: CLASSES };
@@ -14,9 +15,9 @@ function logitsOf(path: string): Float32Array {
 }
 
 /** Reads a path in pieces of so many frames. */
-function read(path: string, pieceFrames = path.length): CtcToken[] {
+function read(path: string, pieceFrames = path.length): FrameToken[] {
   const reader = new CtcReader(VOCABULARY);
-  const tokens: CtcToken[] = [];
+  const tokens: FrameToken[] = [];
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
     // With neighbours on both sides that do not count.
@@ -53,12 +54,12 @@ Deno.test("CtcReader gives a token the logarithm of its softmax where it is like
 });
 
 function segmentsOf(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): string[] {
-  const segments = new CtcSegments(rules);
+  const segments = new FrameSegments(rules);
   const found = read(path).flatMap((token) => segments.push([token]));
   return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
 }
 
-Deno.test("CtcSegments starts a new segment after a pause, wherever in it the space is", () => {
+Deno.test("FrameSegments starts a new segment after a pause, wherever in it the space is", () => {
   assert.deepEqual(segmentsOf("ab____c"), ["abc"]);
   assert.deepEqual(segmentsOf("ab_____c"), ["ab", "c"]);
   assert.deepEqual(segmentsOf("ab|____c"), ["ab ", "c"]);
@@ -66,14 +67,14 @@ Deno.test("CtcSegments starts a new segment after a pause, wherever in it the sp
   assert.deepEqual(segmentsOf("ab|a__|___c"), ["ab a ", "c"]);
 });
 
-Deno.test("CtcSegments ends between words where a segment grows too long, but never within a word", () => {
+Deno.test("FrameSegments ends between words where a segment grows too long, but never within a word", () => {
   assert.deepEqual(segmentsOf("abcabc|abcabc|abcabc|abc"), ["abcabc abcabc abcabc ", "abc"]);
   assert.deepEqual(segmentsOf("abcabcabcabcabcabcabcabcabcabc"), [
     "abcabcabcabcabcabcabcabcabcabc",
   ]);
 });
 
-Deno.test("CtcSegments leaves out special tokens, and segments without text", () => {
+Deno.test("FrameSegments leaves out special tokens, and segments without text", () => {
   assert.deepEqual(segmentsOf("?a?b??"), ["ab"]);
   assert.deepEqual(segmentsOf("??||__|"), []);
   assert.deepEqual(segmentsOf(""), []);

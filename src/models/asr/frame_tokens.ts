@@ -1,14 +1,12 @@
 /**
- * Text out of a CTC model's logits: the likeliest token of each frame, repetitions of one token as one, blanks left
- * out. Each token keeps its frames, so that words have times. Pure.
+ * Tokens that a model assigns to frames of sound, and the segments and words that they make. Pure.
  *
- * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
  * @module
  */
 import type { TranscriptWord } from "../task.ts";
 
 /** The model's output classes. */
-export interface CtcVocabulary {
+export interface Vocabulary {
   /** The blank. */
   readonly blank: number;
   /** By class; empty for special tokens, a space where a word ends or begins. */
@@ -16,7 +14,7 @@ export interface CtcVocabulary {
 }
 
 /** A token and its frames. */
-export interface CtcToken {
+export interface FrameToken {
   readonly id: number;
   readonly text: string;
   readonly startFrame: number;
@@ -37,42 +35,12 @@ export interface Frames {
   readonly firstFrame: number;
 }
 
-/** Reads frames in order, which may come in several pieces: a token that continues in the next piece stays one. */
-export class CtcReader {
-  readonly #vocabulary: CtcVocabulary;
-  #last: { id: number; startFrame: number; endFrame: number; logprob: number } | undefined;
-
-  constructor(vocabulary: CtcVocabulary) {
-    this.#vocabulary = vocabulary;
-  }
-
-  /** @returns the tokens that ended. */
-  push({ rows, from, to, firstFrame }: Frames): CtcToken[] {
-    const numClasses = this.#vocabulary.texts.length;
-    const ended: CtcToken[] = [];
-    for (let frame = from; frame < to; frame++) {
-      const row = rows.subarray(frame * numClasses, (frame + 1) * numClasses);
-      const { id, logprob } = likeliest(row);
-      const position = firstFrame + frame;
-      if (this.#last?.id === id) {
-        this.#last.endFrame = position + 1;
-        this.#last.logprob = Math.max(this.#last.logprob, logprob);
-        continue;
-      }
-      ended.push(...this.end());
-      if (id !== this.#vocabulary.blank) {
-        this.#last = { id, startFrame: position, endFrame: position + 1, logprob };
-      }
-    }
-    return ended;
-  }
-
+/** Reads the frames of one stretch of speech in order, which come in several pieces. */
+export interface FrameReader {
+  /** @returns the tokens that ended. @throws the signal's reason, if it is asynchronous. */
+  push(frames: Frames, signal: AbortSignal): FrameToken[] | Promise<FrameToken[]>;
   /** Ends the open token. */
-  end(): CtcToken[] {
-    const last = this.#last;
-    this.#last = undefined;
-    return last === undefined ? [] : [{ ...last, text: this.#vocabulary.texts[last.id]! }];
-  }
+  end(): FrameToken[];
 }
 
 /** The argmax and its log-probability. */
@@ -93,17 +61,17 @@ interface SegmentRules {
 }
 
 /** Gathers tokens into segments. */
-export class CtcSegments {
+export class FrameSegments {
   readonly #rules: SegmentRules;
-  #tokens: CtcToken[] = [];
+  #tokens: FrameToken[] = [];
 
   constructor(rules: SegmentRules) {
     this.#rules = rules;
   }
 
   /** @returns segments that are complete, each at least one token that is text. */
-  push(tokens: readonly CtcToken[]): CtcToken[][] {
-    const complete: CtcToken[][] = [];
+  push(tokens: readonly FrameToken[]): FrameToken[][] {
+    const complete: FrameToken[][] = [];
     for (const token of tokens) {
       if (token.text === "") continue;
       if (this.#isBreak(token)) complete.push(...this.end());
@@ -113,13 +81,13 @@ export class CtcSegments {
   }
 
   /** The remaining segment, if it has text. */
-  end(): CtcToken[][] {
+  end(): FrameToken[][] {
     const tokens = this.#tokens;
     this.#tokens = [];
     return tokens.some(({ text }) => text.trim() !== "") ? [tokens] : [];
   }
 
-  #isBreak(token: CtcToken): boolean {
+  #isBreak(token: FrameToken): boolean {
     // Word separators occur anywhere in a pause, so a pause is measured between sounds.
     if (token.text === " ") return false;
     const lastHeard = this.#tokens.findLast(({ text }) => text !== " ");
@@ -132,18 +100,18 @@ export class CtcSegments {
 }
 
 /** How tokens are read. */
-export interface CtcReading {
+export interface TokenReading {
   readonly frameSeconds: number;
   /** Whether the language puts spaces between its words; else each token is a word. */
   readonly hasSpaces: boolean;
 }
 
 /** The words of a segment: in order, not overlapping, within it. */
-export function wordsOfCtc(
-  tokens: readonly CtcToken[],
-  { frameSeconds, hasSpaces }: CtcReading,
+export function wordsOfTokens(
+  tokens: readonly FrameToken[],
+  { frameSeconds, hasSpaces }: TokenReading,
 ): TranscriptWord[] {
-  const words: CtcToken[][] = [];
+  const words: FrameToken[][] = [];
   let isApart = true;
   for (const token of tokens) {
     isApart ||= token.text.startsWith(" ") || !hasSpaces;
