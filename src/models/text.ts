@@ -10,7 +10,7 @@ import { log } from "../log.ts";
 import { renderOptions, toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "./chat_model.ts";
-import { loadDecoder } from "./decoder.ts";
+import { loadDecoder } from "./decoder_load.ts";
 import type { OpenContext } from "./open_context.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";

@@ -12,7 +12,7 @@ import { firstTokens } from "../../src/decoder/crossover.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder.ts";
+import { loadDecoder } from "../../src/models/decoder_load.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";

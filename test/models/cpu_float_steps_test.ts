@@ -9,7 +9,7 @@ import { openEncoderDecoder as openDecoder } from "../../src/decoder/open_encode
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder.ts";
+import { loadDecoder } from "../../src/models/decoder_load.ts";
 import { divideMerged } from "../../src/onnx/cut/merged_decoder.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";

@@ -9,7 +9,7 @@ import { firstTokens } from "../../src/decoder/crossover.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder.ts";
+import { loadDecoder } from "../../src/models/decoder_load.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import { bytesOfStored } from "../../src/onnx/file/stored_range.ts";
 import { makeNode, type Node } from "../../src/onnx/file/proto.ts";

@@ -7,7 +7,7 @@ import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { RowDecoder } from "../../src/decoder/row_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder.ts";
+import { loadDecoder } from "../../src/models/decoder_load.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
 import {
   type Encoded,

@@ -4,7 +4,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/recorded_voices.ts";
 import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
-import { toPhonemes } from "../../src/models/tts/tts_kokoro.ts";
+import { toPhonemes } from "../../src/models/tts/kokoro.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";

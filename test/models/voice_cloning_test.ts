@@ -9,7 +9,7 @@ import { loadModel } from "../../src/models/load.ts";
 import { openSpeakerEncoder, type SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
-import type { VectorVoice } from "../../src/models/tts/tts_voices.ts";
+import type { VectorVoice } from "../../src/models/tts/voices.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { writeHalf } from "../fixtures/half_model.ts";

@@ -80,7 +80,7 @@ const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
   "src/models/embedding/embedding.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
   "src/models/embedding/rerank.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
   "src/models/tts/tts.ts": ["src/media/audio.ts", "src/models/chat/"],
-  "src/models/tts/tts_vits.ts": ["src/models/chat/", "src/models/calls/"],
+  "src/models/tts/vits.ts": ["src/models/chat/", "src/models/calls/"],
   "src/models/matting/matting_load.ts": ["src/engine/", "src/models/chat/"],
 };
 

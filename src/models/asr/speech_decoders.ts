@@ -9,7 +9,7 @@ import type { Decoder } from "../../decoder/decoder.ts";
 import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../graph_file.ts";
-import { loadDecoder } from "../decoder.ts";
+import { loadDecoder } from "../decoder_load.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import type { OpenContext } from "../open_context.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";

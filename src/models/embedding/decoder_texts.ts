@@ -12,7 +12,7 @@ import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { StartupError } from "../../errors.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";
 
 class DecoderTexts implements TextRunner {

@@ -10,7 +10,7 @@ import { log } from "../../log.ts";
 import { computeFirstRows } from "../../onnx/cut/first_token_rows.ts";
 import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
-import type { DecoderLoadOptions } from "../decoder.ts";
+import type { DecoderLoadOptions } from "../decoder_load.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
 import { type BatchEncoder, Encoder, type EncoderGraph } from "./encoder.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";

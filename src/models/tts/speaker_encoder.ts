@@ -13,7 +13,7 @@ import { chooseGraphs } from "../graph_choice.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { VectorVoice } from "./tts_voices.ts";
+import type { VectorVoice } from "./voices.ts";
 
 const DEFAULT_RATE_HZ = 16_000;
 const OUTPUT = "embeddings";

@@ -9,7 +9,7 @@ import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { loadDecoder } from "../decoder.ts";
+import { loadDecoder } from "../decoder_load.ts";
 import type { OpenContext } from "../open_context.ts";
 import { openJoinGraph } from "../join_graph.ts";
 import { contextLengthOf } from "../text_sizes.ts";

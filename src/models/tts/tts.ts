@@ -20,8 +20,8 @@ import { Semaphore } from "../semaphore.ts";
 import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
 import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
-import { type Line, writeScript } from "./tts_script.ts";
-import { findVoice } from "./tts_voices.ts";
+import { type Line, writeScript } from "./script.ts";
+import { findVoice } from "./voices.ts";
 
 /** Default of the most texts at a time; they take turns, line by line. */
 const MAX_TEXTS = 8;

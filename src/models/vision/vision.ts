@@ -12,7 +12,7 @@ import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../chat/template_message.ts";
 import type { ChatPrompt } from "../chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../chat_model.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
 import { readGenerationDefaults } from "../generation_defaults.ts";
 import { ImagePreprocessor } from "../image_preprocessor.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";

@@ -11,7 +11,7 @@ import type { OpenContext } from "../open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { type Feed, freeFeed, textFeeds, TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
-import { readVoices, type VectorVoice } from "./tts_voices.ts";
+import { readVoices, type VectorVoice } from "./voices.ts";
 
 const MAX_TOKENS = 600;
 /** The authors' number of steps for a balance of quality and speed. */

@@ -7,7 +7,7 @@ import type { OpenContext } from "../open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
-import { readVoices, type VectorVoice } from "./tts_voices.ts";
+import { readVoices, type VectorVoice } from "./voices.ts";
 import { HearthError } from "../../errors.ts";
 
 const DEFAULT_RATE_HZ = 24_000;

@@ -12,9 +12,9 @@ import type { OpenContext } from "../open_context.ts";
 import { openSpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { textFeeds, TtsGraph } from "./tts_graph.ts";
-import { MelDecoder } from "./tts_mel_decoder.ts";
+import { MelDecoder } from "./mel_decoder.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
-import { readVoices, type VectorVoice } from "./tts_voices.ts";
+import { readVoices, type VectorVoice } from "./voices.ts";
 
 const LANGUAGE = "en";
 const DEFAULT_RATE_HZ = 16_000;

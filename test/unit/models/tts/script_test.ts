@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
 import type { Synthesizer, Voice } from "../../../../src/models/tts/synthesizer.ts";
-import { writeScript } from "../../../../src/models/tts/tts_script.ts";
+import { writeScript } from "../../../../src/models/tts/script.ts";
 
 const NUM_SENTENCES = 50;
 const VOICE: Voice = { id: "default", language: "en" };
