@@ -18,7 +18,7 @@ const TEMPERATURE_STEP = 0.2;
 const HOTTEST = 1;
 
 /** The quality measures of a decoding. */
-export interface DecodingQuality {
+interface DecodingQuality {
   /** Natural logarithm, the mean over the tokens and the end. */
   readonly meanLogprob: number;
   readonly compressionRatio: number;
