@@ -79,10 +79,14 @@ export class VoiceActivity {
    */
   async requireRate(sampleRateHz: number): Promise<void> {
     const listener = this.listen(sampleRateHz);
-    await startupStep(async () => {
-      await listener.push(new Float32Array(sampleRateHz / 10));
-      await listener.likelihoods();
-    }, (reason) => `${this.#folder} is not a voice activity model: ${reason}`, SETTING);
+    await startupStep(
+      async () => {
+        await listener.push(new Float32Array(sampleRateHz / 10));
+        await listener.likelihoods();
+      },
+      (reason) => `${this.#folder} is not a voice activity model: ${reason}`,
+      SETTING,
+    );
   }
 
   /** Starts a recording. @throws {StartupError} when the model does not support the sample rate. */
