@@ -7,7 +7,7 @@ import { decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerPool } from "../worker_pool.ts";
-import { type OutputOf, WorkerRpc } from "../worker_rpc.ts";
+import { WorkerRpc } from "../worker_rpc.ts";
 import {
   type CutOut,
   joinCutOut,
@@ -37,26 +37,38 @@ export const CODEC_FUNCTIONS = {
   pack: packCutOutStripe,
 };
 
-type Call = WorkerPool<typeof CODEC_FUNCTIONS>["call"];
-
-/** Takes ownership of its arguments: their memory may be transferred or changed. */
+/** Takes ownership of what it is given: its memory may be transferred or changed. All but one thread end when idle. */
 export class Codec {
-  readonly #call: Call;
+  readonly #workers: WorkerPool<typeof CODEC_FUNCTIONS>;
   readonly #maxThreads: number;
   readonly #maxPixels: number | undefined;
+  readonly #inlinePixels: number;
 
-  /** @param call calls one of {@linkcode CODEC_FUNCTIONS}. */
-  constructor(
-    call: Call,
-    { maxThreads, maxPixels }: {
-      readonly maxThreads: number;
-      /** Largest width × height that is decoded; the decoder's own limit if absent. */
-      readonly maxPixels: number | undefined;
-    },
-  ) {
-    this.#call = call;
+  constructor({
+    maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency),
+    maxPixels,
+    inlinePixels = -1,
+  }: {
+    /** All cores if absent, at most 4: the thread that owns the device waits or works on another image. */
+    readonly maxThreads?: number | undefined;
+    /** Largest width × height that is decoded; the decoder's own limit if absent. */
+    readonly maxPixels?: number | undefined;
+    /** Images up to this width × height stay in this thread; none if absent. */
+    readonly inlinePixels?: number;
+  } = {}) {
     this.#maxThreads = maxThreads;
     this.#maxPixels = maxPixels;
+    this.#inlinePixels = inlinePixels;
+    this.#workers = new WorkerPool({
+      size: maxThreads,
+      start: startWorker,
+      maxSmall: MAX_SMALL_IMAGE_PIXELS,
+    });
+  }
+
+  /** Threads that are running. */
+  get numThreads(): number {
+    return this.#workers.numWorkers;
   }
 
   /**
@@ -64,60 +76,35 @@ export class Codec {
    *
    * @throws {HearthError} `invalid_media`; the signal's reason, once nothing works on the file any more.
    */
-  decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
-    const options = { signal, transfer: [file.buffer], work: numPixelsOf(file) };
-    return this.#call("decode", { file, maxPixels: this.#maxPixels }, options);
+  async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
+    const work = numPixelsOf(file);
+    const input = { file, maxPixels: this.#maxPixels };
+    if (work <= this.#inlinePixels) return await CODEC_FUNCTIONS.decode(input);
+    return await this.#workers.call("decode", input, { signal, transfer: [file.buffer], work });
   }
 
   /** Makes a cut-out that needs the whole image at once. @throws the signal's reason. */
-  make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
+  async make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
+    const { original, masked } = cutOut;
+    if (original.width * original.height <= this.#inlinePixels) return makeWholeCutOut(cutOut);
     // The same memory where the mask is not applied yet.
-    const memory = new Set([cutOut.original, cutOut.masked.pixels].map(({ data }) => data.buffer));
-    return this.#call("make", cutOut, { signal, transfer: [...memory] });
+    const memory = new Set([original, masked.pixels].map(({ data }) => data.buffer));
+    return await this.#workers.call("make", cutOut, { signal, transfer: [...memory] });
   }
 
   /** Makes a PNG file, in all threads that smaller images do not need. @throws the signal's reason. */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const work = cutOut.pixels.width * cutOut.pixels.height;
+    const isInline = work <= this.#inlinePixels;
     const most = Math.max(1, Math.floor(work / MIN_STRIPE_PIXELS));
     const least = Math.ceil(work / MAX_STRIPE_PIXELS);
     const stripes = splitCutOut(cutOut, Math.max(least, Math.min(this.#maxThreads, most)));
     const packed = await Promise.all(stripes.map((stripe) => {
+      if (isInline) return packCutOutStripe(stripe);
       const transfer = [stripe.rows.data.buffer];
-      return this.#call("pack", stripe, { signal, transfer, work });
+      return this.#workers.call("pack", stripe, { signal, transfer, work });
     }));
     return joinCutOut(cutOut, packed);
-  }
-}
-
-/** Works in this thread, synchronously. */
-export function createInlineCodec(maxPixels: number): Codec {
-  const call: Call = async (name, input) =>
-    await CODEC_FUNCTIONS[name](input as never) as OutputOf<typeof CODEC_FUNCTIONS, typeof name>;
-  return new Codec(call, { maxThreads: 1, maxPixels });
-}
-
-/** Threads are started on demand; all but one end when they are idle. */
-export class CodecThreads extends Codec {
-  readonly #workers: WorkerPool<typeof CODEC_FUNCTIONS>;
-
-  constructor({ maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency), maxPixels }: {
-    /** All cores if absent, at most 4: the thread that owns the device waits or works on another image. */
-    readonly maxThreads?: number | undefined;
-    readonly maxPixels?: number | undefined;
-  } = {}) {
-    const workers = new WorkerPool({
-      size: maxThreads,
-      start: startWorker,
-      maxSmall: MAX_SMALL_IMAGE_PIXELS,
-    });
-    super((name, input, options) => workers.call(name, input, options), { maxThreads, maxPixels });
-    this.#workers = workers;
-  }
-
-  /** Threads that are running. */
-  get numThreads(): number {
-    return this.#workers.numWorkers;
   }
 
   /** Ends the threads. */

@@ -4,14 +4,13 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Backend } from "../../backend/backend.ts";
 import type { MaskedImage } from "../../backend/images.ts";
-import type { Dtype } from "../../config.ts";
+import type { Dtype, EngineSettings } from "../../config.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../semaphore.ts";
-import { type Codec, CodecThreads, createInlineCodec } from "./codec.ts";
+import { Codec } from "./codec.ts";
 import { MattingBatcher, MattingMetrics } from "./matting_batcher.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
@@ -24,21 +23,10 @@ import { ActiveRequests } from "../active_requests.ts";
  */
 const SMALL_PIXELS = 2 ** 18;
 
-/** The parts of the model; it owns the network. */
-interface MattingModelParts {
-  readonly network: MattingNetwork;
-  readonly dtype: Dtype;
-  /** Whether the graph declares a batch axis. */
-  readonly takesBatches: boolean;
-  readonly device: Backend["kind"];
-  /** Most images at a time. */
-  readonly maxImages: number;
-  /** Most threads that decode and encode; see {@linkcode CodecThreads}. */
-  readonly maxThreads?: number | undefined;
-  /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
-  readonly maxImagePixels?: number | undefined;
-}
+/** Default of the most images at a time. */
+const MAX_IMAGES = 8;
 
+/** It owns the network. */
 export class MattingModel implements Model {
   readonly kind = "matting";
   readonly dtype: Dtype;
@@ -52,33 +40,30 @@ export class MattingModel implements Model {
   /** A separate budget for small images, which do not wait for larger ones. */
   readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
-  readonly #inline: Codec;
-  readonly #threads: CodecThreads;
+  readonly #codec: Codec;
   readonly #requests = new ActiveRequests();
 
-  constructor(
-    {
-      network,
-      dtype,
-      maxImages,
-      maxThreads,
-      maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS,
-      ...parts
-    }: MattingModelParts,
-  ) {
-    this.#maxImagePixels = maxImagePixels;
-    this.#pixels = new Budget(maxImagePixels);
-    this.#smallPixels = new Budget(maxImages * SMALL_PIXELS);
-    this.#inline = createInlineCodec(maxImagePixels);
-    this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
+  constructor(network: MattingNetwork, { dtype, engine }: {
+    readonly dtype: Dtype;
+    readonly engine: EngineSettings;
+  }) {
+    const { maxSequences = MAX_IMAGES, maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS } = engine;
     this.#network = network;
     this.dtype = dtype;
-    this.maxSequences = maxImages;
+    this.maxSequences = maxSequences;
+    this.#maxImagePixels = maxImagePixels;
+    this.#pixels = new Budget(maxImagePixels);
+    this.#smallPixels = new Budget(maxSequences * SMALL_PIXELS);
+    this.#codec = new Codec({
+      maxThreads: engine.cpuThreads,
+      maxPixels: maxImagePixels,
+      inlinePixels: SMALL_PIXELS,
+    });
     this.#metrics.requests = () => ({
       running: this.#pixels.numTaken + this.#smallPixels.numTaken,
       waiting: this.#pixels.numWaiting + this.#smallPixels.numWaiting,
     });
-    this.#batcher = new MattingBatcher({ ...parts, network, metrics: this.#metrics });
+    this.#batcher = new MattingBatcher(network, this.#metrics);
   }
 
   get metrics(): Registry {
@@ -103,7 +88,7 @@ export class MattingModel implements Model {
   async dispose(): Promise<void> {
     await this.#requests.settle();
     await this.#batcher.close();
-    this.#threads.close();
+    this.#codec.close();
     await this.#network.dispose();
   }
 
@@ -121,17 +106,16 @@ export class MattingModel implements Model {
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
-      const codec = isSmall ? this.#inline : this.#threads;
-      const original = await codec.decode(image, signal);
+      const original = await this.#codec.decode(image, signal);
       const { masked, maskSide } = await this.#mask(original, signal);
       const cutOut = options.refine || options.crop
         ? {
-          pixels: await codec.make({ original, masked, maskSide, options }, signal),
+          pixels: await this.#codec.make({ original, masked, maskSide, options }, signal),
           options: {},
         }
         : { ...masked, options };
       const { width, height } = cutOut.pixels;
-      const png = await codec.encode(cutOut, signal);
+      const png = await this.#codec.encode(cutOut, signal);
       this.#metrics.images.inc();
       this.#metrics.pixels.inc(numPixels);
       this.#metrics.imageSeconds.observe((performance.now() - startMs) / 1000);

@@ -3,31 +3,12 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
 import type { MaskedImage } from "../../backend/images.ts";
 import { log } from "../../log.ts";
 import { COUNT_BUCKETS, RequestMetrics } from "../../metric_set.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
-
-/**
- * Most pixels of a model's input in one batch: a graph's activations grow with them. On the CPU an image of a batch
- * takes a twentieth less than one alone, and all wait for the last.
- */
-const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
-  cpu: 2 ** 17,
-  webgpu: 2 ** 19,
-};
-
-/** The parts of the batcher. */
-interface MattingBatcherOptions {
-  readonly network: MattingNetwork;
-  /** Whether the graph declares a batch axis. */
-  readonly takesBatches: boolean;
-  readonly device: Backend["kind"];
-  readonly metrics: MattingMetrics;
-}
 
 interface Job {
   readonly row: MattingRow;
@@ -37,14 +18,15 @@ interface Job {
 }
 
 export class MattingBatcher {
-  readonly #options: MattingBatcherOptions;
-  #takesBatches: boolean;
+  readonly #network: MattingNetwork;
+  readonly #metrics: MattingMetrics;
+  #runsOneByOne = false;
   #waiting: Job[] = [];
   #turning: Promise<void> | undefined;
 
-  constructor(options: MattingBatcherOptions) {
-    this.#options = options;
-    this.#takesBatches = options.takesBatches;
+  constructor(network: MattingNetwork, metrics: MattingMetrics) {
+    this.#network = network;
+    this.#metrics = metrics;
   }
 
   /**
@@ -88,8 +70,7 @@ export class MattingBatcher {
       this.#waiting = [];
       return [];
     }
-    const room = Math.floor(MAX_BATCH_PIXELS[this.#options.device] / (form.width * form.height));
-    const most = this.#takesBatches ? Math.max(1, room) : 1;
+    const most = this.#runsOneByOne ? 1 : this.#network.batchSizeOf(form);
     const fits = ({ row }: Job) => row.form.width === form.width && row.form.height === form.height;
     const batch = waiting.filter(fits).slice(0, most);
     this.#waiting = waiting.filter((job) => !batch.includes(job));
@@ -97,24 +78,23 @@ export class MattingBatcher {
   }
 
   async #run(batch: readonly Job[]): Promise<void> {
-    const { network, metrics } = this.#options;
     const startMs = performance.now();
     let masks: Tensor;
     try {
-      masks = await network.run(batch.map(({ row }) => row));
+      masks = await this.#network.run(batch.map(({ row }) => row));
     } catch (error) {
       return await this.#runOneByOne(batch, error);
     }
     for (const [index, job] of batch.entries()) await this.#finish(job, masks, index);
     masks.dispose();
-    metrics.batchImages.observe(batch.length);
-    metrics.batchSeconds.observe((performance.now() - startMs) / 1000);
+    this.#metrics.batchImages.observe(batch.length);
+    this.#metrics.batchSeconds.observe((performance.now() - startMs) / 1000);
   }
 
   async #finish({ row, signal, onDone, onError }: Job, masks: Tensor, index: number) {
     try {
       signal.throwIfAborted();
-      onDone(await this.#options.network.mask(row, masks, index));
+      onDone(await this.#network.mask(row, masks, index));
     } catch (error) {
       onError(error);
     }
@@ -124,7 +104,7 @@ export class MattingBatcher {
   async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
     if (batch.length === 1) return batch[0]!.onError(error);
     log.warn("a batch of images failed: they run one by one from now on", { error });
-    this.#takesBatches = false;
+    this.#runsOneByOne = true;
     for (const job of batch) await this.#run([job]);
   }
 }

@@ -16,8 +16,6 @@ import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
 
-/** Default of the most images at a time. */
-const MAX_IMAGES = 8;
 /** Probabilities may exceed 0 and 1 by this much through rounding; logits exceed it further. */
 const MAX_STRAY = 0.5;
 
@@ -34,15 +32,7 @@ export async function loadMatting(context: OpenContext): Promise<MattingModel> {
   const processor = await readProcessor(folder, family);
   const { stretches } = family;
   const network = await openNetwork(file, { graph, stretches, processor, backend });
-  return new MattingModel({
-    network,
-    dtype: file.dtype,
-    takesBatches: graph.takesBatches,
-    device: backend.kind,
-    maxImages: engine.maxSequences ?? MAX_IMAGES,
-    maxThreads: engine.cpuThreads,
-    maxImagePixels: engine.maxImagePixels,
-  });
+  return new MattingModel(network, { dtype: file.dtype, engine });
 }
 
 async function readProcessor(
@@ -76,7 +66,7 @@ async function openNetwork(
   const openAs = async (form: { readonly isLogits: boolean; readonly stretches: boolean }) => {
     const session = await backend.openModel(unifyMatting(model, graph, form), files);
     const images = await backend.openImages();
-    return new MattingNetwork({ session, images, processor, ...graph });
+    return new MattingNetwork({ backend, session, images, processor, graph });
   };
   if (graph.values !== "unknown") {
     const network = await openAs({ isLogits: graph.values === "logits", stretches });

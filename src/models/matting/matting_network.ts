@@ -4,25 +4,34 @@
  * @module
  */
 import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
+import type { Backend } from "../../backend/backend.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../backend/images.ts";
 import { HearthError } from "../../errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { IMAGES, MASKS } from "./matting_graph.ts";
+import { IMAGES, MASKS, type MattingGraph } from "./matting_graph.ts";
 import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
 
 /** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
 
+/**
+ * Most pixels of a model's input in one batch: a graph's activations grow with them. On the CPU an image of a batch
+ * takes a twentieth less than one alone, and all wait for the last.
+ */
+const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
+  cpu: 2 ** 17,
+  webgpu: 2 ** 19,
+};
+
 /** The parts of a network; it owns the session and the kernels. */
 interface MattingNetworkParts {
+  readonly backend: Backend;
   /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;
   readonly processor: ImageProcessor;
-  readonly layout: TensorForm["layout"];
-  /** Size of the graph's input, if fixed. */
-  readonly size: Size | undefined;
+  readonly graph: Pick<MattingGraph, "layout" | "size" | "takesBatches">;
 }
 
 /** An image being processed. */
@@ -43,8 +52,15 @@ export class MattingNetwork {
 
   /** The form in which the graph takes an image; forms of one size share a batch. */
   formOf(image: Size): TensorForm {
-    const { processor, size: graph, layout } = this.#parts;
-    return tensorFormOf(processor, { image, graph, layout });
+    const { processor, graph: { size, layout } } = this.#parts;
+    return tensorFormOf(processor, { image, graph: size, layout });
+  }
+
+  /** Most images of a form in one run. */
+  batchSizeOf({ width, height }: TensorForm): number {
+    const { backend, graph } = this.#parts;
+    if (!graph.takesBatches) return 1;
+    return Math.max(1, Math.floor(MAX_BATCH_PIXELS[backend.kind] / (width * height)));
   }
 
   /** Runs the graph. @param rows of forms of one size. @returns their masks, the caller's. */

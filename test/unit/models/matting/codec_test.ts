@@ -5,15 +5,15 @@ import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/png.ts";
 import type { Pixels } from "../../../../src/media/pixels.ts";
 import { toRgba } from "../../../../src/media/alpha.ts";
-import { CodecThreads } from "../../../../src/models/matting/codec.ts";
+import { Codec } from "../../../../src/models/matting/codec.ts";
 import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { discImage } from "../../../fixtures/matting.ts";
 import { Random } from "../../engine/random.ts";
 
 const never = new AbortController().signal;
 
-Deno.test("CodecThreads decodes and encodes as this thread does, several images at a time", async () => {
-  const threads = new CodecThreads({ maxThreads: 2 });
+Deno.test("Codec decodes and encodes as this thread does, several images at a time", async () => {
+  const threads = new Codec({ maxThreads: 2 });
   const sizes = [[10, 20], [300, 200], [1, 1], [64, 64]] as const;
   await Promise.all(sizes.map(async ([width, height]) => {
     const file = encodePng(discImage(width, height));
@@ -37,8 +37,8 @@ function copyOf(pixels: Pixels): Pixels {
   return { ...pixels, data: pixels.data.slice() };
 }
 
-Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
-  const threads = new CodecThreads({ maxThreads: 3 });
+Deno.test("Codec.encode() makes in stripes what one thread makes in one go", async () => {
+  const threads = new Codec({ maxThreads: 3 });
   const mask = randomMask();
   const disc = discImage(1001, 799);
   const background = [10, 200, 30] as const;
@@ -55,8 +55,8 @@ Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one g
   threads.close();
 });
 
-Deno.test("CodecThreads.make() refines and crops as this thread does, whoever applied the mask", async () => {
-  const threads = new CodecThreads({ maxThreads: 1 });
+Deno.test("Codec.make() refines and crops as this thread does, whoever applied the mask", async () => {
+  const threads = new Codec({ maxThreads: 1 });
   const mask = randomMask();
   const disc = discImage(200, 150);
   for (const options of [{ refine: true }, { crop: true }, { refine: true, crop: true }]) {
@@ -74,8 +74,8 @@ Deno.test("CodecThreads.make() refines and crops as this thread does, whoever ap
   threads.close();
 });
 
-Deno.test("CodecThreads.decode() reports a file's error, and the thread serves the next", async () => {
-  const threads = new CodecThreads({ maxThreads: 1 });
+Deno.test("Codec.decode() reports a file's error, and the thread serves the next", async () => {
+  const threads = new Codec({ maxThreads: 1 });
   const text = new TextEncoder().encode("no image");
   await assert.rejects(threads.decode(text, never), {
     kind: "invalid_media",
@@ -87,8 +87,8 @@ Deno.test("CodecThreads.decode() reports a file's error, and the thread serves t
   threads.close();
 });
 
-Deno.test("CodecThreads cancels a request, running or queued, and serves the next", async () => {
-  const threads = new CodecThreads({ maxThreads: 1 });
+Deno.test("Codec cancels a request, running or queued, and serves the next", async () => {
+  const threads = new Codec({ maxThreads: 1 });
   const large = encodePng(discImage(3000, 2000));
   const [first, second] = [new AbortController(), new AbortController()];
   const working = threads.decode(large.slice(), first.signal);
