@@ -93,38 +93,26 @@ export function allowedAfter(
 
 /** The tokens that would repeat an n-gram of `size` tokens. */
 function repetitions(tokens: readonly number[], size: number): number[] {
-  if (size < 1) return [];
-  const start = tokens.length - (size - 1);
-  const found: number[] = [];
-  for (let end = size - 1; end < tokens.length; end++) {
-    if (isEqual(tokens, { at: end - (size - 1), other: tokens, from: start, length: size - 1 })) {
-      found.push(tokens[end]!);
-    }
-  }
-  return found;
+  if (size < 1 || tokens.length < size) return [];
+  const last = tokens.slice(tokens.length - (size - 1));
+  return tokens.filter((_, index) => endsWith(tokens, last, index));
 }
 
+/** The tokens that would end a bad word. */
 function endsOfBadWords(
   tokens: readonly number[],
   badWords: readonly (readonly number[])[],
 ): number[] {
-  return badWords.filter((word) => {
-    const length = word.length - 1;
-    return isEqual(tokens, { at: tokens.length - length, other: word, from: 0, length });
-  }).map((word) => word.at(-1)!);
+  return badWords.filter((word) => endsWith(tokens, word.slice(0, -1)))
+    .map((word) => word.at(-1)!);
 }
 
-/** Whether two token sequences are equal; false if one begins before the first token. */
-function isEqual(
+/** Whether the first `length` tokens, all if absent, end like this. */
+function endsWith(
   tokens: readonly number[],
-  { at, other, from, length }: {
-    readonly at: number;
-    readonly other: readonly number[];
-    readonly from: number;
-    readonly length: number;
-  },
+  end: readonly number[],
+  length = tokens.length,
 ): boolean {
-  if (at < 0 || from < 0) return false;
-  for (let i = 0; i < length; i++) if (tokens[at + i] !== other[from + i]) return false;
-  return true;
+  const start = length - end.length;
+  return start >= 0 && end.every((token, index) => token === tokens[start + index]);
 }

@@ -6,8 +6,7 @@
 import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
-import type { LineBox } from "./line_graph.ts";
-import type { Point } from "./smallest_rectangle.ts";
+import { type LineBox, type Point, toAxes } from "./rotated_rectangle.ts";
 
 /** A box with upright sides. */
 export interface UprightBox {
@@ -113,10 +112,9 @@ export function uprightBoxOf(
   { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
   skew: number,
 ): UprightBox {
-  const corners = [topLeft, topRight, bottomRight, bottomLeft];
-  const [cos, sin] = [Math.cos(skew), Math.sin(skew)];
-  const xs = corners.map(([x, y]) => x * cos + y * sin);
-  const ys = corners.map(([x, y]) => y * cos - x * sin);
+  const corners = [topLeft, topRight, bottomRight, bottomLeft]
+    .map((corner) => toAxes(corner, [Math.cos(skew), Math.sin(skew)]));
+  const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
   return {
     left: Math.min(...xs),
     top: Math.min(...ys),

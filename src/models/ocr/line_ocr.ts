@@ -12,8 +12,8 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import { RequestMetrics } from "../../metric_set.ts";
-import { type LineBox, LineGraph } from "./line_graph.ts";
-import type { ChannelLevels, LineOcrConfig } from "./line_ocr_config.ts";
+import { type ChannelLevels, LineGraph } from "./line_graph.ts";
+import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { ImagePreprocessor } from "../image_preprocessor.ts";
@@ -22,7 +22,7 @@ import { type Model, requireTask } from "../model.ts";
 import { holdBack, readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
-import type { Point } from "./smallest_rectangle.ts";
+import type { LineBox, Point } from "./rotated_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 
 /** The task of Florence-2 that asks for regions. */

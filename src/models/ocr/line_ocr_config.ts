@@ -7,60 +7,12 @@
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
-import { type Levels, levelsOf } from "../image_processor.ts";
+import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
+import type { ClassificationConfig } from "./text_classification.ts";
+import type { DetectionConfig } from "./text_detection.ts";
+import type { RecognitionConfig } from "./text_recognition.ts";
 
 type Triple = readonly [number, number, number];
-
-/** Levels of a graph's channels. */
-export interface ChannelLevels extends Levels {
-  /** The channel of an RGB image that comes first, second, third. */
-  readonly channels: Triple;
-}
-
-/** Levels from a model's description, whose mean and deviation are in the order that the graph takes. */
-export function channelLevelsOf(
-  { isBgr, ...levels }: Parameters<typeof levelsOf>[0] & { readonly isBgr: boolean },
-): ChannelLevels {
-  return { ...levelsOf(levels), channels: isBgr ? [2, 1, 0] : [0, 1, 2] };
-}
-
-/** How lines are found. */
-export interface DetectionConfig {
-  /** The graph, in the folder. */
-  readonly file: string;
-  readonly levels: ChannelLevels;
-  /** The graph's input has sides that are multiples of this … */
-  readonly multipleOf: number;
-  /** … and at most so long. */
-  readonly maxSide: number;
-  readonly threshold: number;
-  readonly boxThreshold: number;
-  readonly unclipRatio: number;
-}
-
-/** How to detect upside-down lines. */
-export interface ClassificationConfig {
-  readonly file: string;
-  readonly levels: ChannelLevels;
-  readonly width: number;
-  readonly height: number;
-  /** Probability of being upside down from which a line is turned. */
-  readonly threshold: number;
-}
-
-/** How lines are read in one script. */
-export interface RecognitionConfig {
-  /** The script's name. */
-  readonly name: string;
-  readonly file: string;
-  readonly levels: ChannelLevels;
-  readonly height: number;
-  readonly minWidth: number;
-  /** The blank. */
-  readonly blank: number;
-  /** The text of each class. */
-  readonly characters: readonly string[];
-}
 
 export interface LineOcrConfig {
   readonly detection: DetectionConfig;

@@ -4,8 +4,7 @@
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
-import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
-import { detectLines, type LineBox, type LineGraph, readLines, turnUpright } from "./line_graph.ts";
+import type { LineGraph } from "./line_graph.ts";
 import {
   cutOut,
   isOneLine,
@@ -15,11 +14,15 @@ import {
   uprightBoxOf,
   waysToCut,
 } from "./line_cut.ts";
-import type {
-  ClassificationConfig,
-  DetectionConfig,
-  RecognitionConfig,
-} from "./line_ocr_config.ts";
+import type { LineBox } from "./rotated_rectangle.ts";
+import { type ClassificationConfig, turnUpright } from "./text_classification.ts";
+import { type DetectionConfig, detectLines } from "./text_detection.ts";
+import {
+  confidenceOf,
+  type LineCharacter,
+  readLines,
+  type RecognitionConfig,
+} from "./text_recognition.ts";
 
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;

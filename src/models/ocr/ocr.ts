@@ -28,7 +28,7 @@ import type { EngineMetrics } from "../../engine/metrics.ts";
 import { RequestMetrics } from "../../metric_set.ts";
 
 /** The parts of such a model; it owns all that has to be freed. */
-interface OcrModelParts {
+export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeEncoderDecoder<ImageInput>;
   readonly metrics: ImageMetrics;

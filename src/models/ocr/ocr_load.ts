@@ -11,7 +11,7 @@ import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
-import { ImageMetrics, OcrModel } from "./ocr.ts";
+import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_families.ts";
@@ -50,31 +50,58 @@ export async function loadOcr(
   });
   using opened = new DisposableStack();
   opened.defer(() => imagePreprocessor.close());
-  const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
-  const maxDecoderTokens = requireNumber(config, ...POSITIONS);
+  const maxTokens = requireNumber(config, ...POSITIONS);
   const encoder = await ImageEncoder.load(context);
   onProgress({ what: "warming up" });
-  const { text } = family.readPrompt("hello");
-  const pixels = await prepareBlank(imagePreprocessor, 64, 64);
-  const input: ImageInput = { pixels, text };
-  const hidden = await encoder.encode([input]);
-  const numPositions = hidden.dims[1]! - text.length;
-  hidden.dispose();
-  // Whether images of all sizes have as many positions.
-  const wide = await prepareBlank(imagePreprocessor, 96, 64);
-  const hasOneSize = pixels.dims.join() === wide.dims.join();
-  // A text is encoded after its image.
-  const maxPositions = encoder.readsText ? Math.max(numPositions, maxDecoderTokens) : numPositions;
   const metrics = new ImageMetrics();
+  const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
+  const { text } = family.readPrompt("hello");
+  const { decoder, numPositions } = await openDecoder(context, {
+    input: { pixels: await prepareBlank(imagePreprocessor, 64, 64), text },
+    // Whether images of all sizes have as many positions.
+    otherInput: { pixels: await prepareBlank(imagePreprocessor, 96, 64), text },
+    ...{ config, encoder, maxTokens, metrics, maxRequests },
+  });
+  const { vocabSize } = decoder.limits;
+  const defaults = readDefaults(config);
+  opened.move();
+  return new OcrModel({
+    ...{ tokenizer, family, imagePreprocessor, encoder, decoder, metrics, defaults, maxRequests },
+    dtype: graphs.main.dtype,
+    rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
+    maxTextTokens: Math.max(0, maxTokens - numPositions),
+  });
+}
+
+/** Opens the decoder, and runs the encoder and it once. */
+async function openDecoder(
+  context: OpenContext,
+  { config, encoder, maxTokens, metrics, maxRequests, input, otherInput }: {
+    readonly config: Json;
+    readonly encoder: ImageEncoder;
+    readonly maxTokens: number;
+    readonly metrics: ImageMetrics;
+    readonly maxRequests: number;
+    readonly input: ImageInput;
+    /** Of an image of another size. */
+    readonly otherInput: ImageInput;
+  },
+): Promise<Pick<OcrModelParts, "decoder"> & { readonly numPositions: number }> {
+  const hidden = await encoder.encode([input]);
+  const numPositions = hidden.dims[1]! - input.text.length;
+  hidden.dispose();
+  // A text is encoded after its image.
+  const maxPositions = encoder.readsText ? Math.max(numPositions, maxTokens) : numPositions;
+  const hasOneSize = input.pixels.dims.join() === otherInput.pixels.dims.join();
   const { embedding } = encoder;
   const decoder = await loadEncoderDecoder<ImageInput>({
     ...context,
     vocabSize: Number(config["vocab_size"]),
-    contextLength: maxDecoderTokens,
+    contextLength: maxTokens,
     numPositions: hasOneSize ? maxPositions : undefined,
     maxSequences: Math.min(maxRequests, fittingSequences(config, maxPositions)),
     encoder: {
-      maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / pixels.size)),
+      maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
       isAlike: (one, other) => encoder.isAlike(one, other),
       encode: async (inputs) => {
         const observe = metrics.encoderSeconds.startTimer();
@@ -87,20 +114,7 @@ export async function loadOcr(
     openEmbedding: embedding && (() => Promise.resolve(embedding)),
   });
   await warmUp(decoder, input);
-  const { vocabSize } = decoder.limits;
-  const defaults = readDefaults(config);
-  opened.move();
-  return new OcrModel({
-    ...{ tokenizer, family, imagePreprocessor },
-    encoder,
-    decoder,
-    metrics,
-    dtype: graphs.main.dtype,
-    defaults,
-    rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
-    maxTextTokens: Math.max(0, maxDecoderTokens - numPositions),
-    maxRequests,
-  });
+  return { decoder, numPositions };
 }
 
 /** Images whose keys and values, one pair for each position and layer, fit into memory together. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { type ChannelLevels, channelLevelsOf } from "./line_ocr_config.ts";
+import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 

@@ -1,10 +1,57 @@
 /**
- * Text regions of an image, from a map of each pixel's probability of being text: the post-processing of DB ("Real-time
- * Scene Text Detection with Differentiable Binarization", arXiv 1911.08947). Pure.
+ * The first stage of line OCR: where the lines are. A graph gives each pixel's probability of being text, and the
+ * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) makes
+ * rectangles of them.
  *
  * @module
  */
-import { hullOf, type Point, type Rectangle, smallestRectangle } from "./smallest_rectangle.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { resize } from "../../media/resample.ts";
+import type { ChannelLevels, LineGraph } from "./line_graph.ts";
+import {
+  boxPoints,
+  fromAxes,
+  type LineBox,
+  minAreaRect,
+  type Point,
+  type RotatedRectangle,
+  toAxes,
+} from "./rotated_rectangle.ts";
+
+/** How lines are found. */
+export interface DetectionConfig {
+  /** The graph, in the folder. */
+  readonly file: string;
+  readonly levels: ChannelLevels;
+  /** The graph's input has sides that are multiples of this … */
+  readonly multipleOf: number;
+  /** … and at most so long. */
+  readonly maxSide: number;
+  /** What a pixel must exceed to belong to a region. */
+  readonly threshold: number;
+  /** What a region's mean must reach. */
+  readonly boxThreshold: number;
+  /** The network marks the middle of lines: a region grows by this times its area divided by its perimeter. */
+  readonly unclipRatio: number;
+}
+
+/** The lines, unordered. @param image of 3 channels. */
+export async function detectLines(
+  graph: LineGraph<DetectionConfig>,
+  image: Pixels,
+): Promise<LineBox[]> {
+  // The image's own size, or the nearest that the graph supports.
+  const { multipleOf, maxSide } = graph.config;
+  const factor = Math.min(1, maxSide / Math.max(image.width, image.height));
+  const fit = (length: number) =>
+    Math.max(multipleOf, Math.round(length * factor / multipleOf) * multipleOf);
+  const [width, height] = [fit(image.width), fit(image.height)];
+  const smaller = resize(image, { width, height, filter: "bilinear" });
+  const { data } = await graph.run([smaller], width);
+  const toImage: Point = [image.width / width, image.height / height];
+  return findRegions({ width, height, data }, graph.config)
+    .map(({ rectangle }) => boxPoints(rectangle, toImage));
+}
 
 /** A map of probabilities. */
 export interface ProbabilityMap {
@@ -16,18 +63,12 @@ export interface ProbabilityMap {
 
 /** A region, and the mean of its probabilities. */
 interface TextRegion {
-  readonly rectangle: Rectangle;
+  readonly rectangle: RotatedRectangle;
   readonly score: number;
 }
 
-/** The shape of a connected component of marked pixels. */
-interface Outline {
-  /** Of each of its rows. */
-  readonly corners: readonly Point[];
-  /** The upper end of each of its columns, and the lower one. */
-  readonly tops: readonly Point[];
-  readonly bottoms: readonly Point[];
-}
+/** A connected component of marked pixels: by column, its highest pixel and its lowest. */
+type Columns = Map<number, { top: number; bottom: number }>;
 
 /** A part of a line's edge that protrudes by more than this, times the line's height, is a bump … */
 const BUMP_HEIGHT = 0.25;
@@ -41,20 +82,19 @@ const MIN_SIDE = 3;
 const MAX_REGIONS = 1000;
 
 /** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
-export function findRegions(map: ProbabilityMap, options: {
-  /** What a pixel must exceed to belong to a region. */
-  readonly threshold: number;
-  /** What a region's mean must reach. */
-  readonly boxThreshold: number;
-  /**
-   * DB's unclip ratio: the network marks the middle of lines, and a region grows by this times its area divided by its
-   * perimeter.
-   */
-  readonly unclipRatio: number;
-}): TextRegion[] {
+export function findRegions(
+  map: ProbabilityMap,
+  options: Pick<DetectionConfig, "threshold" | "boxThreshold" | "unclipRatio">,
+): TextRegion[] {
   const found: TextRegion[] = [];
-  for (const outline of outlinesOf(map, options.threshold)) {
-    const inner = withoutBumps(smallestRectangle(hullOf(outline.corners)), outline);
+  for (const columns of componentsOf(map, options.threshold)) {
+    const corners = [...columns].flatMap(([x, { top, bottom }]): Point[] => [
+      [x, top],
+      [x + 1, top],
+      [x, bottom + 1],
+      [x + 1, bottom + 1],
+    ]);
+    const inner = withoutBumps(minAreaRect(corners), columns);
     if (Math.min(inner.width, inner.height) < MIN_SIDE) continue;
     const score = meanInside(map, inner);
     if (score < options.boxThreshold) continue;
@@ -68,17 +108,19 @@ export function findRegions(map: ProbabilityMap, options: {
   return found;
 }
 
-/** Each 8-connected component of marked pixels. */
-function* outlinesOf(
+/** Each 8-connected component. */
+function* componentsOf(
   { width, height, data }: ProbabilityMap,
   threshold: number,
-): Generator<Outline> {
+): Generator<Columns> {
   const isSeen = new Uint8Array(width * height);
   const stack = new Int32Array(width * height);
   for (let start = 0; start < data.length; start++) {
     if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
-    const rows = new Map<number, { left: number; right: number }>();
-    const columns = new Map<number, { top: number; bottom: number }>();
+    const columns: Columns = new Map();
+    // Pixels are met from the highest on.
+    const firstRow = Math.floor(start / width);
+    let lastRow = firstRow;
     let depth = 0;
     stack[depth++] = start;
     isSeen[start] = 1;
@@ -86,10 +128,7 @@ function* outlinesOf(
       const at = stack[--depth]!;
       const x = at % width;
       const y = (at - x) / width;
-      const row = rows.get(y);
-      if (row === undefined) rows.set(y, { left: x, right: x });
-      else if (x < row.left) row.left = x;
-      else if (x > row.right) row.right = x;
+      lastRow = Math.max(lastRow, y);
       const column = columns.get(x);
       if (column === undefined) columns.set(x, { top: y, bottom: y });
       else if (y < column.top) column.top = y;
@@ -103,17 +142,7 @@ function* outlinesOf(
         }
       }
     }
-    if (rows.size < MIN_SIDE) continue;
-    yield {
-      corners: [...rows].flatMap(([y, { left, right }]): Point[] => [
-        [left, y],
-        [right + 1, y],
-        [left, y + 1],
-        [right + 1, y + 1],
-      ]),
-      tops: [...columns].map(([x, { top }]) => [x + 0.5, top]),
-      bottoms: [...columns].map(([x, { bottom }]) => [x + 0.5, bottom + 1]),
-    };
+    if (lastRow - firstRow + 1 >= MIN_SIDE) yield columns;
   }
 }
 
@@ -121,13 +150,16 @@ function* outlinesOf(
  * The rectangle of a line, its upper and lower side moved in if only a few columns extend to them: a part of one letter
  * must not make all letters small.
  */
-function withoutBumps(rectangle: Rectangle, { tops, bottoms }: Outline): Rectangle {
-  const { width, height, center: [x, y], direction: [ux, uy] } = rectangle;
-  if (height > width || Math.abs(uy) > MAX_SLOPE) return rectangle;
-  const outward = (points: readonly Point[], sign: 1 | -1) =>
-    points.map(([px, py]) => sign * (py * ux - px * uy)).sort((a, b) => a - b);
-  const middle = y * ux - x * uy;
-  const [up, down] = [outward(tops, -1), outward(bottoms, 1)];
+function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
+  const { width, height, center, direction } = rectangle;
+  if (height > width || Math.abs(direction[1]) > MAX_SLOPE) return rectangle;
+  /** How far each column reaches in one direction across the line, the least first. */
+  const reachOf = (y: (column: { top: number; bottom: number }) => number, sign: 1 | -1) =>
+    [...columns].map(([x, column]) => sign * toAxes([x + 0.5, y(column)], direction)[1])
+      .sort((a, b) => a - b);
+  const [along, middle] = toAxes(center, direction);
+  const up = reachOf(({ top }) => top, -1);
+  const down = reachOf(({ bottom }) => bottom + 1, 1);
   const usualHeight = up[up.length >> 1]! + down[down.length >> 1]!;
   const edge = (ends: readonly number[], furthest: number) => {
     const isBump = furthest - ends[ends.length >> 1]! > BUMP_HEIGHT * usualHeight;
@@ -135,16 +167,15 @@ function withoutBumps(rectangle: Rectangle, { tops, bottoms }: Outline): Rectang
   };
   const top = -edge(up, height / 2 - middle);
   const bottom = edge(down, height / 2 + middle);
-  const [along, across] = [x * ux + y * uy, (top + bottom) / 2];
   return {
     ...rectangle,
     height: bottom - top,
-    center: [along * ux - across * uy, along * uy + across * ux],
+    center: fromAxes([along, (top + bottom) / 2], direction),
   };
 }
 
 /** The mean of the pixels whose centre is in the rectangle. */
-function meanInside({ width, height, data }: ProbabilityMap, rectangle: Rectangle): number {
+function meanInside({ width, height, data }: ProbabilityMap, rectangle: RotatedRectangle): number {
   const { center: [centerX, centerY], direction: [ux, uy] } = rectangle;
   const [halfWidth, halfHeight] = [rectangle.width / 2, rectangle.height / 2];
   const reachX = Math.abs(ux) * halfWidth + Math.abs(uy) * halfHeight;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findRegions, type ProbabilityMap } from "../../../../src/models/ocr/text_regions.ts";
+import { findRegions, type ProbabilityMap } from "../../../../src/models/ocr/text_detection.ts";
 
 const OPTIONS = { threshold: 0.3, boxThreshold: 0.5, unclipRatio: 0 };
 

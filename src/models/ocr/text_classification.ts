@@ -1,0 +1,55 @@
+/**
+ * The second stage of line OCR: which lines are upside down.
+ *
+ * @module
+ */
+import type { Pixels } from "../../media/pixels.ts";
+import { resize } from "../../media/resample.ts";
+import type { ChannelLevels, LineGraph } from "./line_graph.ts";
+
+/** How to detect upside-down lines. */
+export interface ClassificationConfig {
+  readonly file: string;
+  readonly levels: ChannelLevels;
+  readonly width: number;
+  readonly height: number;
+  /** Probability of being upside down from which a line is turned. */
+  readonly threshold: number;
+}
+
+/** Most lines in one run. */
+const MAX_LINES = 32;
+
+/** The lines upright. @param lines images of 3 channels. @throws the signal's reason. */
+export async function turnUpright(
+  graph: LineGraph<ClassificationConfig>,
+  lines: readonly Pixels[],
+  signal: AbortSignal,
+): Promise<Pixels[]> {
+  const { width, height, threshold } = graph.config;
+  const turned: Pixels[] = [];
+  for (let from = 0; from < lines.length; from += MAX_LINES) {
+    signal.throwIfAborted();
+    const batch = lines.slice(from, from + MAX_LINES);
+    const scaled = batch.map((line) => {
+      const ownWidth = Math.min(width, Math.ceil(height * line.width / line.height));
+      return resize(line, { width: ownWidth, height, filter: "bilinear" });
+    });
+    // Probabilities `[lines, 2]` of upright and upside down.
+    const { data } = await graph.run(scaled, width);
+    turned.push(
+      ...batch.map((line, row) => data[2 * row + 1]! >= threshold ? halfTurn(line) : line),
+    );
+  }
+  return turned;
+}
+
+function halfTurn({ width, height, channels, data }: Pixels): Pixels {
+  const turned = new Uint8Array(data.length);
+  for (let from = 0, to = data.length - channels; to >= 0; from += channels, to -= channels) {
+    for (let channel = 0; channel < channels; channel++) {
+      turned[to + channel] = data[from + channel]!;
+    }
+  }
+  return { width, height, channels, data: turned };
+}
