@@ -11,11 +11,12 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import { type BatchEncoder, Encoder } from "../../src/models/embedding/encoder.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
+import { PaddedEncoder } from "../../src/models/embedding/padded_encoder.ts";
 import { keepOutput } from "../../src/models/graph_ports.ts";
-import { appendPooling, POOLED_OUTPUT, poolingTail } from "../../src/models/embedding/pooling.ts";
+import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
+import type { Encoder } from "../../src/models/embedding/text_batcher.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { splitEncoder } from "../../src/onnx/cut/split_encoder.ts";
@@ -41,7 +42,7 @@ function makeText(length: number): EncodedText {
 
 async function openBoth(
   backend: Backend,
-): Promise<Readonly<Record<"packed" | "padded", BatchEncoder>>> {
+): Promise<Readonly<Record<"packed" | "padded", Encoder>>> {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-embed")}/onnx`);
   const model = await readModel(files, "model.onnx");
   const wanted = `${HIDDEN}/float32`;
@@ -57,11 +58,11 @@ async function openBoth(
     summary: { kind: "sums", modes: ["mean"] },
     longestText: LONGEST_TEXT,
   });
-  const padded = await Encoder.open({
-    model: appendPooling(model, HIDDEN, ["mean"]),
-    output: POOLED_OUTPUT,
-    poolingModes: ["mean"],
-  }, { backend, files, padTokenId: 0 });
+  const output = { name: HIDDEN, pooling: ["mean"] } as const;
+  const padded = await PaddedEncoder.open(poolTexts(model, output), {
+    ...{ backend, files, padTokenId: 0 },
+    pooling: output.pooling,
+  });
   return { packed, padded };
 }
 

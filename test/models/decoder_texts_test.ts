@@ -184,7 +184,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   await using model = await openModel(tiny.folder, { backend, kind: "rerank" });
   const { scores, promptTokens } = await rerank(model, QUERY, DOCUMENTS);
   const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
-  const [no, yes] = yesNoRerankPrompt(tokenizer).answers;
+  const [no, yes] = yesNoRerankPrompt(tokenizer).columns;
   let numTokens = 0;
   await using whole = await WholeGraph.open(tiny.graph);
   for (const [index, document] of DOCUMENTS.entries()) {

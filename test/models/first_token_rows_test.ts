@@ -1,7 +1,7 @@
 /** Graphs that read the first token alone: the last layer computes its row only, and gives what it gave. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import { appendFirstToken, POOLED_OUTPUT } from "../../src/models/embedding/pooling.ts";
+import { POOLED_OUTPUT, poolTexts } from "../../src/models/embedding/pooling.ts";
 import { keepOutput } from "../../src/models/graph_ports.ts";
 import { liftConstants } from "../../src/onnx/decoder_inputs.ts";
 import { computeFirstRows } from "../../src/onnx/cut/first_token_rows.ts";
@@ -64,7 +64,7 @@ async function readForm({ folder, file }: Case) {
   return {
     model: isClassifier
       ? keepOutput(model, "logits", wanted)
-      : appendFirstToken(model, "last_hidden_state"),
+      : poolTexts(model, { name: "last_hidden_state", pooling: ["cls"] }),
     wanted,
   };
 }

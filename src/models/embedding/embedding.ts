@@ -9,21 +9,13 @@ import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { findOutput, keepOutput } from "../graph_ports.ts";
+import { findOutput } from "../graph_ports.ts";
 import type { LengthOptions } from "../long_text.ts";
 import { type Model, requireTask } from "../model.ts";
-import { FIRST_TOKEN } from "./packed_encoder.ts";
-import {
-  appendFirstToken,
-  appendPooling,
-  areWeightedSums,
-  pickedToken,
-  POOLED_OUTPUT,
-  type PoolingMode,
-} from "./pooling.ts";
+import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
-import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
+import { type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextModel } from "./text_model.ts";
 
 /** Output that holds a vector per text already. */
@@ -50,10 +42,13 @@ export class EmbeddingModel extends TextModel implements Model {
   static async load(context: OpenContext): Promise<EmbeddingModel> {
     const { folder, modelName } = context;
     const config = await readEmbeddingConfig(folder, modelName);
-    const loaded = await loadTexts(context, {
-      encoder: (graph) => poolGraph(graph, config, folder),
-      decoder: () => requireForDecoder(config, folder),
-    });
+    const loaded = await loadTexts(
+      context,
+      ({ model, isDecoder }) =>
+        isDecoder
+          ? requireLastToken(config, folder)
+          : { output: textOutputOf(model, config, folder) },
+    );
     return new EmbeddingModel(loaded, config);
   }
 
@@ -127,23 +122,12 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
 
-/** A graph with one vector per text as its only output. */
-function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): EncoderForm {
-  const output = POOLED_OUTPUT;
+/** The output that holds a vector per text already, or the one whose tokens' vectors are pooled. */
+function textOutputOf(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
-  if (isPooled && !poolsAnew(graph, config)) {
-    const model = keepOutput(graph, SENTENCE_OUTPUT, output);
-    return { model, output, packing: { model, output, summary: FIRST_TOKEN } };
-  }
+  if (isPooled && !poolsAnew(graph, config)) return { name: SENTENCE_OUTPUT };
   requireNoLayers(config, folder);
-  const { pooling: poolingModes } = config;
-  const hidden = findOutput(graph, TOKEN_OUTPUTS);
-  const packing = packingOf(graph, hidden, poolingModes);
-  if (pickedToken(poolingModes) === "first") {
-    return { model: appendFirstToken(graph, hidden), output, packing };
-  }
-  const model = appendPooling(graph, hidden, poolingModes);
-  return { model, output, poolingModes, packing };
+  return { name: findOutput(graph, TOKEN_OUTPUTS), pooling: config.pooling };
 }
 
 /** Whether to pool a graph with its own pooling as the folder says: it also outputs its tokens' rows. */
@@ -152,27 +136,11 @@ function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig
     graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
-/** How token rows are reduced to a text's row in a packed batch. */
-function packingOf(
-  graph: Graph,
-  hidden: string,
-  modes: readonly PoolingMode[],
-): EncoderForm["packing"] {
-  if (!areWeightedSums(modes)) return "It pools by the maximum, which takes padded texts.";
-  const which = pickedToken(modes);
-  const output = `${hidden}/float32`;
-  return {
-    model: keepOutput(graph, hidden, output),
-    output,
-    summary: which ? { kind: "token", which } : { kind: "sums", modes },
-  };
-}
-
 /** For decoders the whole row of the last token is used. */
-function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): undefined {
+function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<string, never> {
   requireNoLayers(config, folder);
   const { pooling } = config;
-  if (pickedToken(pooling) === "last") return undefined;
+  if (pickedToken(pooling) === "last") return {};
   throw new StartupError(
     `${folder.path} holds a decoder and wants ${
       pooling.join(" and ")

@@ -14,17 +14,26 @@ import type { EncoderCut } from "../../onnx/cut/encoder_cut.ts";
 import type { ModelFiles } from "../../onnx/file/external_data.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { type BatchEncoder, fillTokens, MAX_TEXTS } from "./encoder.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import { fillPooling, type PoolingMode } from "./pooling.ts";
+import { fillTokens, MAX_TEXTS } from "./padded_encoder.ts";
+import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";
+import type { Encoder } from "./text_batcher.ts";
 
 /** The result wanted of each text: one token's row, or weighted sums of all. */
 export type TextSummary =
   | { readonly kind: "token"; readonly which: "first" | "last" }
   | { readonly kind: "sums"; readonly modes: readonly PoolingMode[] };
 
-/** The row that classifiers use. */
-export const FIRST_TOKEN: TextSummary = { kind: "token", which: "first" };
+/**
+ * What pooling takes of a text. Without pooling the graph itself reads the first token.
+ *
+ * @returns `undefined` for the maximum, which takes padded texts.
+ */
+export function summaryOf(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
+  if (pooling[0] === "max") return undefined;
+  const which = pickedToken(pooling);
+  return which ? { kind: "token", which } : { kind: "sums", modes: pooling };
+}
 
 /** What to open, and where. */
 interface PackedEncoderOptions {
@@ -41,7 +50,7 @@ const ACTIVATION_BYTES = 256 * 2 ** 20;
 const MAX_TOKENS = 16_384;
 
 /** It owns sessions, attention and memory. */
-export class PackedEncoder implements BatchEncoder {
+export class PackedEncoder implements Encoder {
   readonly maxTexts = MAX_TEXTS;
   readonly maxTokens: number;
   readonly pads = false;

@@ -8,24 +8,27 @@
  */
 import type { EncoderTail } from "../../onnx/cut/encoder_cut.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
+import { int64Tensor, makeNode, type ModelProto, type Node } from "../../onnx/file/proto.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
+import { keepOutput } from "../graph_ports.ts";
 
 /** Pooling modes. */
 export type PoolingMode = "cls" | "max" | "mean" | "mean_sqrt_len" | "weightedmean" | "lasttoken";
 
-/** Input that {@linkcode appendPooling} adds: f32 `[batch, modes, length]`; for `max` a bias, `[batch, length, 1]`. */
+/** Input that weighted sums and `max` add: f32 `[batch, modes, length]`; for `max` a bias, `[batch, length, 1]`. */
 export const POOLING_INPUT = "pooling_weights";
 
-/** Output that {@linkcode appendPooling} leaves as the only one: f32 `[batch, modes, hidden]`. */
-export const POOLED_OUTPUT = "pooled";
+/** Output of a pooled graph: f32 `[batch, modes, hidden]`, or `[batch, hidden]` of what has no modes. */
+export const POOLED_OUTPUT = "hearth_pooled";
 
 /** Below any value of a model, and finite to avoid NaN. */
 const HIDDEN_BY_MAX = -1e30;
 
-/** Whether one matrix product computes this pooling. */
-export function areWeightedSums(modes: readonly PoolingMode[]): boolean {
-  return modes[0] !== "max";
+/** The output of a graph that becomes the texts' rows. */
+export interface TextOutput {
+  readonly name: string;
+  /** Its values, one per token, are pooled so; absent if there is one per text already. */
+  readonly pooling?: readonly PoolingMode[] | undefined;
 }
 
 /** The single token that pooling picks; `undefined` if more tokens count. */
@@ -52,61 +55,76 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
   };
 }
 
-/** Lets the graph pool its output `hidden`, `[batch, length, hidden]`; its other outputs are removed. */
-export function appendPooling(
-  model: ModelProto,
-  hidden: string,
-  modes: readonly PoolingMode[],
-): ModelProto {
+/** The graph with {@linkcode POOLED_OUTPUT}, a row per text in float32, as its only output. */
+export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): ModelProto {
+  if (pooling === undefined) return keepOutput(model, name, POOLED_OUTPUT);
   const { graph } = model;
-  const wide = `${hidden}/float32`;
-  const nodes = [makeNode("Cast", [hidden], [wide], { attributes: { to: 1 } })];
-  const initializers = [...graph.initializers];
-  if (!areWeightedSums(modes)) {
-    const biased = `${hidden}/biased`;
-    nodes.push(makeNode("Add", [wide, POOLING_INPUT], [biased]));
-    if (opsetOf(model) >= 18) {
-      const axes = int64Tensor("pooling_axes", [1], [1]);
-      initializers.push(axes);
-      nodes.push(makeNode("ReduceMax", [biased, axes.name], [POOLED_OUTPUT]));
-    } else {
-      nodes.push(makeNode("ReduceMax", [biased], [POOLED_OUTPUT], { attributes: { axes: [1] } }));
-    }
-  } else {
-    nodes.push(makeNode("MatMul", [POOLING_INPUT, wide], [POOLED_OUTPUT]));
-  }
+  const added = pickedToken(pooling) === "first"
+    ? firstToken(name)
+    : pooling[0] === "max"
+    ? maximum(name, opsetOf(model))
+    : weightedSums(name);
   return {
     ...model,
     graph: {
       ...graph,
-      nodes: [...graph.nodes, ...nodes],
-      initializers,
-      inputs: [
-        ...graph.inputs,
-        makeValueInfo(POOLING_INPUT, "float32", ["batch", "pooling_rows", "pooling_columns"]),
-      ],
-      outputs: [makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "modes", "hidden"])],
+      nodes: [...graph.nodes, ...added.nodes],
+      initializers: [...graph.initializers, ...added.initializers],
+      inputs: [...graph.inputs, ...added.inputs],
+      outputs: added.outputs,
     },
   };
 }
 
-/** Lets the graph give the first token's row of its output `hidden` alone, f32 `[batch, hidden]`: its `cls` pooling. */
-export function appendFirstToken(model: ModelProto, hidden: string): ModelProto {
-  const { graph } = model;
+type Added = Pick<ModelProto["graph"], "nodes" | "initializers" | "inputs" | "outputs">;
+
+const WEIGHTS = makeValueInfo(POOLING_INPUT, "float32", ["batch", "rows", "columns"]);
+const ROWS_BY_MODE = makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "modes", "hidden"]);
+
+function toFloat32(from: string, to: string): Node {
+  return makeNode("Cast", [from], [to], { attributes: { to: 1 } });
+}
+
+function firstToken(hidden: string): Added {
   const first = int64Tensor(`${hidden}/first`, [], [0]);
   const picked = `${hidden}/picked`;
   return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: [
-        ...graph.nodes,
-        makeNode("Gather", [hidden, first.name], [picked], { attributes: { axis: 1 } }),
-        makeNode("Cast", [picked], [POOLED_OUTPUT], { attributes: { to: 1 } }),
-      ],
-      initializers: [...graph.initializers, first],
-      outputs: [makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "hidden"])],
-    },
+    nodes: [
+      makeNode("Gather", [hidden, first.name], [picked], { attributes: { axis: 1 } }),
+      toFloat32(picked, POOLED_OUTPUT),
+    ],
+    initializers: [first],
+    inputs: [],
+    outputs: [makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "hidden"])],
+  };
+}
+
+function weightedSums(hidden: string): Added {
+  const wide = `${hidden}/float32`;
+  const product = makeNode("MatMul", [POOLING_INPUT, wide], [POOLED_OUTPUT]);
+  return {
+    nodes: [toFloat32(hidden, wide), product],
+    initializers: [],
+    inputs: [WEIGHTS],
+    outputs: [ROWS_BY_MODE],
+  };
+}
+
+function maximum(hidden: string, opset: number): Added {
+  const [wide, biased] = [`${hidden}/float32`, `${hidden}/biased`];
+  // From version 18 of the operators on the axes are an input.
+  const axes = opset >= 18 ? [int64Tensor("pooling_axes", [1], [1])] : [];
+  const reduced = [biased, ...axes.map(({ name }) => name)];
+  const attributes = axes.length > 0 ? {} : { axes: [1] };
+  return {
+    nodes: [
+      toFloat32(hidden, wide),
+      makeNode("Add", [wide, POOLING_INPUT], [biased]),
+      makeNode("ReduceMax", reduced, [POOLED_OUTPUT], { attributes }),
+    ],
+    initializers: axes,
+    inputs: [WEIGHTS],
+    outputs: [ROWS_BY_MODE],
   };
 }
 

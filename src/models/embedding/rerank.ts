@@ -6,26 +6,23 @@
 import { StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
-import { findOutput, keepOutput } from "../graph_ports.ts";
+import { findOutput } from "../graph_ports.ts";
 import { type Model, requireTask } from "../model.ts";
-import { FIRST_TOKEN } from "./packed_encoder.ts";
 import type { LengthOptions } from "../long_text.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
-import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
+import { type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextModel } from "./text_model.ts";
-
-const LOGITS = "logits/float32";
 
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
   readonly #form: PairForm;
   readonly #maxTokens: number | undefined;
 
-  private constructor(loaded: LoadedTexts, form: PairForm) {
+  private constructor(loaded: LoadedTexts<PairForm>) {
     super(loaded);
-    this.#form = form;
+    this.#form = loaded.form;
     this.#maxTokens = loaded.maxTokens;
   }
 
@@ -35,19 +32,14 @@ export class RerankModel extends TextModel implements Model {
    * @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's.
    */
   static async load(context: OpenContext): Promise<RerankModel> {
-    let form: PairForm | undefined;
-    const loaded = await loadTexts(context, {
-      encoder: (graph, tokenizer) => {
-        form = crossEncoderForm(tokenizer);
-        return logitsForm(graph);
-      },
-      decoder: (tokenizer) => {
-        const judge = yesNoRerankPrompt(tokenizer);
-        form = judge;
-        return judge.answers;
-      },
-    });
-    if (loaded.width <= 2) return new RerankModel(loaded, form!);
+    const loaded = await loadTexts(
+      context,
+      ({ model, tokenizer, isDecoder }) =>
+        isDecoder
+          ? yesNoRerankPrompt(tokenizer)
+          : { ...crossEncoderForm(tokenizer), output: { name: logitsOf(model) } },
+    );
+    if (loaded.width <= 2) return new RerankModel(loaded);
     await loaded.texts.dispose();
     throw new StartupError(
       `The graph gives ${loaded.width} logits for a pair of texts; a reranker gives 1 or 2.`,
@@ -94,20 +86,16 @@ export class RerankModel extends TextModel implements Model {
   }
 }
 
-/** A graph with the logits of each pair as its only output. @throws {StartupError} when it has others. */
-function logitsForm(graph: Graph): EncoderForm {
+/** The output with the logits of each pair. @throws {StartupError} when the graph has others. */
+function logitsOf(graph: Graph): string {
   const logits = findOutput(graph, ["logits"]);
   const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
-  if (shape.length > 2) {
-    throw new StartupError(
-      `The graph gives logits of shape [${
-        shape.join(", ")
-      }], for each token; a reranker gives 1 or 2 for a pair of texts.`,
-    );
-  }
-  const model = keepOutput(graph, logits, LOGITS);
-  const packing = { model, output: LOGITS, summary: FIRST_TOKEN };
-  return { model, output: LOGITS, packing };
+  if (shape.length <= 2) return logits;
+  throw new StartupError(
+    `The graph gives logits of shape [${
+      shape.join(", ")
+    }], for each token; a reranker gives 1 or 2 for a pair of texts.`,
+  );
 }
 
 /**
@@ -160,8 +148,8 @@ const AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 /** A prompt that a language model answers with yes or no. */
 interface JudgeForm extends PairForm {
-  /** The tokens that answer no and yes. */
-  readonly answers: readonly [no: number, yes: number];
+  /** The tokens that answer no and yes: their logits are read. */
+  readonly columns: readonly [no: number, yes: number];
 }
 
 /**
@@ -188,6 +176,6 @@ export function yesNoRerankPrompt(tokenizer: EncoderTokenizer): JudgeForm {
     frame: (query, document) => ({
       ids: [...before!, ...query, ...between!, ...document, ...after!],
     }),
-    answers: [answers[0]![0]!, answers[1]![0]!],
+    columns: [answers[0]![0]!, answers[1]![0]!],
   };
 }

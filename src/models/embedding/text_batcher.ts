@@ -10,7 +10,6 @@ import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { untilAborted } from "../../until_aborted.ts";
 import { BatchCost } from "./batch_cost.ts";
-import type { BatchEncoder } from "./encoder.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";
 import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
@@ -24,6 +23,26 @@ const BATCHES_AHEAD = 2;
 /** The same for padded texts: more waiting texts give batches of more similar lengths. */
 const PADDED_BATCHES_AHEAD = 16;
 
+/** Runs batches of texts, one at a time. */
+export interface Encoder {
+  /** Most texts in one batch. */
+  readonly maxTexts: number;
+  /** Most tokens in one batch, by the memory. */
+  readonly maxTokens?: number | undefined;
+  /** Whether texts are padded to the longest of their batch. */
+  readonly pads: boolean;
+  /** Elements of a row. */
+  readonly width: number;
+  /**
+   * Runs one batch.
+   *
+   * @param texts 1 to `maxTexts`, each of at least one token.
+   * @returns f32 `[texts, width]`, the caller's.
+   */
+  run(texts: readonly EncodedText[]): Promise<Float32Array>;
+  dispose(): Promise<void>;
+}
+
 interface Running {
   readonly job: TextJob;
   readonly outcome: PromiseWithResolvers<number>;
@@ -35,7 +54,7 @@ interface Running {
 /** It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
-  readonly #encoder: BatchEncoder;
+  readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
   /** Running jobs. */
@@ -45,7 +64,7 @@ export class TextBatcher implements TextRunner {
 
   constructor({ encoder, maxBatchTokens }: {
     /** The batcher owns it. */
-    readonly encoder: BatchEncoder;
+    readonly encoder: Encoder;
     /** Most tokens of a batch; adapted to the time of batches if absent. */
     readonly maxBatchTokens?: number | undefined;
   }) {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Backend } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
@@ -12,36 +13,28 @@ import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { DecoderLoadOptions } from "../decoder_load.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
-import { type BatchEncoder, Encoder, type EncoderGraph } from "./encoder.ts";
+import { keepOutput } from "../graph_ports.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
-import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
-import { poolingTail } from "./pooling.ts";
-import { TextBatcher } from "./text_batcher.ts";
+import { PackedEncoder, summaryOf } from "./packed_encoder.ts";
+import { PaddedEncoder } from "./padded_encoder.ts";
+import { POOLED_OUTPUT, poolingTail, poolTexts, type TextOutput } from "./pooling.ts";
+import { type Encoder, TextBatcher } from "./text_batcher.ts";
 import type { TextRunner } from "./text_model.ts";
 
-/** How to prepare a graph, as encoder or decoder; either throws a `StartupError` for an unsuitable one. */
-interface TextForms {
-  encoder(graph: Graph, tokenizer: EncoderTokenizer): EncoderForm;
-  /** The wanted elements of each row of a decoder; all if `undefined`. */
-  decoder(tokenizer: EncoderTokenizer): readonly number[] | undefined;
-}
-
-/** The prepared graph. */
-export interface EncoderForm extends EncoderGraph {
-  /** How to run it without padding; or why not. */
-  readonly packing: Packing | string;
-}
-
-/** The graph before pooling was added. */
-interface Packing {
+/** A folder's graph, before it is decided how its rows are read. */
+interface TextGraph {
   readonly model: Graph;
-  /** Its one output: f32, a row per token, or what it makes of each text's first token. */
-  readonly output: string;
-  readonly summary: TextSummary;
+  readonly tokenizer: EncoderTokenizer;
+  /** Whether it has a cache of keys and values. */
+  readonly isDecoder: boolean;
 }
+
+/** What becomes a text's row: of an encoder an output, of a decoder elements of the last token's, all if absent. */
+type TextForm = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
 
 /** Loaded texts; the caller owns the runner. */
-export interface LoadedTexts {
+export interface LoadedTexts<Form = unknown> {
+  readonly form: Form;
   readonly texts: TextRunner;
   /** Elements of a row. */
   readonly width: number;
@@ -60,11 +53,16 @@ const DEFAULT_LONGEST_TEXT = 8192;
  */
 const LONGEST_WHOLE_TEXT = 1024;
 
-/** Loads a folder. @throws {StartupError} when it lacks what the model needs. */
-export async function loadTexts(
+/**
+ * Loads a folder.
+ *
+ * @param formOf says what to read of the graph; it throws a `StartupError` for an unsuitable one.
+ * @throws {StartupError} when the folder lacks what the model needs.
+ */
+export async function loadTexts<Form extends TextForm>(
   options: DecoderLoadOptions,
-  forms: TextForms,
-): Promise<LoadedTexts> {
+  formOf: (graph: TextGraph) => Form,
+): Promise<LoadedTexts<Form>> {
   const { folder, engine: { maxBatchTokens } } = options;
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await EncoderTokenizer.load(folder);
@@ -73,72 +71,83 @@ export async function loadTexts(
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")
   );
-  const common = { tokenizer, dtype: graph.dtype };
-  if (isDecoder) {
+  const form = formOf({ model: graph.model, tokenizer, isDecoder });
+  const common = { form, tokenizer, dtype: graph.dtype };
+  if (!("output" in form)) {
     // Imported on demand: encoders, which most are, need none of the engine and are ready earlier without.
     const { loadDecoderTexts } = await import("./decoder_texts.ts");
-    const loaded = await loadDecoderTexts(options, forms.decoder(tokenizer));
+    const loaded = await loadDecoderTexts(options, form.columns);
     return { ...common, ...loaded, maxTokens: Math.min(loaded.maxTokens, maxTokens ?? Infinity) };
   }
-  const form = forms.encoder(graph.model, tokenizer);
+  const { backend } = options;
   const { padTokenId } = tokenizer;
-  const opened = await openEncoder(graph, form, { ...options, padTokenId, maxTokens });
+  const opened = await openEncoder(graph, form.output, { backend, padTokenId, maxTokens });
   const { encoder } = opened;
   const texts = new TextBatcher({ encoder, maxBatchTokens });
   return { ...common, texts, width: encoder.width, maxTokens: opened.maxTokens };
 }
 
+/** How to open an encoder. */
+interface EncoderOptions {
+  readonly backend: Backend;
+  readonly padTokenId: number;
+  readonly maxTokens: number | undefined;
+}
+
 /** Opens the graph cut at its attentions where that is faster and possible, and whole where not. */
 async function openEncoder(
-  { files }: GraphFile,
-  form: EncoderForm,
-  { backend, padTokenId, maxTokens }: Pick<DecoderLoadOptions, "backend"> & {
-    readonly padTokenId: number;
-    readonly maxTokens: number | undefined;
-  },
-): Promise<{ readonly encoder: BatchEncoder; readonly maxTokens: number | undefined }> {
-  const openWhole = () => {
-    const model = computeFirstRows(form.model, { wanted: form.output, padTokenId });
-    return Encoder.open({ ...form, model }, { backend, files, padTokenId });
-  };
+  { model, files }: GraphFile,
+  output: TextOutput,
+  options: EncoderOptions,
+): Promise<{ readonly encoder: Encoder; readonly maxTokens: number | undefined }> {
+  const { backend, padTokenId, maxTokens } = options;
+  const pooled = poolTexts(model, output);
+  const openWhole = () =>
+    PaddedEncoder.open(computeFirstRows(pooled, { wanted: POOLED_OUTPUT, padTokenId }), {
+      ...{ backend, files, padTokenId },
+      pooling: output.pooling,
+    });
   if (backend.runtime === "native") {
-    const longestText = Math.min(maxTokens ?? Infinity, countPositions(form.model, padTokenId));
+    const longestText = Math.min(maxTokens ?? Infinity, countPositions(pooled, padTokenId));
     if (longestText <= LONGEST_WHOLE_TEXT) {
       return { encoder: await openWhole(), maxTokens: longestText };
     }
   }
-  const packed = splitPacked(form.packing, {
-    padTokenId,
-    contextLength: maxTokens ?? DEFAULT_LONGEST_TEXT,
-  });
-  let reason = packed;
-  if (typeof packed !== "string") {
-    const { cut, summary, longestText } = packed;
-    try {
-      const encoder = await PackedEncoder.open(cut, { backend, files, summary, longestText });
-      return { encoder, maxTokens: longestText };
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      reason = error.message;
-    }
-  }
-  log.info("texts are padded to the longest of their batch", { reason });
+  const packed = await openPacked({ model, files }, output, options);
+  if (!("refused" in packed)) return { encoder: packed.encoder, maxTokens: packed.longestText };
+  log.info("texts are padded to the longest of their batch", { reason: packed.refused });
   return { encoder: await openWhole(), maxTokens };
 }
 
-/** The graph cut for packed texts; or why it cannot be. */
-function splitPacked(
-  packing: Packing | string,
-  options: { readonly padTokenId: number; readonly contextLength: number },
-) {
-  if (typeof packing === "string") return packing;
-  const { model, output: wanted, summary } = packing;
-  const tail = summary.kind === "sums" ? poolingTail : undefined;
-  const result = splitEncoder(model, { ...options, wanted, tail });
-  if ("refused" in result) return result.refused;
+/** Opens the graph cut for packed texts; or says why that is not possible. */
+async function openPacked(
+  { model, files }: Pick<GraphFile, "model" | "files">,
+  { name, pooling }: TextOutput,
+  { backend, padTokenId, maxTokens }: EncoderOptions,
+): Promise<
+  | { readonly encoder: Encoder; readonly longestText: number }
+  | { readonly refused: string }
+> {
+  const summary = summaryOf(pooling);
+  if (summary === undefined) {
+    return { refused: "It pools by the maximum, which takes padded texts." };
+  }
+  const wanted = `${name}/float32`;
+  const contextLength = maxTokens ?? DEFAULT_LONGEST_TEXT;
+  const result = splitEncoder(keepOutput(model, name, wanted), {
+    ...{ wanted, padTokenId, contextLength },
+    tail: summary.kind === "sums" ? poolingTail : undefined,
+  });
+  if ("refused" in result) return result;
   const { cut } = result;
-  const longestText = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
-  return { cut, summary, longestText };
+  const longestText = Math.min(contextLength, cut.maxPositions ?? Infinity);
+  try {
+    const encoder = await PackedEncoder.open(cut, { backend, files, summary, longestText });
+    return { encoder, longestText };
+  } catch (error) {
+    if (error instanceof RangeError) return { refused: error.message };
+    throw error;
+  }
 }
 
 /** Models that number positions from after the padding token's id. */

@@ -1,6 +1,5 @@
 /**
- * Encoders: bidirectional models without a cache. Texts of several lengths run in one padded batch, and one row per
- * text is read back.
+ * Encoders whose graph runs whole: texts of several lengths are padded to the longest of their batch.
  *
  * @module
  */
@@ -10,41 +9,15 @@ import type { ModelProto } from "../../onnx/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
+import { fillPooling, POOLED_OUTPUT, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
+import type { Encoder } from "./text_batcher.ts";
 
-/** A graph that gives a row per text. */
-export interface EncoderGraph {
-  readonly model: ModelProto;
-  /** Its one output: f32, one row per text. */
-  readonly output: string;
-  /** The pooling added to it, if any. */
-  readonly poolingModes?: readonly PoolingMode[] | undefined;
-}
-
-interface EncoderParts extends EncoderGraph {
+interface PaddedEncoderParts {
   readonly backend: Backend;
   readonly session: GraphSession;
   readonly padTokenId: number;
-}
-
-/** Runs batches of texts, one at a time. */
-export interface BatchEncoder {
-  /** Most texts in one batch. */
-  readonly maxTexts: number;
-  /** Most tokens in one batch, by the memory. */
-  readonly maxTokens?: number | undefined;
-  /** Whether texts are padded to the longest of their batch. */
-  readonly pads: boolean;
-  /** Elements of a row. */
-  readonly width: number;
-  /**
-   * Runs one batch.
-   *
-   * @param texts 1 to `maxTexts`, each of at least one token.
-   * @returns f32 `[texts, width]`, the caller's.
-   */
-  run(texts: readonly EncodedText[]): Promise<Float32Array>;
-  dispose(): Promise<void>;
+  /** Whose weights are an input of the graph, if any. */
+  readonly pooling: readonly PoolingMode[] | undefined;
 }
 
 export const MAX_TEXTS = 256;
@@ -52,53 +25,51 @@ export const MAX_TEXTS = 256;
 /** Inputs with a value per token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
-export class Encoder implements BatchEncoder {
+export class PaddedEncoder implements Encoder {
   readonly maxTexts = MAX_TEXTS;
   readonly pads = true;
   readonly width: number;
-  readonly #parts: EncoderParts;
-  readonly #tokenInputs: readonly string[];
+  readonly #parts: PaddedEncoderParts;
   /** Output memory; `undefined` if ONNX Runtime allocates its outputs. */
   readonly #rows: Storage | undefined;
 
-  private constructor(parts: EncoderParts, width: number) {
+  private constructor(parts: PaddedEncoderParts, width: number) {
     this.#parts = parts;
     this.width = width;
-    this.#tokenInputs = tokenInputsOf(parts.session);
     this.#rows = parts.backend.allocate(MAX_TEXTS * width * Float32Array.BYTES_PER_ELEMENT);
   }
 
   /**
-   * Opens the graph, and runs it once, which determines the width of its rows and compiles its kernels.
+   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which determines the width of its rows and compiles
+   * its kernels.
    *
+   * @param options.pooling how it pools; its weights are fed to the graph if it takes them.
    * @throws {StartupError} when the graph has unknown inputs.
    */
   static async open(
-    graph: EncoderGraph,
-    { backend, files, padTokenId }: {
-      readonly backend: Backend;
+    graph: ModelProto,
+    { backend, files, padTokenId, pooling }: Omit<PaddedEncoderParts, "session"> & {
       readonly files: FolderFiles;
-      readonly padTokenId: number;
     },
-  ): Promise<Encoder> {
-    const { output } = graph;
-    const session = await backend.openModel(graph.model, files);
+  ): Promise<PaddedEncoder> {
+    const session = await backend.openModel(graph, files);
     const isKnown = (name: string) => TOKEN_INPUTS.has(name) || name === POOLING_INPUT;
     requireKnownInputs(session, { isKnown, of: "The graph" });
-    const parts = { ...graph, backend, session, padTokenId };
-    const probe = { ids: [parts.padTokenId, parts.padTokenId] };
-    const rows = (await session.run(makeFeeds(parts, tokenInputsOf(session), [probe])))[output]!;
+    const takesWeights = session.inputs.some(({ name }) => name === POOLING_INPUT);
+    const parts = { backend, session, padTokenId, pooling: takesWeights ? pooling : undefined };
+    const feeds = makeFeeds(parts, [{ ids: [padTokenId, padTokenId] }]);
+    const rows = (await session.run(feeds))[POOLED_OUTPUT]!;
     const width = rows.dims.reduce((product, size) => product * size, 1);
     rows.dispose();
-    return new Encoder(parts, width);
+    return new PaddedEncoder(parts, width);
   }
 
   async run(texts: readonly EncodedText[]): Promise<Float32Array> {
-    const { backend, session, output } = this.#parts;
-    const feeds = makeFeeds(this.#parts, this.#tokenInputs, texts);
+    const { backend, session } = this.#parts;
+    const feeds = makeFeeds(this.#parts, texts);
     const ownRows = this.#rows?.tensor("float32", this.#rowDims(texts.length));
-    const results = await session.run(feeds, ownRows && { [output]: ownRows });
-    const rows = results[output]!;
+    const results = await session.run(feeds, ownRows && { [POOLED_OUTPUT]: ownRows });
+    const rows = results[POOLED_OUTPUT]!;
     try {
       return await backend.read(rows);
     } finally {
@@ -112,35 +83,28 @@ export class Encoder implements BatchEncoder {
   }
 
   #rowDims(numTexts: number): number[] {
-    const { poolingModes, session } = this.#parts;
-    if (poolingModes !== undefined) {
-      return [numTexts, poolingModes.length, this.width / poolingModes.length];
-    }
+    const { pooling, session } = this.#parts;
+    if (pooling !== undefined) return [numTexts, pooling.length, this.width / pooling.length];
     return session.outputs[0]!.shape.length === 1 ? [numTexts] : [numTexts, this.width];
   }
 }
 
-function tokenInputsOf(session: GraphSession): string[] {
-  return session.inputs.map(({ name }) => name).filter((name) => TOKEN_INPUTS.has(name));
-}
-
 function makeFeeds(
-  { padTokenId, poolingModes }: EncoderParts,
-  tokenInputs: readonly string[],
+  { session, padTokenId, pooling }: PaddedEncoderParts,
   texts: readonly EncodedText[],
 ): Tensors {
-  const length = texts.reduce((longest, { ids }) => Math.max(longest, ids.length), 0);
-  const shape = [texts.length, length];
+  const length = Math.max(...texts.map(({ ids }) => ids.length));
   const feeds: Record<string, Tensor> = {};
-  for (const name of tokenInputs) {
+  for (const { name } of session.inputs) {
+    if (!TOKEN_INPUTS.has(name)) continue;
     const values = new BigInt64Array(texts.length * length);
     if (name === "input_ids") values.fill(BigInt(padTokenId));
     texts.forEach((text, row) => {
       fillTokens(name, text, values.subarray(row * length, (row + 1) * length));
     });
-    feeds[name] = new Tensor("int64", values, shape);
+    feeds[name] = new Tensor("int64", values, [texts.length, length]);
   }
-  if (poolingModes !== undefined) feeds[POOLING_INPUT] = poolingFeed(poolingModes, texts, length);
+  if (pooling !== undefined) feeds[POOLING_INPUT] = poolingFeed(pooling, texts, length);
   return feeds;
 }
 
