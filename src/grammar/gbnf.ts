@@ -21,7 +21,7 @@ const ROOT = "root";
 const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-/** Adds the rules of a grammar. @returns its rule `root`. @throws {GrammarError} with the line at fault. */
+/** Adds the rules of a grammar. @returns its rule `root`. @throws {GrammarError} with the line and column at fault. */
 export function gbnfPhrase(rules: Rules, text: string): Phrase {
   return new GbnfParser(rules, text).parse();
 }
@@ -29,7 +29,7 @@ export function gbnfPhrase(rules: Rules, text: string): Phrase {
 class GbnfParser {
   readonly #rules: Rules;
   readonly #text: string;
-  readonly #names = new Map<string, number>();
+  readonly #names = new Map<string, { readonly rule: number; readonly firstAt: number }>();
   readonly #defined = new Set<string>();
   #at = 0;
   #depth = 0;
@@ -42,21 +42,23 @@ class GbnfParser {
   parse(): Phrase {
     this.#skip();
     while (this.#at < this.#text.length) {
+      const start = this.#at;
       const name = this.#match(/[A-Za-z0-9_-]+/y);
       this.#skip();
       if (name === undefined || this.#match(/::=/y) === undefined) {
-        throw this.#fault("want a rule: name ::= …");
+        const seen = JSON.stringify(this.#text.slice(start, start + 20).split("\n")[0]);
+        throw this.#fault(`want a rule: name ::= …, saw ${seen}`, start);
       }
-      if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is there twice`);
+      if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is there twice`, start);
       this.#defined.add(name);
       this.#skip();
-      this.#rules.define(this.#ruleOf(name), this.#readOptions());
+      this.#rules.define(this.#ruleOf(name, start), this.#readOptions());
     }
     if (!this.#defined.has(ROOT)) throw new GrammarError("it has no rule called root");
-    for (const name of this.#names.keys()) {
-      if (!this.#defined.has(name)) throw new GrammarError(`it has no rule called ${name}`);
+    for (const [name, { firstAt }] of this.#names) {
+      if (!this.#defined.has(name)) throw this.#fault(`there is no rule called ${name}`, firstAt);
     }
-    return { kind: "rule", rule: this.#ruleOf(ROOT) };
+    return { kind: "rule", rule: this.#ruleOf(ROOT, 0) };
   }
 
   #readOptions(): Phrase {
@@ -93,10 +95,10 @@ class GbnfParser {
         this.#at++;
         return terminal(encodeSet(expressions, ALL_CODE_POINTS));
       case "(": {
-        this.#at++;
+        const open = this.#at++;
         this.#skip();
         const phrase = this.#readOptions();
-        if (!this.#takeMark(")")) throw this.#fault("a group is not closed");
+        if (!this.#takeMark(")")) throw this.#fault("a group is not closed", open);
         return phrase;
       }
     }
@@ -108,13 +110,14 @@ class GbnfParser {
       this.#at = start;
       return undefined;
     }
-    return { kind: "rule", rule: this.#ruleOf(name) };
+    return { kind: "rule", rule: this.#ruleOf(name, start) };
   }
 
   #readBounds(): { min: number; max: number } | undefined {
     if (this.#takeMark("*")) return { min: 0, max: Infinity };
     if (this.#takeMark("+")) return { min: 1, max: Infinity };
     if (this.#takeMark("?")) return { min: 0, max: 1 };
+    const start = this.#at;
     const found = this.#match(/\{\s*\d*\s*(?:,\s*\d*\s*)?\}/y);
     if (found === undefined) return undefined;
     this.#skip();
@@ -122,31 +125,34 @@ class GbnfParser {
     const min = Number(first || 0);
     const max = second === undefined ? min : second === "" ? Infinity : Number(second);
     if (max < min || min > MAX_REPEATS || (max !== Infinity && max > MAX_REPEATS)) {
-      throw this.#fault(`want bounds in order and up to ${MAX_REPEATS}, saw ${found}`);
+      throw this.#fault(`want bounds in order and up to ${MAX_REPEATS}, saw ${found}`, start);
     }
     return { min, max };
   }
 
   #readLiteral(): string {
-    this.#at++;
+    const open = this.#at++;
     let text = "";
-    while (this.#text[this.#at] !== '"') text += this.#readChar("a text is not closed");
+    while (this.#text[this.#at] !== '"') text += this.#readChar("a text is not closed", open);
     this.#at++;
     return text;
   }
 
   #readClass(): CodePoints {
-    this.#at++;
+    const open = this.#at++;
     const isNegative = this.#text[this.#at] === "^";
     if (isNegative) this.#at++;
     const ranges: [number, number][] = [];
+    const readPoint = () =>
+      this.#readChar("a class of characters is not closed", open).codePointAt(0)!;
     while (this.#text[this.#at] !== "]") {
-      const first = this.#readChar("a class of characters is not closed").codePointAt(0)!;
+      const start = this.#at;
+      const first = readPoint();
       let last = first;
       if (this.#text[this.#at] === "-" && this.#text[this.#at + 1] !== "]") {
         this.#at++;
-        last = this.#readChar("a class of characters is not closed").codePointAt(0)!;
-        if (last < first) throw this.#fault("a range of characters is out of order");
+        last = readPoint();
+        if (last < first) throw this.#fault("a range of characters is out of order", start);
       }
       ranges.push([first, last]);
     }
@@ -154,29 +160,34 @@ class GbnfParser {
     return isNegative ? complementOf(unite(ranges)) : unite(ranges);
   }
 
-  #readChar(ifMissing: string): string {
+  /** @param openAt where what the character is in begins. */
+  #readChar(ifMissing: string, openAt: number): string {
+    const start = this.#at;
     const point = this.#text.codePointAt(this.#at);
-    if (point === undefined) throw this.#fault(ifMissing);
+    if (point === undefined) throw this.#fault(ifMissing, openAt);
     const char = String.fromCodePoint(point);
     this.#at += char.length;
     if (char !== "\\") return char;
     const kind = this.#text[this.#at++];
-    if (kind === undefined) throw this.#fault(ifMissing);
+    if (kind === undefined) throw this.#fault(ifMissing, openAt);
     const numDigits = HEX_ESCAPES[kind];
     if (numDigits === undefined) return SIMPLE_ESCAPES[kind] ?? kind;
     const digits = this.#text.slice(this.#at, this.#at + numDigits);
     const code = Number.parseInt(digits, 16);
     if (!/^[0-9a-fA-F]+$/.test(digits) || digits.length < numDigits || code > 0x10ffff) {
-      throw this.#fault("an escape is not a code point");
+      throw this.#fault("an escape is not a code point", start);
     }
     this.#at += numDigits;
     return codePointsOf(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
   }
 
-  #ruleOf(name: string): number {
-    let rule = this.#names.get(name);
-    if (rule === undefined) this.#names.set(name, rule = this.#rules.declare());
-    return rule;
+  /** @param at where the name stands. */
+  #ruleOf(name: string, at: number): number {
+    let known = this.#names.get(name);
+    if (known === undefined) {
+      this.#names.set(name, known = { rule: this.#rules.declare(), firstAt: at });
+    }
+    return known.rule;
   }
 
   #takeMark(mark: string): boolean {
@@ -198,9 +209,10 @@ class GbnfParser {
     this.#match(/(?:\s|#[^\n]*)*/y);
   }
 
-  #fault(what: string): GrammarError {
-    const line = this.#text.slice(0, this.#at).split("\n").length;
-    return new GrammarError(`line ${line} of the grammar: ${what}`);
+  #fault(what: string, at = this.#at): GrammarError {
+    const lines = this.#text.slice(0, at).split("\n");
+    const column = Array.from(lines.at(-1)!).length + 1;
+    return new GrammarError(`line ${lines.length}, column ${column} of the grammar: ${what}`);
   }
 }
 
