@@ -24,11 +24,16 @@ const IPV6 = [
     return `${left}::${most === 0 ? "" : `(?:${WORD}(?::${WORD}){0,${most - 1}})?`}`;
   }),
 ].join("|");
-const PATH_CHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})`;
+const PART_CHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})`;
+const PATH_CHAR = `(?:${PART_CHAR}|:)`;
 const PATH = `(?:/${PATH_CHAR}*)*`;
 const TAIL = String.raw`(?:\?(?:${PATH_CHAR}|[/?])*)?(?:#(?:${PATH_CHAR}|[/?])*)?`;
+const HOST = String.raw`${HOSTNAME}(?::\d{1,4})?`;
 const URI = String
-  .raw`(?:[a-z][a-z0-9+.-]*://${HOSTNAME}(?::\d{1,4})?${PATH}|(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
+  .raw`(?:[a-z][a-z0-9+.-]*://${HOST}${PATH}|(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
+// Two slashes begin a host; a colon in the first part of a relative path would end a scheme.
+const URI_REFERENCE = `(?:${URI}|//${HOST}${PATH}${TAIL}|/(?:${PATH_CHAR}+${PATH})?${TAIL}|` +
+  `${PART_CHAR}+${PATH}${TAIL})`;
 
 const PATTERNS: Readonly<Record<string, string>> = {
   "date-time": `${DATE}T${TIME}`,
@@ -45,7 +50,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   uri: URI,
   url: URI,
   iri: URI,
-  "uri-reference": `(?:${URI}|/${PATH_CHAR}*${PATH}${TAIL})`,
+  "uri-reference": URI_REFERENCE,
   uuid: "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
   byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
 };

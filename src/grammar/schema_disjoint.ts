@@ -39,8 +39,9 @@ export function excludes(
   depth = 0,
 ): boolean {
   // Their own choices only make both narrower.
-  const a = gatherDemands(parts.document, made).nodes;
-  const b = gatherDemands(parts.document, other).nodes;
+  const { nodes: a, choices } = gatherDemands(parts.document, made);
+  const { nodes: b, choices: otherChoices } = gatherDemands(parts.document, other);
+  const isOpen = choices.length + otherChoices.length > 0;
   if (a === undefined || b === undefined) return true;
   if (depth > MAX_DEPTH) return false;
   const values = listedValues(a);
@@ -54,7 +55,7 @@ export function excludes(
     ? validTypes(b)
     : new Set(otherValues.map(typeOfValue));
   return [...ownTypes].every((type) =>
-    !otherTypes.has(type) || excludesType(type, { a, b, parts, depth })
+    !otherTypes.has(type) || excludesType(type, { a, b, parts, depth, isOpen })
   );
 }
 
@@ -68,9 +69,12 @@ interface Comparison {
   readonly b: Schemas;
   readonly parts: DisjointParts;
   readonly depth: number;
+  /** Whether choices of theirs are not made yet. */
+  readonly isOpen: boolean;
 }
 
-function excludesType(type: JsonType, { a, b, parts, depth }: Comparison): boolean {
+function excludesType(type: JsonType, compared: Comparison): boolean {
+  const { a, b, parts } = compared;
   switch (type) {
     case "null":
     case "boolean":
@@ -83,9 +87,9 @@ function excludesType(type: JsonType, { a, b, parts, depth }: Comparison): boole
       );
     }
     case "array":
-      return excludesArrays({ a, b, parts, depth });
+      return excludesArrays(compared);
     case "object":
-      return excludesObjects({ a, b, parts, depth });
+      return excludesObjects(compared);
   }
 }
 
@@ -113,9 +117,9 @@ function excludesArrays({ a, b, parts, depth }: Comparison): boolean {
   return false;
 }
 
-function excludesObjects({ a, b, parts, depth }: Comparison): boolean {
-  const own = objectFacts(a, parts);
-  const other = objectFacts(b, parts);
+function excludesObjects({ a, b, parts, depth, isOpen }: Comparison): boolean {
+  const own = objectFacts(a, { ...parts, isOpen });
+  const other = objectFacts(b, { ...parts, isOpen });
   if (own.min > other.max || own.max < other.min) return true;
   const byName = (members: readonly Member[]) => new Map(members.map((each) => [each.name, each]));
   const ownMembers = byName(own.members);

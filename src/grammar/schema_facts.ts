@@ -70,6 +70,16 @@ export function gatherDemands(
   return { nodes: isImpossible ? undefined : [...nodes], choices };
 }
 
+/** The schemas of which a node says that all, some or one hold for the same value. */
+export function schemasBeside(document: SchemaDocument, node: SchemaNode): SchemaNode[] {
+  if (node.keywords === false) return [];
+  const $ref = node.keywords["$ref"] as string | undefined;
+  return [
+    ...$ref === undefined ? [] : [document.resolve($ref, node.param)],
+    ...["allOf", "anyOf", "oneOf"].flatMap((name) => listAt(document, node, name)),
+  ];
+}
+
 function listAt(document: SchemaDocument, node: SchemaNode, name: string): SchemaNode[] {
   const list = node.keywords === false ? [] : node.keywords[name] as unknown[] ?? [];
   return list.map((each, i) => document.node(each, `${node.param}.${name}[${i}]`));

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import type { Expressions } from "./expressions.ts";
+import { ANYTHING, type Expressions } from "./expressions.ts";
 import { type JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
 import { quoted } from "./json_text.ts";
+import { nameClasses } from "./name_classes.ts";
 import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaNode } from "./schema_document.ts";
 import type { ObjectFacts } from "./schema_objects.ts";
@@ -18,8 +19,8 @@ interface Written {
   /** Least and most members so far; counted as far as that matters. */
   readonly least: number;
   readonly most: number;
-  /** Whether there is a member of another name: a second could have the same name. */
-  readonly hasOther: boolean;
+  /** Classes of the other names, as bits: a name of a new class is not there yet. 0 once there are enough members. */
+  readonly classes: number;
 }
 
 /** What an object's phrase is made with. */
@@ -36,11 +37,12 @@ interface MembersParts {
 export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
   const { json, expressions, valueOf, named } = parts;
   const { members, others, min, max } = facts;
+  const classes = classesOf(facts, expressions);
 
   /** The members that may follow those that are written. */
   const rest = (written: Written): Phrase =>
     named(Object.values(written).join(), () => {
-      const { index, isEmpty, least, most, hasOther } = written;
+      const { index, isEmpty, least, most } = written;
       const separator = isEmpty ? [] : [json.comma];
       const isFull = most >= max;
       const withOne = (isNew: boolean) => ({
@@ -57,17 +59,42 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
         if (member.isRequired) return pair;
         return { kind: "any_of", options: [pair, rest({ ...written, index: index + 1 })] };
       }
-      const options = isFull ? [] : others.map(({ names, schemas }) =>
+      const other = (names: number, schemas: readonly SchemaNode[], then: Phrase) =>
         sequence(
           ...separator,
           terminal(quoted(expressions, names)),
           json.colon,
           valueOf(schemas),
-          rest({ ...written, ...withOne(!hasOther), hasOther: min > 0 }),
-        )
-      );
-      return { kind: "any_of", options: least >= min ? [...options, EMPTY_PHRASE] : options };
+          then,
+        );
+      if (isFull) return least >= min ? EMPTY_PHRASE : NEVER;
+      if (least >= min) {
+        const next = { ...written, ...withOne(false) };
+        const options = others.map(({ names, schemas }) => other(names, schemas, rest(next)));
+        return { kind: "any_of", options: [...options, EMPTY_PHRASE] };
+      }
+      const options = classes.flatMap((names, i) => {
+        const isNew = (written.classes >>> i & 1) === 0;
+        const count = withOne(isNew);
+        const seen = count.least >= min ? 0 : written.classes | 1 << i;
+        const next = { ...written, ...count, classes: seen };
+        return others.flatMap((each) => {
+          const both = expressions.and([each.names, names]);
+          return expressions.isEmpty(both) ? [] : [other(both, each.schemas, rest(next))];
+        });
+      });
+      return { kind: "any_of", options };
     });
 
-  return rest({ index: 0, isEmpty: true, least: 0, most: 0, hasOther: false });
+  return rest({ index: 0, isEmpty: true, least: 0, most: 0, classes: 0 });
+}
+
+/** One class alone where one more member is enough. */
+function classesOf(
+  { members, others, min }: ObjectFacts,
+  expressions: Expressions,
+): readonly number[] {
+  const numNamed = members.filter(({ isRequired }) => isRequired).length;
+  if (min <= numNamed + 1) return [ANYTHING];
+  return nameClasses(expressions, expressions.or(others.map(({ names }) => names)));
 }

@@ -6,8 +6,9 @@
 import { anyText } from "./listed_texts.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
+import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
-import { valuesOf } from "./schema_facts.ts";
+import { schemasBeside, valuesOf } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
 /** A named member. */
@@ -38,6 +39,15 @@ interface Parts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
+  /** Whether more schemas will hold, which may say something of members that these do not. */
+  readonly isOpen?: boolean;
+}
+
+/** A member, or any other with the same patterns. */
+interface NamedMember {
+  readonly name: string | undefined;
+  /** The patterns that the name matches. */
+  readonly matched: ReadonlySet<string>;
 }
 
 export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
@@ -50,6 +60,7 @@ class ObjectReader {
   readonly #parts: Parts;
   /** Patterns of names by their source. */
   readonly #patterns = new Map<string, number>();
+  readonly #besides = new Map<SchemaNode, ReadonlySet<SchemaNode>>();
 
   constructor(nodes: readonly SchemaNode[], parts: Parts) {
     this.#nodes = nodes;
@@ -72,6 +83,10 @@ class ObjectReader {
         .flatMap(({ value }) => Object.keys(value)),
     );
     required.forEach((name) => names.add(name));
+    const mins = valuesOf<number>(this.#nodes, "minProperties");
+    const min = Math.max(0, ...mins.map((each) => each.value));
+    // Names that are listed can be counted one by one.
+    if (min > 1) this.#nameSchemas().flatMap(namesIn).flat().forEach((name) => names.add(name));
     const members: Member[] = [];
     for (const name of names) {
       const schemas = this.#schemasOf(name);
@@ -85,10 +100,12 @@ class ObjectReader {
         );
       }
     }
-    const min = Math.max(
-      0,
-      ...valuesOf<number>(this.#nodes, "minProperties").map((each) => each.value),
-    );
+    if (min > members.length + MAX_CLASSES) {
+      throw new GrammarError(
+        `more than ${MAX_CLASSES} members that the schema does not name cannot be counted`,
+        mins.find(({ value }) => value === min)!.param,
+      );
+    }
     const max = Math.min(
       Infinity,
       ...valuesOf<number>(this.#nodes, "maxProperties").map((each) => each.value),
@@ -109,7 +126,7 @@ class ObjectReader {
 
   #schemasIn(
     node: SchemaNode,
-    { name, matched }: { name: string | undefined; matched: ReadonlySet<string> },
+    { name, matched }: NamedMember,
   ): SchemaNode[] {
     if (node.keywords === false) return [];
     const { document } = this.#parts;
@@ -124,39 +141,46 @@ class ObjectReader {
       found.push(document.node(schema, memberParam(`${node.param}.patternProperties`, pattern)));
     }
     if (found.length > 0) return found;
-    for (const keyword of ["additionalProperties", "unevaluatedProperties"]) {
-      const schema = node.keywords[keyword];
-      if (schema === undefined) continue;
-      if (keyword === "unevaluatedProperties") {
-        this.#requireOuter(node);
-        if (this.#isEvaluatedElsewhere(node, { name, matched })) continue;
-      }
-      found.push(document.node(schema, `${node.param}.${keyword}`));
+    const { additionalProperties, unevaluatedProperties } = node.keywords;
+    if (additionalProperties !== undefined) {
+      return [document.node(additionalProperties, `${node.param}.additionalProperties`)];
     }
-    return found;
+    const isFree = unevaluatedProperties === undefined || this.#parts.isOpen ||
+      this.#isEvaluatedIn(node, { name, matched });
+    if (isFree) return [];
+    return [document.node(unevaluatedProperties, `${node.param}.unevaluatedProperties`)];
   }
 
-  /** `unevaluatedProperties` considers the schemas inside its own; for the outermost schema these are all others. */
-  #requireOuter(node: SchemaNode): void {
-    if (node === this.#nodes[0] || node.keywords === false) return;
-    if (this.#nodes.length === 1) return;
-    throw new GrammarError(
-      "unevaluatedProperties within allOf, anyOf or $ref cannot be enforced",
-      `${node.param}.unevaluatedProperties`,
+  /** Whether a schema beside this one that holds because of it says something of the member. */
+  #isEvaluatedIn(node: SchemaNode, member: NamedMember): boolean {
+    return [...this.#beside(node)].some((other) =>
+      (other.keywords !== false && other.keywords["unevaluatedProperties"] !== undefined) ||
+      this.#schemasIn(other, member).length > 0
     );
   }
 
-  #isEvaluatedElsewhere(
-    self: SchemaNode,
-    wanted: { name: string | undefined; matched: ReadonlySet<string> },
-  ): boolean {
-    return this.#nodes.some((node) => {
-      if (node === self || node.keywords === false) return false;
-      const { keywords } = node;
-      if (keywords["additionalProperties"] !== undefined) return true;
-      if (keywords["unevaluatedProperties"] !== undefined) return false;
-      return this.#schemasIn(node, wanted).length > 0;
-    });
+  /** Those of the schemas that hold that a node refers to, directly or through others that hold. */
+  #beside(node: SchemaNode): ReadonlySet<SchemaNode> {
+    const known = this.#besides.get(node);
+    if (known !== undefined) return known;
+    const found = new Set<SchemaNode>();
+    const holding = new Set(this.#nodes);
+    const open = [node];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      for (const other of schemasBeside(this.#parts.document, next)) {
+        if (other === node || found.has(other) || !holding.has(other)) continue;
+        found.add(other);
+        open.push(other);
+      }
+    }
+    this.#besides.set(node, found);
+    return found;
+  }
+
+  #nameSchemas(): SchemaNode[] {
+    return valuesOf(this.#nodes, "propertyNames").map(({ value, param }) =>
+      this.#parts.document.node(value, param)
+    );
   }
 
   #isNameAllowed(name: string): boolean {
@@ -165,10 +189,8 @@ class ObjectReader {
 
   /** Names that `propertyNames` allows. */
   #allowedNames(): number {
-    const { document, expressions, scalars } = this.#parts;
-    const nodes = valuesOf(this.#nodes, "propertyNames").map(({ value, param }) =>
-      document.node(value, param)
-    );
+    const { expressions, scalars } = this.#parts;
+    const nodes = this.#nameSchemas();
     if (nodes.some(({ keywords }) => keywords === false)) return NOTHING;
     const listed = nodes.flatMap((node) => namesIn(node));
     const unknown = nodes.find(({ keywords }) =>

@@ -112,6 +112,70 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"b": 2, "a": 1}'],
     bad: ['{"c": 1}'],
   },
+  "unevaluatedProperties counts what stands inside its own schema, and nothing beside that": {
+    schema: {
+      allOf: [
+        { properties: { x: { properties: { a: {} }, unevaluatedProperties: false } } },
+        { properties: { x: { properties: { b: {} } } } },
+      ],
+    },
+    good: ['{"x": {"a": 1}}', '{"x": {}}'],
+    bad: ['{"x": {"b": 1}}', '{"x": {"a": 1, "b": 1}}', '{"x": {"c": 1}}'],
+  },
+  "unevaluatedProperties with choices and references": {
+    schema: {
+      type: "object",
+      $ref: "#/$defs/base",
+      anyOf: [
+        { properties: { k: { const: 1 }, x: {} }, required: ["k"] },
+        { properties: { m: { const: 2 } }, required: ["m"], patternProperties: { "^p_": {} } },
+      ],
+      unevaluatedProperties: { const: 0 },
+      $defs: { base: { properties: { z: { const: "z" } } } },
+    },
+    good: ['{"z": "z", "k": 1, "x": 5}', '{"m": 2, "p_a": 5}', '{"k": 1, "p_a": 0}'],
+    bad: ['{"z": 0, "k": 1}', '{"k": 1, "p_a": 5}', '{"m": 2, "x": 5}'],
+  },
+  "unevaluatedProperties beside schemas that say something of all": {
+    schema: {
+      allOf: [
+        { type: "object", properties: { a: {} }, unevaluatedProperties: { type: "integer" } },
+      ],
+      unevaluatedProperties: false,
+    },
+    good: ['{"a": "x", "c": 1}'],
+    bad: ['{"c": true}'],
+  },
+  "a number of members of any names": {
+    schema: { type: "object", minProperties: 2, maxProperties: 3 },
+    good: ['{"name": 1, "age": 2}', '{"a": 1, "a": 2, "b": 3}'],
+    bad: ["{}", '{"a": 1}', '{"a": 1, "a": 2}', '{"a": 1, "a": 2, "a": 3}'],
+  },
+  "a number of members, some of them named": {
+    schema: {
+      type: "object",
+      properties: { a: {}, b: {} },
+      required: ["a"],
+      additionalProperties: { type: "integer" },
+      minProperties: 3,
+      maxProperties: 4,
+    },
+    good: ['{"a": "x", "b": "y", "c": 1}', '{"a": "x", "c": 1, "d": 1}'],
+    bad: ['{"a": "x", "b": "y"}', '{"a": "x", "c": 1, "c": 2}', '{"c": 1, "d": 2, "e": 3}'],
+  },
+  "a number of members whose names differ at the end, in length, or are listed": {
+    schema: {
+      type: "array",
+      prefixItems: [
+        { type: "object", propertyNames: { pattern: "^n_[0-9]$" }, minProperties: 3 },
+        { type: "object", propertyNames: { pattern: "^x*$" }, minProperties: 2 },
+        { type: "object", propertyNames: { enum: ["ax", "ay", "bx", "by"] }, minProperties: 4 },
+      ],
+      items: false,
+    },
+    good: ['[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"":0}, {"ax":0,"ay":0,"bx":0,"by":0}]'],
+    bad: ['[{"n_1":0,"n_2":0,"n_2":0}]', '[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"x":0}]'],
+  },
   "anyOf with what stands beside it": {
     schema: { type: "string", maxLength: 3, anyOf: [{ pattern: "^a" }, { minLength: 3 }] },
     good: ['"a"', '"xyz"'],
@@ -153,6 +217,11 @@ const CASES: Readonly<Record<string, Case>> = {
       '["2024-01-01T24:00:00Z"]',
       '["2024-01-01T00:00:00Z", "1::2::3"]',
     ],
+  },
+  "references of URIs": {
+    schema: { type: "string", format: "uri-reference" },
+    good: ['"//example.com:80/p"', '"/a:b//c?d#e"', '"a/b.png"', '"/"', '"mailto:a@b.c"'],
+    bad: ['"//example.com:abc/p"', '"//"', '"///a"', '"a b"', '"1:b"'],
   },
   "listed values that fit the rest": {
     schema: { type: ["string", "integer"], enum: ["a", "bb", 1, 1.5, null, "ü"], maxLength: 1 },
@@ -228,6 +297,14 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [{ type: "object", required: ["a"], additionalProperties: false }, "schema.required"],
   [{ type: "array", maxItems: 1_000_000 }, "schema.maxItems"],
   [false, "schema"],
+  [{ type: "object", minProperties: 9 }, "schema.minProperties"],
+  [{ propertyNames: { pattern: "^[ab]$" }, minProperties: 3 }, "schema"],
+  [{
+    oneOf: [
+      { unevaluatedProperties: false, anyOf: [{ properties: { x: {} }, required: ["x"] }] },
+      { properties: { x: { const: 1 } }, required: ["x"], unevaluatedProperties: false },
+    ],
+  }, "schema.oneOf"],
   [{ enum: [] }, "schema.enum"],
   [{ allOf: [{ type: "string" }, { type: "integer" }] }, "schema"],
   [3, "schema"],
