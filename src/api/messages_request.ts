@@ -13,6 +13,7 @@ import {
   stopString,
   text,
 } from "./fields.ts";
+import { Parameters } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_STOP_STRINGS = 16;
@@ -71,7 +72,7 @@ const Tool = z.object({
   type: z.literal("custom", { error: '"custom", as other tools run elsewhere' }).nullish(),
   name: text("the name of a tool"),
   description: words().nullish(),
-  input_schema: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }),
+  input_schema: Parameters,
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
 });
 

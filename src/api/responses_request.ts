@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
 import { MediaReference } from "./content_part.ts";
+import { Parameters } from "./tool_request.ts";
 
 const MAX_ITEMS = 4096;
 const MAX_TOP_LOGPROBS = 20;
@@ -96,7 +97,7 @@ const FunctionTool = z.object({
   type: z.literal("function"),
   name: Name,
   description: words().nullish(),
-  parameters: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }).nullish(),
+  parameters: Parameters.nullish(),
   strict: flag().nullish(),
 });
 

@@ -11,8 +11,12 @@ const MAX_TOOLS = 1024;
 const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
 const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
 
-// The schema itself is checked where it is used.
-const Parameters = z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" });
+/** The schema of a function's arguments, an object; the rest of it is checked where it is used. */
+export const Parameters = z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" })
+  .refine(
+    ({ type }) => type === undefined || [type].flat().includes("object"),
+    { path: ["type"], error: '"object", as a function takes its arguments by name' },
+  );
 
 const Function = z.object({
   name: Name,

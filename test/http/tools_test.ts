@@ -231,6 +231,12 @@ Deno.test("tools: what cannot be meant is refused by name", async () => {
       { tools: [{ type: "function", function: { name: "a", parameters: 5 } }] },
       "tools[0].function.parameters",
     ],
+    ...["array", "string", "integer", ["string", "null"], 5].map((
+      type,
+    ): [Record<string, unknown>, string] => [
+      { tools: [{ type: "function", function: { name: "a", parameters: { type } } }] },
+      "tools[0].function.parameters.type",
+    ]),
   ];
   for (const [extra, param] of cases) {
     const error = await refusal(app, extra);

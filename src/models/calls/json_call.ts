@@ -164,14 +164,22 @@ function* readValue(
   }
 }
 
+const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
+
 /** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
 function argumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
 ): GrammarSpec {
   if (parameters === undefined || strict === false) return { kind: "json_object" };
-  const isListed = parameters["properties"] !== undefined;
-  const schema = { type: "object", ...isListed && { additionalProperties: false }, ...parameters };
+  // Names may be in schemas beside each other, which additionalProperties would not see.
+  const isListed = NAMING.some((keyword) => parameters[keyword] !== undefined);
+  const schema = {
+    ...isListed && { unevaluatedProperties: false },
+    ...parameters,
+    type: "object",
+    nullable: false,
+  };
   return { kind: "json_schema", schema, param };
 }
 

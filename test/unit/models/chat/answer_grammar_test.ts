@@ -126,6 +126,32 @@ Deno.test("answerGrammarOf() keeps arguments to the schema: what is required, an
   assert.equal(check("[]"), false);
 });
 
+Deno.test("answerGrammarOf() takes parameters that are composed, and generates none that they do not name", () => {
+  const city = { properties: { city: { type: "string" } }, required: ["city"] };
+  const days = { properties: { days: { type: "integer" } }, required: ["days"] };
+  const compositions: Record<string, unknown>[] = [
+    { type: "object", properties: {}, allOf: [city, days] },
+    { ...city, allOf: [days] },
+    { ...city, anyOf: [days, { required: ["city"] }] },
+    { ...city, oneOf: [days] },
+    { $ref: "#/$defs/both", $defs: { both: { ...city, allOf: [days] } } },
+    { ...city, type: ["object", "null"], nullable: true, anyOf: [days] },
+  ];
+  const form = formOf(CALL_FORMATS.find(({ name }) => name === "hermes")!);
+  for (const parameters of compositions) {
+    const task = taskOf({ functions: [{ name: "f", parameters }] });
+    const check = (json: string) => {
+      const text = `<tool_call>\n{"name": "f", "arguments": ${json}}\n</tool_call>`;
+      return follow(task, form, text).isWhole;
+    };
+    const context = JSON.stringify(parameters);
+    assert.equal(check('{"city": "Paris", "days": 2}'), true, context);
+    assert.equal(check('{"city": "Paris", "days": 2, "moon": 1}'), false, context);
+    assert.equal(check('{"days": 2}'), false, context);
+    assert.equal(check("null"), false, context);
+  }
+});
+
 Deno.test("answerGrammarOf() with auto binds strict functions only from where a call begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const form = formOf(hermes);
