@@ -58,8 +58,15 @@ export function withFirst<Event>(
   };
 }
 
-/** Logs that a request's stream ended in an error, which the client reads as its last event. */
-export function logFailure(requestId: string): (error: HearthError) => void {
-  return ({ kind, message }) =>
-    log.warn("a stream ended in an error", { requestId, code: kind, reason: message });
+/**
+ * Logs that a request's stream ended in an error, which the client reads as its last event. The loss of a worker, which
+ * ends all of them, has a line of its own.
+ */
+export function logFailure(
+  requestId: string,
+): (error: Pick<HearthError, "kind" | "message">) => void {
+  return ({ kind, message }) => {
+    const write = kind === "model_not_loaded" ? log.debug : log.warn;
+    write("a stream ended in an error", { requestId, code: kind, reason: message });
+  };
 }

@@ -98,8 +98,26 @@ export function emitError(
   { requestId, what, emit, param }: Pick<ActiveRequest, "requestId" | "what" | "emit" | "param">,
 ): void {
   const known = HearthError.from(error);
-  if (known.kind === "inference_failed") log.error(`${what} failed`, { requestId, error });
+  if (known.kind === "inference_failed") logFailure(error, { requestId, what });
   emit({ type: "error", error: nameMedia(known, param).toWire() });
+}
+
+/** How many requests each error has ended that is yet to be logged. */
+const ended = new Map<unknown, number>();
+
+/** Logs an error once: it may end all requests of a step or a batch. */
+function logFailure(
+  error: unknown,
+  { requestId, what }: Pick<ActiveRequest, "requestId" | "what">,
+): void {
+  const numBefore = ended.get(error) ?? 0;
+  ended.set(error, numBefore + 1);
+  if (numBefore > 0) return;
+  queueMicrotask(() => {
+    const numRequests = ended.get(error);
+    ended.delete(error);
+    log.error(`${what} failed`, { requestId, numRequests, error });
+  });
 }
 
 /** An error, with the path of the media that it is about. */

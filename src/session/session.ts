@@ -166,10 +166,12 @@ export class Session {
     await this.#supervisor.stop();
   }
 
-  /** Ends the requests in flight in place of a worker that cannot. */
-  #failStreams(message: string): void {
+  /** Ends the requests in flight in place of a worker that cannot. @returns how many they were. */
+  #failStreams(message: string): number {
     const error = new HearthError("model_not_loaded", message).toWire();
-    for (const stream of [...this.#streams]) stream.fail(error);
+    const streams = [...this.#streams];
+    for (const stream of streams) stream.fail(error);
+    return streams.length;
   }
 
   #setState(next: SessionState): void {

@@ -40,8 +40,8 @@ export interface SupervisorOptions {
 /** Told of the worker's state; only of losses once the supervisor is retired. */
 interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
-  /** The worker's requests will not be finished; the resulting state was reported before. */
-  onLost(reason: string): void;
+  /** The worker's requests will not be finished; the resulting state was reported before. @returns how many they are. */
+  onLost(reason: string): number;
 }
 
 export class WorkerSupervisor {
@@ -138,16 +138,16 @@ export class WorkerSupervisor {
     const isRetired = this.#retirement.signal.aborted;
     const waitMs = isRetired ? undefined : this.#restarts.recordLoss(performance.now());
     if (waitMs === undefined) {
-      log.error("the worker is lost and will not be replaced", { reason });
       this.#tell({ phase: "failed", reason: `lost again and again, at last because ${reason}` });
     } else {
-      log.error("the worker is lost and will be replaced", { reason, waitMs });
       this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
       // Two workers at once would hold the model in memory twice.
       const ended = this.#client!.ended;
       this.#restartTimer = setTimeout(() => void ended.then(() => this.#restart(load)), waitMs);
     }
-    this.#listener.onLost(reason);
+    const numRequests = this.#listener.onLost(reason);
+    const will = waitMs === undefined ? "will not be replaced" : "will be replaced";
+    log.error(`the worker is lost and ${will}`, { reason, waitMs, numRequests });
   }
 
   #tell(state: Exclude<SessionState, { phase: "stopping" }>): void {

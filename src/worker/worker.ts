@@ -53,7 +53,10 @@ async function load(options: LoadOptions): Promise<void> {
     ]);
     loaded = { backend, model };
     // Announced even if it happened at the very end of loading.
-    backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
+    backend.lost.then((reason) => {
+      cancelAll();
+      scope.postMessage({ type: "lost", reason });
+    });
     const { id, aliases, ownedBy } = options.model;
     const {
       kind,
@@ -100,8 +103,13 @@ async function writtenSeconds(folder: string): Promise<number> {
   return Math.floor((mtime?.getTime() ?? 0) / 1000);
 }
 
-/** Ports of requests in progress. */
-const open = new Set<MessagePort>();
+/** Ports of requests in progress, and what cancels each. */
+const open = new Map<MessagePort, () => void>();
+
+/** The server tells the clients; what fails now is no request's own error, and not logged for each. */
+function cancelAll(): void {
+  for (const cancel of [...open.values()]) cancel();
+}
 
 function close(port: MessagePort): void {
   port.close();
@@ -111,8 +119,13 @@ function close(port: MessagePort): void {
 }
 
 function take(task: Task, port: MessagePort): void {
-  open.add(port);
   let end: (() => void) | undefined;
+  const cancel = () => {
+    end?.();
+    backpressure.disable();
+    close(port);
+  };
+  open.set(port, cancel);
   const backpressure = new Backpressure(MAX_UNREAD);
   const emit = async (event: TaskEvent) => {
     port.postMessage(event, [...mediaOf(event)]);
@@ -120,10 +133,8 @@ function take(task: Task, port: MessagePort): void {
     if (isPaced(event)) await backpressure.sent();
   };
   port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
-    if (data.type === "taken") return backpressure.taken();
-    end?.();
-    backpressure.disable();
-    close(port);
+    if (data.type === "taken") backpressure.taken();
+    else cancel();
   };
   try {
     if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
@@ -152,6 +163,7 @@ async function stop(): Promise<void> {
 async function die(event: Event, reason: unknown): Promise<void> {
   event.preventDefault();
   log.error("the worker died", { error: reason });
+  cancelAll();
   await backend?.dispose();
   const message = reason instanceof Error ? reason.message : String(reason);
   scope.postMessage({ type: "lost", reason: `the worker died: ${message}` });

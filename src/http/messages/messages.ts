@@ -16,6 +16,7 @@ import { inOwnWords } from "../chat/own_param.ts";
 import { newId } from "../responses/responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { logFailure } from "../task_events.ts";
 
 const PATH = "/messages";
 const EXAMPLE = { model: "", messages: [{ role: "user", content: "What does a cow say?" }] };
@@ -59,10 +60,11 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   const { info, events } = await open(request, { call, deps, path: PATH });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
-    return streamEvents(
-      events,
-      (event: ChatEvent) => builder.push(event).map(formatNamedEvent).join(""),
-    );
+    const onError = logFailure(call.get("requestId"));
+    return streamEvents(events, (event: ChatEvent) => {
+      if (event.type === "error") onError(event.error);
+      return builder.push(event).map(formatNamedEvent).join("");
+    });
   }
   for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);

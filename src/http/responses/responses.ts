@@ -23,6 +23,7 @@ import { inOwnWords } from "../chat/own_param.ts";
 import { newId, ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { logFailure } from "../task_events.ts";
 
 const PATH = "/responses";
 
@@ -136,7 +137,9 @@ async function createResponse(
     return call.json(builder.response, 200, warning);
   }
   let number = 0;
+  const onError = logFailure(call.get("requestId"));
   const answer = streamEvents(events, (event: ChatEvent) => {
+    if (event.type === "error") onError(event.error);
     const bodies = builder.push(event);
     if (event.type === "done") keep();
     return bodies.map((body) => formatNamedEvent({ ...body, sequence_number: number++ })).join("");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
 import { configureLog } from "../../../src/log.ts";
+import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
 import type { ErrorEvent } from "../../../src/models/task.ts";
 import { ActiveRequests } from "../../../src/models/active_requests.ts";
 
@@ -26,6 +27,18 @@ Deno.test("ActiveRequests keeps what failed from the client", async () => {
   const { kind, message } = await hear(new Error("a secret path"));
   assert.equal(kind, "inference_failed");
   assert.doesNotMatch(message, /secret/);
+});
+
+Deno.test("ActiveRequests logs an error that ends several requests once, with their number", async () => {
+  configureLog({ level: "error", format: "text" });
+  using stderr = new CapturedStderr();
+  const failure = new Error("the batch failed");
+  await Promise.all([hear(failure), hear(failure), hear(failure), hear(new Error("another"))]);
+  const lines = stderr.lines.filter((line) => line.includes("a test failed"));
+  assert.deepEqual(lines.map((line) => /numRequests=\d error=.*/.exec(line)?.[0]), [
+    "numRequests=3 error=Error: the batch failed",
+    "numRequests=1 error=Error: another",
+  ]);
 });
 
 Deno.test("ActiveRequests says nothing of work that is cancelled, and waits for it", async () => {
