@@ -6,7 +6,10 @@
 import { HearthError } from "../errors.ts";
 
 /** By name: what to use instead. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
-const UNSERVED: Readonly<Record<string, string>> = {
+type Unserved = Readonly<Record<string, string>>;
+
+/** By what answers with text. */
+const BY_TEXT: Unserved = {
   // OpenAI
   audio: "text answers; /audio/speech speaks",
   web_search_options: "a tool of yours that searches",
@@ -32,30 +35,70 @@ const UNSERVED: Readonly<Record<string, string>> = {
   xtc_probability: "temperature",
 };
 
-/** Values of these fields that change nothing. */
-const HARMLESS: Readonly<Record<string, readonly unknown[]>> = {
-  best_of: [1],
-  typical_p: [1],
-  tfs_z: [1],
+/** Fields of chat, by what answers its `messages` with a file. */
+const BY_FILES: Unserved = {
+  n: "a request for each answer",
+  stop: "no end before that of the input",
+  max_tokens: "no limit",
+  max_completion_tokens: "no limit",
+  logprobs: "no text of an answer",
+  tools: "no functions to call",
+  functions: "no functions to call",
 };
 
-/** @throws {HearthError} `invalid_value` naming the first unsupported field of `body`. */
-export function requireServed(body: unknown): void {
+const UNSERVED = {
+  text: BY_TEXT,
+  speech: { ...BY_FILES, stream: 'stream_format "sse", beside input' },
+  image: {
+    ...BY_FILES,
+    stream: "an answer in one piece",
+    // OpenAI's fields of images
+    response_format: "an answer in JSON, or in PNG to a form",
+    output_format: "png",
+    size: "the size of the image",
+    mask: "mask_only, or an image without one",
+  },
+} as const satisfies Readonly<Record<string, Unserved>>;
+
+/** Values of these fields that change nothing, besides those that are empty, false or 0. */
+const HARMLESS: Readonly<Record<string, unknown>> = {
+  best_of: 1,
+  n: 1,
+  output_format: "png",
+  repetition_penalty: 1,
+  tfs_z: 1,
+  top_k: -1,
+  top_p: 1,
+  typical_p: 1,
+};
+
+/** Fields of which 0 is a value like any other. */
+const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
+
+/**
+ * @param body of a request in JSON, or the texts of a form.
+ * @param answer what it is answered with.
+ * @throws {HearthError} `invalid_value` naming the first unsupported field of `body`.
+ */
+export function requireServed(body: unknown, answer: keyof typeof UNSERVED = "text"): void {
   if (typeof body !== "object" || body === null) return;
   const fields = body as Record<string, unknown>;
-  for (const [name, instead] of Object.entries(UNSERVED)) {
-    if (!Object.hasOwn(fields, name) || isHarmless(name, fields[name])) continue;
+  for (const [name, instead] of Object.entries(UNSERVED[answer])) {
+    if (!Object.hasOwn(fields, name) || changesNothing(name, fields[name])) continue;
     throw unserved(name, instead);
   }
-  if (!Object.hasOwn(fields, "modalities")) return;
+  if (answer !== "text" || !Object.hasOwn(fields, "modalities")) return;
   const { modalities } = fields;
   const isText = Array.isArray(modalities) && modalities.every((each) => each === "text");
   if ((modalities ?? null) !== null && !isText) throw unserved("modalities", '["text"]');
 }
 
-function isHarmless(name: string, value: unknown): boolean {
-  const isEmpty = Array.isArray(value) && value.length === 0;
-  return !value || isEmpty || (HARMLESS[name] ?? []).includes(value);
+/** Whether a field's value is that of an absent field: nothing, `false`, 0, an empty list or object, or its default. */
+export function changesNothing(name: string, value: unknown): boolean {
+  if (value === 0) return !ZERO_COUNTS.has(name);
+  const isEmpty = typeof value === "object" && value !== null && Object.keys(value).length === 0;
+  const text = String(value);
+  return !value || isEmpty || text === "false" || text === String(HARMLESS[name]);
 }
 
 function unserved(name: string, instead: string): HearthError {

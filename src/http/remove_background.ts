@@ -13,6 +13,7 @@ import {
 } from "../api/matting_request.ts";
 import { ImageCompletion, imageCompletion } from "../api/media_completion.ts";
 import { parseRequest } from "../api/parse.ts";
+import { requireServed } from "../api/unserved_fields.ts";
 import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
 import { readJson } from "./body/body.ts";
@@ -62,10 +63,12 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   const { signal } = call.req.raw;
   session.requireRoom();
-  const request = parseRequest(MattingRequest, await readJson(call.req.raw, bodyLimits));
+  const body = await readJson(call.req.raw, bodyLimits);
+  const request = parseRequest(MattingRequest, body);
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
+  requireServed(body, "image");
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
   const image = await readPart(part, {
     ...deps,
@@ -84,6 +87,7 @@ async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, PATH);
   const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
   const { model, options } = parseMattingForm(form.fields);
+  requireServed(Object.fromEntries(form.fields), "image");
   if (model !== undefined) requireModelName(info, model);
   if (form.file === undefined) {
     throw new HearthError(

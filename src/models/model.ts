@@ -23,6 +23,8 @@ export interface Model {
   readonly voices?: readonly VoiceInfo[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: Refusal | undefined;
+  /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
+  readonly readsLines?: boolean | undefined;
   /** Absent if it is not available. */
   readonly tokenizer?: ModelTokenizer | undefined;
   readonly metrics: Registry;

@@ -62,6 +62,8 @@ export interface ModelInfo {
   readonly voices?: readonly VoiceInfo[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
+  /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
+  readonly readsLines?: boolean | undefined;
 }
 
 /** Server to worker. */

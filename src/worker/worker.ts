@@ -66,6 +66,7 @@ async function load(options: LoadOptions): Promise<void> {
       maxSequences,
       voices,
       noRecordings,
+      readsLines,
     } = model;
     scope.postMessage({
       type: "ready",
@@ -84,6 +85,7 @@ async function load(options: LoadOptions): Promise<void> {
         maxSequences,
         voices,
         noRecordings: noRecordings && startupMessage(noRecordings, options.settingNames),
+        readsLines,
       },
     });
   } catch (error) {

@@ -8,6 +8,7 @@ import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
 import { AudioCompletion } from "../../api/media_completion.ts";
 import { parseSpeech, requireSpeakable, SpeechRequest } from "../../api/speech_request.ts";
 import { SpeechEvent } from "../../api/speech_response.ts";
+import { requireServed } from "../../api/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { isLocal } from "../locality.ts";
@@ -58,10 +59,12 @@ export function speechRoute(deps: AppDeps): Route {
 async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   session.requireRoom();
-  const wish = parseSpeech(await readJson(call.req.raw, bodyLimits));
+  const body = await readJson(call.req.raw, bodyLimits);
+  const wish = parseSpeech(body);
   const info = session.requireReady();
   requireModelName(info, wish.model);
   requireEndpoint(info, PATH);
+  requireServed(body, "speech");
   const { text, param, recording: placed } = findSpokenText(wish, info);
   requireSpeakable(text, param);
   const requestId = call.get("requestId");

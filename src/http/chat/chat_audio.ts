@@ -5,11 +5,9 @@
  * @module
  */
 import type { ChatRequest } from "../../api/chat_request.ts";
-import { HearthError } from "../../errors.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../../models/task.ts";
-import { grammarOf } from "./chat_grammar.ts";
 import type { ChatTaskOptions } from "./chat_task.ts";
 import { readPart } from "../media.ts";
 import { findOnlyMedia } from "../only_media.ts";
@@ -18,8 +16,8 @@ import type { TaskEvents } from "../task_events.ts";
 /**
  * Transcribes the audio part of the last user message. Text parts are ignored: a recogniser takes no instructions.
  *
- * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media,
- * and where log-probabilities or a form of answer are asked for; `invalid_media`.
+ * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media;
+ * `invalid_media`.
  */
 export async function transcribeChat(
   request: ChatRequest,
@@ -31,44 +29,22 @@ export async function transcribeChat(
     wants: "audio",
     info: options.info,
   });
-  if ((request.n ?? 1) !== 1) {
-    throw new HearthError("invalid_value", `n: a speech model gives 1 answer, saw ${request.n}.`, {
-      param: "n",
-    });
-  }
-  if (grammarOf(request) !== undefined) {
-    throw new HearthError(
-      "unsupported_by_model",
-      "A speech model answers with the transcript; its format cannot be set.",
-    );
-  }
-  if (request.logprobs === true) {
-    throw new HearthError(
-      "unsupported_by_model",
-      "logprobs: a speech model tells no log-probabilities of its tokens.",
-      { param: "logprobs" },
-    );
-  }
   const { session, requestId, signal } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
-  const task = { type: "transcribe", requestId, audio, param, temperature } as const;
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? Infinity;
-  return new TranscriptAsChat(session.stream(task, { signal }), maxTokens);
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
+  const task = { type: "transcribe", requestId, audio, param, temperature, maxTokens } as const;
+  return new TranscriptAsChat(session.stream(task, { signal }));
 }
 
 /** Converts a transcription's events to those of a chat. */
 class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
-  readonly #maxTokens: number;
   readonly #ready: ChatEvent[] = [];
-  #numTokens = 0;
   #hasText = false;
 
-  /** @param maxTokens ends the answer before the first segment that has more than are left. */
-  constructor(events: TaskStream<TranscribeEvent>, maxTokens: number) {
+  constructor(events: TaskStream<TranscribeEvent>) {
     this.#events = events;
-    this.#maxTokens = maxTokens;
   }
 
   [Symbol.asyncIterator](): this {
@@ -97,24 +73,15 @@ class TranscriptAsChat implements TaskEvents<ChatEvent> {
       case "start":
         return [{ type: "start", promptTokens: 0 }];
       case "segment": {
-        const { text, tokens } = event.segment;
-        if (this.#numTokens + tokens.length > this.#maxTokens) return this.#cut();
-        this.#numTokens += tokens.length;
+        const { text } = event.segment;
         const shown = this.#hasText ? text : text.trimStart();
         this.#hasText = true;
         return [{ type: "delta", index: 0, text: shown }];
       }
       case "done":
-        return [{ type: "finish", index: 0, reason: "stop" }, event];
+        return [{ type: "finish", index: 0, reason: event.isCut ? "length" : "stop" }, event];
       case "error":
         return [event];
     }
-  }
-
-  /** What is left of the recording is not listened to. */
-  #cut(): ChatEvent[] {
-    void this.#events.return();
-    const usage = { promptTokens: 0, completionTokens: this.#numTokens, cachedTokens: 0 };
-    return [{ type: "finish", index: 0, reason: "length" }, { type: "done", usage }];
   }
 }

@@ -7,6 +7,7 @@ import type { ChatRequest } from "../../api/chat_request.ts";
 import { HearthError } from "../../errors.ts";
 import type { GrammarSpec } from "../../grammar/spec.ts";
 
+/** A format, and the path of the field that sets it. */
 interface Found {
   readonly param: string;
   readonly spec: GrammarSpec;
@@ -18,9 +19,14 @@ interface Found {
  * @throws {HearthError} `invalid_value` when two fields set it, or a schema's text is not JSON.
  */
 export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
+  return formatOf(request)?.spec;
+}
+
+/** As {@linkcode grammarOf}, with the field. @throws as that. */
+export function formatOf(request: ChatRequest): Found | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
   const [first, second] = found;
-  if (second === undefined) return first?.spec;
+  if (second === undefined) return first;
   throw new HearthError(
     "invalid_value",
     `${second.param}: the answer's format is already set by ${first!.param}; want one of them.`,

@@ -5,7 +5,6 @@
  */
 import type { ChatRequest } from "../../api/chat_request.ts";
 import { type InferencePath, requireEndpoint, requireModelName } from "../../api/endpoints.ts";
-import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 import { transcribeChat } from "./chat_audio.ts";
@@ -13,7 +12,7 @@ import { chatTask } from "./chat_task.ts";
 import { isLocal } from "../locality.ts";
 import type { AppDeps, Call } from "../route.ts";
 import { type TaskEvents, untilAdmitted } from "../task_events.ts";
-import { requireCalling } from "./tool_options.ts";
+import { requireServedBy } from "./served_fields.ts";
 
 /** A request that was admitted. */
 export interface OpenedChat {
@@ -41,8 +40,7 @@ export async function openChat(
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, path);
-  requireCalling(request, info);
-  requireScoring(request, info);
+  requireServedBy(info, request);
   const { signal } = call.req.raw;
   const options = {
     ...deps,
@@ -57,15 +55,4 @@ export async function openChat(
       : session.stream({ ...await chatTask(request, options), onlyCounts }, { signal }),
   );
   return { info, events };
-}
-
-/** @throws {HearthError} `unsupported_by_model` unless the prompt is text that the model continues. */
-function requireScoring({ prompt_logprobs: top }: ChatRequest, { id, kind }: ModelInfo): void {
-  if (typeof top !== "number" || kind === "text" || kind === "vision") return;
-  const param = "prompt_logprobs";
-  throw new HearthError(
-    "unsupported_by_model",
-    `${param}: the loaded model ${id} (${kind}) scores no prompts.`,
-    { param },
-  );
 }

@@ -6,7 +6,6 @@
 import type { ToolFields } from "../../api/tool_request.ts";
 import { HearthError } from "../../errors.ts";
 import type { ToolFunction, ToolOptions } from "../../models/task.ts";
-import type { ModelInfo } from "../../worker/protocol.ts";
 
 type Choice = Pick<ToolOptions, "functions" | "choice">;
 
@@ -30,18 +29,6 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   if (chosen.functions.length === 0) return undefined;
   // The older form allows one call.
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
-}
-
-/** @throws {HearthError} `unsupported_by_model` for tools, if models of this kind do not chat. */
-export function requireCalling(request: ToolFields, { id, kind }: ModelInfo): void {
-  if (kind === "text" || kind === "vision") return;
-  const { choice = "none" } = toolOptions(request) ?? {};
-  if (choice === "none") return;
-  throw new HearthError(
-    "unsupported_by_model",
-    `tools: the loaded model ${id} (${kind}) calls no functions.`,
-    { param: "tools" },
-  );
 }
 
 /** Whether a request uses the older form of tools; the answer then does too. */

@@ -129,7 +129,8 @@ export class AsrModel implements Model {
 
   async #transcribe({ task, slot, emit, signal, turn }: Work): Promise<void> {
     const observe = this.#metrics.recordingSeconds.startTimer();
-    const { language, translates = false, temperature, timesWords = false } = task;
+    const { language, translates = false, temperature, timesWords = false, maxTokens = Infinity } =
+      task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(task.audio, { sampleRateHz, signal });
     const listener = this.#voiceActivity?.listen(sampleRateHz);
@@ -150,8 +151,8 @@ export class AsrModel implements Model {
       timesWords,
       signal,
     });
-    let [promptTokens, completionTokens] = [0, 0];
-    let hasStarted = false;
+    let [promptTokens, completionTokens, shownTokens] = [0, 0, 0];
+    let [hasStarted, isCut] = [false, false];
     const begin = (heard: string) => {
       if (!hasStarted) emit({ type: "start", language: heard, durationSeconds });
       hasStarted = true;
@@ -160,13 +161,20 @@ export class AsrModel implements Model {
       begin(window.language);
       promptTokens += window.numPromptTokens;
       completionTokens += window.numTokens;
-      for (const segment of window.segments) emit({ type: "segment", segment });
+      for (const segment of window.segments) {
+        isCut = shownTokens + segment.tokens.length > maxTokens;
+        if (isCut) break;
+        shownTokens += segment.tokens.length;
+        emit({ type: "segment", segment });
+      }
+      if (isCut) break;
     }
+    if (isCut) completionTokens = shownTokens;
     // Without speech there is no language to detect.
     begin(language === undefined || translates ? "" : LANGUAGES[language]!);
     observe();
     this.#metrics.audioSeconds.inc(durationSeconds);
-    emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
+    emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 }, isCut });
   }
 }
 

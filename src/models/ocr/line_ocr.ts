@@ -50,6 +50,7 @@ export class LineOcrModel implements Model {
   readonly kind = "ocr";
   readonly dtype = "fp32";
   readonly contextLength = undefined;
+  readonly readsLines = true;
   readonly maxSequences: number;
   readonly #reader: LineReader;
   readonly #imagePreprocessor: ImagePreprocessor;

@@ -79,6 +79,8 @@ export interface TranscribeTask {
   readonly temperature: number;
   /** Whether segments have word times. */
   readonly timesWords?: boolean | undefined;
+  /** The transcript ends before the first segment with more tokens than are left of these. */
+  readonly maxTokens?: number | undefined;
 }
 
 /**
@@ -94,5 +96,10 @@ export type TranscribeEvent =
     readonly durationSeconds: number;
   }
   | { readonly type: "segment"; readonly segment: TranscriptSegment }
-  | { readonly type: "done"; readonly usage: TokenUsage }
+  | {
+    readonly type: "done";
+    readonly usage: TokenUsage;
+    /** Whether `maxTokens` ended it; what is left of the recording was not listened to. */
+    readonly isCut?: boolean | undefined;
+  }
   | ErrorEvent;

@@ -1,0 +1,77 @@
+/**
+ * Fields of chat requests that models of some kinds serve and others do not.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../api/chat_request.ts";
+import { changesNothing } from "../../api/unserved_fields.ts";
+import { HearthError } from "../../errors.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
+import { formatOf } from "./chat_grammar.ts";
+import { toolOptions } from "./tool_options.ts";
+
+/** By field: why a model does not serve it. */
+type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
+
+/** Of models that answer about one image or recording, without a conversation. */
+const NO_CHAT: Reasons = {
+  prompt_logprobs: "scores no prompts",
+  continue_final_message: "continues no messages",
+};
+
+/** Of models whose answer is read off their input. */
+const NO_GENERATION: Reasons = {
+  n: "gives one answer",
+  min_tokens: "ends where its input ends",
+  ignore_eos: "ends where its input ends",
+  stop_token_ids: "ends where its input ends, or at a string",
+  logit_bias: "weighs no tokens",
+  presence_penalty: "weighs no tokens",
+  frequency_penalty: "weighs no tokens",
+  repetition_penalty: "weighs no tokens",
+};
+
+/** Of speech recognition. */
+const NO_TRANSCRIPT: Reasons = {
+  ...NO_GENERATION,
+  stop_token_ids: "ends where the recording ends",
+  stop: "ends where the recording ends",
+  logprobs: "tells no log-probabilities of its tokens",
+};
+
+/** Of speech recognition above a temperature of 0; below it they change nothing. */
+const NO_SAMPLING: Reasons = {
+  top_p: "samples with a temperature alone",
+  top_k: "samples with a temperature alone",
+  min_p: "samples with a temperature alone",
+  seed: "samples with seeds of its own; want a temperature of 0 for the same answer each time",
+};
+
+function reasonsOf({ temperature }: ChatRequest, { kind, readsLines }: ModelInfo): Reasons {
+  if (kind !== "asr") return { ...NO_CHAT, ...(readsLines && NO_GENERATION) };
+  return { ...NO_CHAT, ...NO_TRANSCRIPT, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
+}
+
+/**
+ * Refuses what would change the answer of a text model, and changes nothing in that of the loaded model.
+ *
+ * @throws {HearthError} `unsupported_by_model` naming the first such field; `invalid_value` for tools or a format that
+ * no model would take.
+ */
+export function requireServedBy(info: ModelInfo, request: ChatRequest): void {
+  const { id, kind } = info;
+  if (kind === "text" || kind === "vision") return;
+  const refuse = (param: string, why: string) => {
+    const message = `${param}: the loaded model ${id} (${kind}) ${why}.`;
+    throw new HearthError("unsupported_by_model", message, { param });
+  };
+  const { choice = "none" } = toolOptions(request) ?? {};
+  if (choice !== "none") refuse("tools", "calls no functions");
+  const format = formatOf(request);
+  if (format !== undefined) {
+    refuse(format.param, "writes what it reads or hears; the form of its answer cannot be set");
+  }
+  for (const [name, why] of Object.entries(reasonsOf(request, info))) {
+    if (!changesNothing(name, request[name as keyof ChatRequest])) refuse(name, why);
+  }
+}

@@ -1,0 +1,190 @@
+/** Every field of a chat request, of a model that is no chat model, works or is refused by its name. */
+import assert from "node:assert/strict";
+import { encodePng } from "../../src/media/png.ts";
+import { errorOf, mattingBody, mattingTest, postImage } from "../fixtures/matting_server.ts";
+import { MODEL, TestApp } from "../fixtures/server.ts";
+import { CLIP, CLIP_TEXT, openSpeechApp, readRecording } from "../fixtures/speech_server.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
+import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const SCHEMA = { type: "object" };
+const FUNCTION = { name: "f", parameters: SCHEMA };
+
+/** The path in the refusal, and the fields; of models that do not chat. */
+const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
+  ["response_format", { response_format: { type: "json_object" } }],
+  ["response_format.json_schema.schema", {
+    response_format: { type: "json_schema", json_schema: { name: "a", schema: SCHEMA } },
+  }],
+  ["structured_outputs.choice", { structured_outputs: { choice: ["a"] } }],
+  ["guided_regex", { guided_regex: "a+" }],
+  ["grammar", { grammar: 'root ::= "a"' }],
+  ["json_schema", { json_schema: SCHEMA }],
+  ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
+  ["tools", { functions: [FUNCTION] }],
+  ["prompt_logprobs", { prompt_logprobs: 0 }],
+  ["continue_final_message", { continue_final_message: true, add_generation_prompt: false }],
+];
+
+/** Of those that sample no tokens. */
+const NO_GENERATION: typeof NO_CHAT = [
+  ["n", { n: 2 }],
+  ["min_tokens", { min_tokens: 2 }],
+  ["ignore_eos", { ignore_eos: true }],
+  ["stop_token_ids", { stop_token_ids: [3] }],
+  ["logit_bias", { logit_bias: { 3: 1 } }],
+  ["presence_penalty", { presence_penalty: 1 }],
+  ["frequency_penalty", { frequency_penalty: -1 }],
+  ["repetition_penalty", { repetition_penalty: 1.1 }],
+];
+
+/** What clients send without meaning anything by it. */
+const DEFAULTS: Fields = {
+  temperature: 0,
+  top_p: 1,
+  top_k: -1,
+  n: 1,
+  stop: [],
+  seed: 7,
+  logit_bias: {},
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  repetition_penalty: 1,
+  logprobs: false,
+  tools: [],
+  tool_choice: "none",
+  response_format: { type: "text" },
+  min_tokens: 0,
+  ignore_eos: false,
+};
+
+async function assertRefused(
+  app: TestApp,
+  { path, body, cases }: { path: string; body: Fields; cases: typeof NO_CHAT },
+): Promise<void> {
+  for (const [param, fields] of cases) {
+    const response = await app.post(path, { ...body, ...fields });
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error?.param], [400, param], JSON.stringify(fields));
+    assert.ok(error.message.startsWith(param), error.message);
+  }
+}
+
+async function answerOf(app: TestApp, body: Fields) {
+  const response = await app.post("/v1/chat/completions", body);
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  const [{ message: { content }, finish_reason: reason, logprobs }] = answer.choices;
+  return { content, reason, logprobs, usage: answer.usage };
+}
+
+function chatAbout(part: Fields): Fields {
+  return { model: MODEL, messages: [{ role: "user", content: [part] }] };
+}
+
+Deno.test("chat: a model that reads lines serves max_tokens, stop and logprobs, and refuses the rest by name", async () => {
+  const folder = findModelFolder("hearth-demo-ocr")!;
+  const { cases: [golden] } = JSON.parse(await Deno.readTextFile(`${folder}/golden.json`));
+  const url = `base64://${(await Deno.readFile(`${folder}/${golden.image}`)).toBase64()}`;
+  const body = chatAbout({ type: "image", image_url: { url } });
+  await using app = await new TestApp({ folder }).ready();
+  const path = "/v1/chat/completions";
+  await assertRefused(app, { path, body, cases: [...NO_CHAT, ...NO_GENERATION] });
+  const all = await answerOf(app, { ...body, ...DEFAULTS });
+  assert.deepEqual([all.content, all.reason], [golden.text, "stop"]);
+  const sampled = await answerOf(app, { ...body, temperature: 2, top_p: 0.1, seed: 3 });
+  assert.equal(sampled.content, golden.text);
+  const short = await answerOf(app, { ...body, max_tokens: 3, logprobs: true });
+  assert.deepEqual([short.content, short.reason], [golden.text.slice(0, 3), "length"]);
+  assert.equal(short.logprobs.content.length, 3);
+  const stopped = await answerOf(app, { ...body, stop: golden.text.slice(2, 4) });
+  assert.deepEqual([stopped.content, stopped.reason], [golden.text.slice(0, 2), "stop"]);
+});
+
+Deno.test("chat: a model that generates what it reads samples, and refuses by name what needs a chat", async () => {
+  await using tiny = await makeTinyOcr("trocr");
+  await using app = await new TestApp({ folder: tiny.folder }).ready();
+  const url = `base64://${ocrImage(1).toBase64()}`;
+  const body = { ...chatAbout({ type: "image", image_url: { url } }), max_tokens: 4 };
+  await assertRefused(app, { path: "/v1/chat/completions", body, cases: NO_CHAT });
+  await answerOf(app, { ...body, ...DEFAULTS });
+  const seeded = { ...body, temperature: 2, seed: 5, n: 2, logit_bias: { 3: -1 } };
+  const first = await answerOf(app, seeded);
+  assert.deepEqual(await answerOf(app, seeded), first);
+});
+
+Deno.test("chat: speech recognition serves max_tokens and temperature, and refuses the rest by name", async () => {
+  const url = `base64://${(await readRecording(CLIP.file)).toBase64()}`;
+  const body = chatAbout({ type: "audio", audio_url: { url } });
+  await using app = await openSpeechApp();
+  const cases = [
+    ...NO_CHAT,
+    ...NO_GENERATION,
+    ["stop", { stop: "alarm" }],
+    ["logprobs", { logprobs: true }],
+    ["top_p", { temperature: 0.5, top_p: 0 }],
+    ["top_k", { temperature: 0.5, top_k: 3 }],
+    ["min_p", { temperature: 0.5, min_p: 0.5 }],
+    ["seed", { temperature: 0.5, seed: 0 }],
+  ] as const;
+  await assertRefused(app, { path: "/v1/chat/completions", body, cases });
+  const whole = await answerOf(app, { ...body, ...DEFAULTS });
+  assert.equal(whole.content, CLIP_TEXT);
+  assert.equal((await answerOf(app, { ...body, temperature: 0, top_p: 0.5 })).content, CLIP_TEXT);
+  const half = Math.ceil(whole.usage.completion_tokens / 2) + 1;
+  for (const max_tokens of [1, half]) {
+    const cut = await answerOf(app, { ...body, max_tokens });
+    assert.ok(CLIP_TEXT.startsWith(cut.content) && cut.content !== CLIP_TEXT);
+    assert.equal(cut.reason, "length");
+    assert.ok(cut.usage.completion_tokens <= max_tokens);
+    assert.ok(cut.usage.prompt_tokens > 0);
+    assert.ok(cut.usage.prompt_tokens <= whole.usage.prompt_tokens);
+  }
+});
+
+/** Of what answers with files. */
+const BY_FILES: typeof NO_CHAT = [
+  ["n", { n: 2 }],
+  ["stop", { stop: "a" }],
+  ["max_tokens", { max_tokens: 4 }],
+  ["max_completion_tokens", { max_completion_tokens: 4 }],
+  ["logprobs", { logprobs: true }],
+  ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
+  ["stream", { stream: true }],
+];
+const { response_format: _format, ...FILE_DEFAULTS } = DEFAULTS;
+
+Deno.test("speech: fields of a chat that would change the answer are refused by name", async () => {
+  await using app = await openTtsApp();
+  const path = "/v1/audio/speech";
+  await assertRefused(app, { path, body: speechBody(), cases: BY_FILES });
+  const response = await app.post(path, speechBody({ ...FILE_DEFAULTS, stream: false }));
+  assert.equal(response.status, 200);
+  await response.body?.cancel();
+});
+
+mattingTest(
+  "background removal: fields that would change the answer are refused by name",
+  async (app) => {
+    const path = "/v1/images/remove_background";
+    const data = new Uint8Array(8 * 8 * 3);
+    const png = encodePng({ width: 8, height: 8, channels: 3, data });
+    const body = mattingBody(`base64://${png.toBase64()}`);
+    const cases = [
+      ...BY_FILES,
+      ["response_format", { response_format: "b64_json" }],
+      ["output_format", { output_format: "jpeg" }],
+      ["size", { size: "1024x1024" }],
+      ["mask", { mask: "base64://AAAA" }],
+    ] as const;
+    await assertRefused(app, { path, body, cases });
+    const response = await app.post(path, { ...body, ...FILE_DEFAULTS, output_format: "png" });
+    assert.equal(response.status, 200);
+    await response.body?.cancel();
+    const refused = await errorOf(await postImage(app, png, { output_format: "webp" }));
+    assert.deepEqual([refused.status, refused.param], [400, "output_format"]);
+  },
+);
