@@ -96,10 +96,7 @@ async function framesOf(
     Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * sampleRateHz)),
   );
   samples.set(heard);
-  const observe = metrics.encoderSeconds.startTimer();
-  const { rows, numFrames } = await run(samples);
-  observe();
-  metrics.windows.inc();
+  const { rows, numFrames } = await metrics.encoding(() => run(samples));
   signal.throwIfAborted();
   const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
   const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);

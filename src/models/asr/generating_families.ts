@@ -6,21 +6,19 @@
 import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import {
   openPrompted,
   openSeq2Seq,
-  type OpenSpeechDecoder,
-  type SpeechPrompt,
+  type SpeechDecoder,
+  type SpeechDecoderOptions,
 } from "./speech_decoders.ts";
 
 export interface GeneratingFamily {
-  readonly open: OpenSpeechDecoder;
-  /** Whether its processor takes a text with the sound. */
-  readonly takesText: boolean;
-  /** The decoder's positions, where they are fewer than a language model's. */
-  readonly positions?: number;
+  /** @throws {StartupError} when the folder lacks a part, or a graph does not fit. */
+  open(context: OpenContext, options: SpeechDecoderOptions): Promise<SpeechDecoder>;
   readonly languages: SpokenLanguages;
   /** Language where a request names none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
@@ -28,7 +26,6 @@ export interface GeneratingFamily {
   readonly maxPieceSeconds: number;
   /** Most tokens of a piece of this many seconds. */
   readonly maxTokensOf: (seconds: number) => number;
-  readonly promptOf: (language: string | undefined) => SpeechPrompt;
 }
 
 /** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
@@ -36,9 +33,6 @@ export type DescribeFamily = (
   folder: ModelFolder,
   tokenizer: TextTokenizer,
 ) => GeneratingFamily | Promise<GeneratingFamily>;
-
-const SEQ2SEQ = { open: openSeq2Seq, takesText: false } as const;
-const AUDIO_AND_TEXT = { open: openPrompted, takesText: true } as const;
 
 /** Moonshine's own limit, so that repetitive text ends. */
 const MOONSHINE_TOKENS_PER_SECOND = 6.5;
@@ -61,14 +55,13 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
   const languages = findLanguages(folder);
   const start = numberAt(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
   return {
-    ...SEQ2SEQ,
-    positions,
+    open: (context, options) =>
+      openSeq2Seq(context, { ...options, positions, promptOf: () => [start] }),
     languages,
     defaultLanguage: languages[0],
     // The start takes one position.
     maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
-    promptOf: () => ({ decoderPrompt: [start] }),
   };
 }
 
@@ -86,24 +79,21 @@ export async function describeCohere(
   if (defaultLanguage === undefined) {
     throw new StartupError(`${folder.path}: its tokenizer has no language, such as <|en|>.`);
   }
-  const promptOf = (language = defaultLanguage) => ({
-    decoderPrompt: coherePrompt(language).map((token) => {
+  const promptOf = (language = defaultLanguage) =>
+    coherePrompt(language).map((token) => {
       const id = idOf(token);
       if (id !== undefined) return id;
       throw new StartupError(`${folder.path}: its tokenizer has no ${token}.`);
-    }),
-  });
-  const { decoderPrompt } = promptOf();
+    });
+  const { length } = promptOf();
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const positions = numberAt(folder.config, "max_position_embeddings") ?? COHERE_POSITIONS;
   return {
-    ...SEQ2SEQ,
+    open: (context, options) => openSeq2Seq(context, { ...options, positions, promptOf }),
     languages,
     defaultLanguage,
     maxPieceSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
-    positions,
-    maxTokensOf: () => positions - decoderPrompt.length,
-    promptOf,
+    maxTokensOf: () => positions - length,
   };
 }
 
@@ -135,27 +125,23 @@ export function describeGranite(
   if (template === undefined) {
     throw new StartupError(`${path} has no chat template, by which the model is asked.`);
   }
-  const textPrompt = template.render([{ role: "user", content: GRANITE_QUESTION }]);
+  const prompt = template.render([{ role: "user", content: GRANITE_QUESTION }]);
   return {
-    ...AUDIO_AND_TEXT,
+    open: (context, options) => openPrompted(context, { ...options, promptOf: () => prompt }),
     languages: GRANITE_LANGUAGES,
     maxPieceSeconds: PIECE_SECONDS,
     maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
-    promptOf: () => ({ textPrompt }),
   };
 }
 
 /** @see https://arxiv.org/abs/2507.13264, on transcription */
 export function describeVoxtral(): GeneratingFamily {
+  const promptOf = (language: string | undefined) =>
+    `<s>[INST][AUDIO][/INST]${language === undefined ? "" : `lang:${language}`}[TRANSCRIBE]`;
   return {
-    ...AUDIO_AND_TEXT,
+    open: (context, options) => openPrompted(context, { ...options, promptOf }),
     languages: VOXTRAL_LANGUAGES,
     maxPieceSeconds: PIECE_SECONDS,
     maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
-    promptOf: (language) => ({
-      textPrompt: `<s>[INST][AUDIO][/INST]${
-        language === undefined ? "" : `lang:${language}`
-      }[TRANSCRIBE]`,
-    }),
   };
 }

@@ -20,7 +20,6 @@ import type {
   SampleRange,
   TranscribedWindow,
 } from "./recogniser.ts";
-import { openSpeechFeatures } from "./speech_features.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
@@ -33,16 +32,16 @@ export async function loadGenerating(
   onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const family = await describe(folder, tokenizer);
-  const features = await openSpeechFeatures(folder, family);
-  const { sampleRateHz } = features;
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
   const { decode } = tokenizer;
   const parts = await fitting(folder, async () => {
-    const speechDecoder = await family.open(context, { ...options, ...family, features });
+    const { maxPieceSeconds } = family;
+    const speechDecoder = await family.open(context, { ...options, maxPieceSeconds });
+    const { sampleRateHz } = speechDecoder;
     // No prefix cache: prompts are equal, but ask about different sounds.
     const engine = new EngineLoop(speechDecoder.decoder, { prefixCache: false });
-    const parts = { ...family, speechDecoder, engine, endTokens, decode, sampleRateHz };
+    const parts = { ...family, sampleRateHz, speechDecoder, engine, endTokens, decode };
     // Two tokens for a second of silence: the graphs fit together.
     const { signal } = new AbortController();
     const silence = new Float32Array(sampleRateHz);
@@ -54,9 +53,9 @@ export async function loadGenerating(
   // No request asked for what was heard until now.
   metrics.registry.resetMetrics();
   return {
-    ...family,
+    languages: family.languages,
     dtype: graphs.main.dtype,
-    sampleRateHz,
+    sampleRateHz: parts.sampleRateHz,
     maxSpeechSeconds: family.maxPieceSeconds,
     whyNoTranslation: "its architecture only transcribes",
     whyNoWordTimes: "its architecture generates text without times",

@@ -90,8 +90,11 @@ export class SpeechMetrics extends RequestMetrics {
     "hearth_audio_seconds_total",
     "Seconds of sound transcribed.",
   );
-  readonly windows = this.counter("hearth_windows_total", "Windows of sound that were encoded.");
-  readonly encoderSeconds = this.histogram(
+  readonly #windows = this.counter(
+    "hearth_windows_total",
+    "Windows of sound that were encoded.",
+  );
+  readonly #encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
     "Duration of features and encoder, for windows encoded together.",
   );
@@ -103,5 +106,14 @@ export class SpeechMetrics extends RequestMetrics {
 
   constructor() {
     super("Recordings");
+  }
+
+  /** Counts and times what encodes windows together. */
+  async encoding<T>(encode: () => Promise<T>, numWindows = 1): Promise<T> {
+    const observe = this.#encoderSeconds.startTimer();
+    const encoded = await encode();
+    observe();
+    this.#windows.inc(numWindows);
+    return encoded;
   }
 }

@@ -6,6 +6,7 @@
  */
 import { StartupError } from "../../errors.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
+import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
 import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../graph_file.ts";
@@ -14,19 +15,11 @@ import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import type { OpenContext } from "../open_context.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
-import { contextLengthOf, knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
+import { knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
-import { naming, type SpeechFeatures } from "./speech_features.ts";
-
-/** What a model is asked with: one of the two. */
-export interface SpeechPrompt {
-  /** Tokens that the decoder begins with. */
-  readonly decoderPrompt?: readonly number[];
-  /** A text with a placeholder for the sound. */
-  readonly textPrompt?: string;
-}
+import { naming, openSpeechFeatures } from "./speech_features.ts";
 
 /** What a decoder is asked about a piece of sound. */
 interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encoderInput" | "media"> {
@@ -36,6 +29,7 @@ interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encode
 
 /** A decoder of speech; it owns its encoder. */
 export interface SpeechDecoder {
+  readonly sampleRateHz: number;
   readonly decoder: Decoder;
   /** @param language the API's code; the model's own choice if absent. */
   requestOf(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
@@ -43,21 +37,10 @@ export interface SpeechDecoder {
   dispose(): Promise<void>;
 }
 
-/** How to open one. */
-interface SpeechDecoderOptions extends RecogniserOptions {
-  readonly features: SpeechFeatures;
+export interface SpeechDecoderOptions extends RecogniserOptions {
   /** Longest piece heard at once. */
   readonly maxPieceSeconds: number;
-  /** The decoder's positions, if it has learned some. */
-  readonly positions?: number | undefined;
-  readonly promptOf: (language: string | undefined) => SpeechPrompt;
 }
-
-/** Opens a layout. @throws {StartupError} when the folder lacks a part, or a graph does not fit. */
-export type OpenSpeechDecoder = (
-  context: OpenContext,
-  options: SpeechDecoderOptions,
-) => Promise<SpeechDecoder>;
 
 /** A piece of sound, as the encoder takes it. */
 interface SoundInput {
@@ -67,24 +50,31 @@ interface SoundInput {
 const ENCODER = "encoder_model";
 const HIDDEN = "last_hidden_state";
 
-/** See {@linkcode OpenSpeechDecoder}. */
+/**
+ * Opens an encoder, and a decoder that attends to its output.
+ *
+ * @throws {StartupError} when the folder lacks a part, or a graph does not fit.
+ */
 export async function openSeq2Seq(
   context: OpenContext,
-  options: SpeechDecoderOptions,
+  { positions, promptOf, maxPieceSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
+    /** The decoder's positions, where it has learned some. */
+    readonly positions: number;
+    /** Tokens that the decoder begins with. */
+    readonly promptOf: (language: string | undefined) => readonly number[];
+  },
 ): Promise<SpeechDecoder> {
   const { folder } = context;
-  const { features, maxPieceSeconds, promptOf, metrics } = options;
+  const features = await openSpeechFeatures(folder, { takesText: false });
+  const { sampleRateHz } = features;
   const encoder = await naming(folder, () => openGraph(ENCODER, context));
-  const encode = async ({ tensors }: SoundInput) => {
-    const observe = metrics.encoderSeconds.startTimer();
-    const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
-    const hidden = (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
-    observe();
-    metrics.windows.inc();
-    return hidden;
-  };
+  const encode = ({ tensors }: SoundInput) =>
+    metrics.encoding(async () => {
+      const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
+      return (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
+    });
   const silence = async (seconds: number) => ({
-    tensors: await features.prepare(new Float32Array(seconds * features.sampleRateHz)),
+    tensors: await features.prepare(new Float32Array(seconds * sampleRateHz)),
   });
   const positionsOf = async (seconds: number) => {
     const hidden = await encode(await silence(seconds));
@@ -92,22 +82,23 @@ export async function openSeq2Seq(
     return hidden.dims[1]!;
   };
   const requestOf = async (samples: Float32Array, language: string | undefined) => ({
-    promptTokens: Int32Array.from(promptOf(language).decoderPrompt!),
+    promptTokens: Int32Array.from(promptOf(language)),
     encoderInput: { tensors: await features.prepare(samples) },
   });
   const [one, two] = [await positionsOf(1), await positionsOf(2)];
   const decoder = await loadEncoderDecoder<SoundInput>({
     ...context,
     vocabSize: vocabSizeOf(folder),
-    contextLength: options.positions ?? contextLengthOf(folder),
+    contextLength: positions,
     // A second may have one more than another.
     numPositions: one + Math.ceil(maxPieceSeconds) * (two - one + 1),
-    maxSequences: options.maxRecordings,
+    maxSequences: maxRecordings,
     encoder: { maxInputs: 1, encode: ([input]) => encode(input!) },
   });
   context.onProgress({ what: "warming up" });
   await warmUp(decoder, await silence(1));
   return {
+    sampleRateHz,
     decoder,
     requestOf,
     dispose: async () => {
@@ -121,13 +112,20 @@ const AUDIO_ENCODER = "audio_encoder";
 /** Most tokens of prompt, sound and transcript; language models have room for books. */
 const PROMPTED_CONTEXT = 1024;
 
-/** See {@linkcode OpenSpeechDecoder}. */
+/**
+ * Opens a language model, and an encoder whose output stands in its prompt.
+ *
+ * @throws {StartupError} when the folder lacks a part, or a graph does not fit.
+ */
 export async function openPrompted(
   context: OpenContext,
-  options: SpeechDecoderOptions,
+  { promptOf, metrics, maxRecordings }: SpeechDecoderOptions & {
+    /** A text with a placeholder for the sound. */
+    readonly promptOf: (language: string | undefined) => string;
+  },
 ): Promise<SpeechDecoder> {
-  const { features, promptOf, metrics, maxRecordings } = options;
   const { backend, folder, engine } = context;
+  const features = await openSpeechFeatures(folder, { takesText: true });
   const { config } = folder;
   const audioToken = mediaTokenOf(config, "audio");
   if (audioToken === undefined) {
@@ -143,44 +141,41 @@ export async function openPrompted(
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
   let numHeard = 0;
   const requestOf = async (samples: Float32Array, language: string | undefined) => {
-    const tensors = await features.prepare(samples, promptOf(language).textPrompt);
-    const promptTokens = Int32Array.from(
-      tensors["input_ids"]!.data as BigInt64Array<ArrayBuffer>,
-      Number,
-    );
+    const tensors = await features.prepare(samples, promptOf(language));
+    const ids = tensors["input_ids"]!.data as BigInt64Array<ArrayBuffer>;
+    const promptTokens = Int32Array.from(ids, Number);
     const start = promptTokens.indexOf(audioToken);
     const end = promptTokens.lastIndexOf(audioToken) + 1;
-    const encode = async () => {
-      const observe = metrics.encoderSeconds.startTimer();
-      const rows = await encoder.encode(tensors, end - start);
-      observe();
-      metrics.windows.inc();
-      return rows;
-    };
-    // Kept to the end of the request: a prompt may take several steps.
-    let rows: Promise<Tensor> | undefined;
+    const sound = soundRows(() => metrics.encoding(() => encoder.encode(tensors, end - start)));
     return {
       promptTokens,
-      media: [{
-        ...{ start, end, key: `${numHeard++}` },
-        source: { rows: () => rows ??= encode() },
-      }],
-      release: async () => {
-        const encoded = await rows?.catch(() => undefined);
-        // A step that waited for them copies them first.
-        await nextTurn();
-        encoded?.dispose();
-      },
+      media: [{ start, end, key: `${numHeard++}`, source: sound }],
+      release: sound.release,
     };
   };
   context.onProgress({ what: "warming up" });
   await warmUp(decoder);
   return {
+    sampleRateHz: features.sampleRateHz,
     decoder,
     requestOf,
     dispose: async () => {
       await decoder.dispose();
       await encoder.dispose();
+    },
+  };
+}
+
+/** Rows that are encoded when a step wants them first, and kept to the end of the request: a prompt may take several. */
+function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release(): Promise<void> } {
+  let encoded: Promise<Tensor> | undefined;
+  return {
+    rows: () => encoded ??= encode(),
+    release: async () => {
+      const rows = await encoded?.catch(() => undefined);
+      // A step that waited for them copies them first.
+      await nextTurn();
+      rows?.dispose();
     },
   };
 }

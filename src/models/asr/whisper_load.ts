@@ -105,13 +105,11 @@ async function openParts(
     maxSequences: maxRecordings,
     encoder: {
       maxInputs: encoder.maxInputs,
-      encode: async (windows) => {
-        const observe = metrics.encoderSeconds.startTimer();
-        const hidden = await encoder.encode(later.speech!.features(windows.map(({ row }) => row)));
-        observe();
-        metrics.windows.inc(windows.length);
-        return hidden;
-      },
+      encode: (windows) =>
+        metrics.encoding(
+          () => encoder.encode(later.speech!.features(windows.map(({ row }) => row))),
+          windows.length,
+        ),
     },
     processLogits: (logits, rows) => {
       const rules = rows.map(({ rule }) => rule);
