@@ -28,37 +28,33 @@ export function mediaTokenOf(config: Json, medium: Medium): number | undefined {
 
 const NAMES = { image: "vision encoder", audio: "audio encoder" } as const;
 
-/** The parts of an encoder. */
-interface MediaEncoderOptions {
-  readonly backend: Backend;
-  /** Owned from here on. */
-  readonly session: GraphSession;
-  /** The embeddings that its rows replace; absent if the decoder takes none. */
-  readonly embeddings: ValueInfo | undefined;
+/** The parts of an encoder, which owns them. */
+interface MediaEncoderParts {
   readonly medium: Medium;
+  readonly session: GraphSession;
+  readonly output: ValueInfo;
+  /** Casts to the embeddings' dtype, if the encoder has another. */
+  readonly cast?: GraphSession;
 }
 
 export class MediaEncoder {
-  readonly #session: GraphSession;
-  readonly #output: ValueInfo;
-  /** Casts to the embeddings' dtype, if the encoder has another. */
-  readonly #cast: GraphSession | undefined;
-  readonly #medium: Medium;
+  readonly #parts: MediaEncoderParts;
 
-  private constructor(
-    { session, medium }: MediaEncoderOptions,
-    output: ValueInfo,
-    cast: GraphSession | undefined,
-  ) {
-    this.#session = session;
-    this.#medium = medium;
-    this.#output = output;
-    this.#cast = cast;
+  private constructor(parts: MediaEncoderParts) {
+    this.#parts = parts;
   }
 
-  /** @throws {StartupError} when the decoder takes no embeddings, or of another width than the rows. */
-  static async open(options: MediaEncoderOptions): Promise<MediaEncoder> {
-    const { backend, session, embeddings, medium } = options;
+  /**
+   * @param options.session owned from here on.
+   * @param options.embeddings those that its rows replace; absent if the decoder takes none.
+   * @throws {StartupError} when the decoder takes no embeddings, or of another width than the rows.
+   */
+  static async open({ backend, session, embeddings, medium }: {
+    readonly backend: Backend;
+    readonly session: GraphSession;
+    readonly embeddings: ValueInfo | undefined;
+    readonly medium: Medium;
+  }): Promise<MediaEncoder> {
     if (embeddings === undefined) {
       throw new StartupError(
         `The decoder takes token ids, not embeddings, so there is no use for the ${NAMES[medium]}.`,
@@ -72,10 +68,10 @@ export class MediaEncoder {
         `The ${NAMES[medium]} gives rows of ${width} numbers, and the decoder takes ${wanted}.`,
       );
     }
-    if (output.type === embeddings.type) return new MediaEncoder(options, output, undefined);
+    if (output.type === embeddings.type) return new MediaEncoder({ medium, session, output });
     const [from, to] = [output.type as "float32", embeddings.type as "float16"];
     const cast = await backend.openSession(buildCast({ from, to, shape: output.shape }));
-    return new MediaEncoder(options, output, cast);
+    return new MediaEncoder({ medium, session, output, cast });
   }
 
   /**
@@ -86,32 +82,29 @@ export class MediaEncoder {
    * @throws {Error} when an encoder input is missing, or the number of rows differs.
    */
   async encode(tensors: PlainTensors, numRows: number): Promise<Tensor> {
-    const what = NAMES[this.#medium];
-    const feeds = feedsOf(this.#session, {
+    const { medium, session, output: { name }, cast } = this.#parts;
+    const what = NAMES[medium];
+    const feeds = feedsOf(session, {
       tensorOf: (input) => tensors[input] ?? tensors[ALIASES[input] ?? ""],
       of: `The ${what}`,
     });
-    const { name } = this.#output;
-    const outputs = await this.#session.run(feeds, { [name]: null });
-    const rows = outputs[name]!;
+    const rows = (await session.run(feeds, { [name]: null }))[name]!;
     const numGiven = rows.size / rows.dims.at(-1)!;
     if (numGiven !== numRows) {
       rows.dispose();
-      throw new Error(
-        `The ${what} gave ${numGiven} rows for ${numRows} ${this.#medium} tokens.`,
-      );
+      throw new Error(`The ${what} gave ${numGiven} rows for ${numRows} ${medium} tokens.`);
     }
-    if (this.#cast === undefined) return rows;
+    if (cast === undefined) return rows;
     try {
-      return (await this.#cast.run({ given: rows }))["cast"]!;
+      return (await cast.run({ given: rows }))["cast"]!;
     } finally {
       rows.dispose();
     }
   }
 
   async dispose(): Promise<void> {
-    await this.#cast?.release();
-    await this.#session.release();
+    await this.#parts.cast?.release();
+    await this.#parts.session.release();
   }
 }
 

@@ -8,12 +8,13 @@
 /** How often an entry may be overtaken by later, smaller ones. */
 const MAX_PASSED_OVER = 32;
 
-/** A queued entry. */
 interface Waiter<Pass> {
   /** Of what it wants to do, in any unit. */
   readonly size: number;
   /** Ends its wait. */
   readonly enter: (pass: Pass) => void;
+  /** How often later, smaller ones overtook it since one that had waited too long was let in. */
+  numPassedOver: number;
 }
 
 /**
@@ -21,8 +22,8 @@ interface Waiter<Pass> {
  * small ones may overtake others again.
  */
 class SizeQueue<Pass> {
+  /** The oldest first. */
   readonly #waiting: Waiter<Pass>[] = [];
-  readonly #numPassedOver = new Map<Waiter<Pass>, number>();
 
   get length(): number {
     return this.#waiting.length;
@@ -36,9 +37,10 @@ class SizeQueue<Pass> {
    */
   async wait(size: number, signal: AbortSignal, onLeave: () => void = () => {}): Promise<Pass> {
     const { promise, resolve, reject } = Promise.withResolvers<Pass>();
-    const waiter = { size, enter: resolve };
+    const waiter = { size, enter: resolve, numPassedOver: 0 };
     const leave = () => {
-      this.#remove(waiter);
+      const at = this.#waiting.indexOf(waiter);
+      if (at >= 0) this.#waiting.splice(at, 1);
       reject(signal.reason);
       onLeave();
     };
@@ -52,7 +54,7 @@ class SizeQueue<Pass> {
   }
 
   /**
-   * Takes the next entry among those that can begin.
+   * Takes the next entry among those that can begin: the smallest, the oldest among equals.
    *
    * @param options.keepsRoom returns none while one that was overtaken too often cannot begin yet.
    */
@@ -61,41 +63,22 @@ class SizeQueue<Pass> {
     { keepsRoom = false }: { readonly keepsRoom?: boolean } = {},
   ): Waiter<Pass> | undefined {
     const overdue = this.#waiting.find((each) =>
-      this.#isOverdue(each) && (keepsRoom || isAble(each))
+      each.numPassedOver >= MAX_PASSED_OVER && (keepsRoom || isAble(each))
     );
-    const next = overdue ?? this.#smallest(isAble);
-    if (next === undefined || !isAble(next)) return undefined;
-    if (next === overdue) this.#numPassedOver.clear();
-    else this.#count(next);
-    this.#remove(next);
+    if (overdue !== undefined && !isAble(overdue)) return undefined;
+    const next = overdue ?? this.#waiting.filter(isAble)
+      .reduce<Waiter<Pass> | undefined>(
+        (least, each) => least === undefined || each.size < least.size ? each : least,
+        undefined,
+      );
+    if (next === undefined) return undefined;
+    const at = this.#waiting.indexOf(next);
+    this.#waiting.splice(at, 1);
+    this.#waiting.forEach((each, index) => {
+      if (next === overdue) each.numPassedOver = 0;
+      else if (index < at) each.numPassedOver++;
+    });
     return next;
-  }
-
-  #remove(waiter: Waiter<Pass>): void {
-    const at = this.#waiting.indexOf(waiter);
-    if (at >= 0) this.#waiting.splice(at, 1);
-    this.#numPassedOver.delete(waiter);
-  }
-
-  #isOverdue(waiter: Waiter<Pass>): boolean {
-    return (this.#numPassedOver.get(waiter) ?? 0) >= MAX_PASSED_OVER;
-  }
-
-  /** The first among equals. */
-  #smallest(isAble: (waiter: Waiter<Pass>) => boolean): Waiter<Pass> | undefined {
-    let smallest: Waiter<Pass> | undefined;
-    for (const each of this.#waiting) {
-      if (isAble(each) && (smallest === undefined || each.size < smallest.size)) smallest = each;
-    }
-    return smallest;
-  }
-
-  /** Counts entries older than `next` as overtaken. */
-  #count(next: Waiter<Pass>): void {
-    for (const each of this.#waiting) {
-      if (each === next) return;
-      this.#numPassedOver.set(each, (this.#numPassedOver.get(each) ?? 0) + 1);
-    }
   }
 }
 
