@@ -7,7 +7,7 @@ import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
 import { HearthError, type Refusal } from "../errors.ts";
 import type { ModelTokenizer } from "./model_tokenizer.ts";
-import type { Task, TaskEvent, VoiceInfo } from "./task.ts";
+import type { Task, TaskEvent, Voice } from "./task.ts";
 
 /** A model ready to work. */
 export interface Model {
@@ -20,7 +20,7 @@ export interface Model {
   /** Most requests running at once. */
   readonly maxSequences: number;
   /** Its voices, the default first; absent unless it synthesizes speech. */
-  readonly voices?: readonly VoiceInfo[] | undefined;
+  readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: Refusal | undefined;
   /** Its answers in a chat are lines that it reads off an image: no token is sampled. */

@@ -16,7 +16,7 @@ import type {
 } from "../config.ts";
 import type { SettingNames } from "../errors.ts";
 import type { LoadProgress } from "../models/open_context.ts";
-import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
+import type { Task, TaskEvent, Voice } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -59,7 +59,7 @@ export interface ModelInfo {
   /** Most requests running at once; others wait. */
   readonly maxSequences: number;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
-  readonly voices?: readonly VoiceInfo[] | undefined;
+  readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
   /** Its answers in a chat are lines that it reads off an image: no token is sampled. */

@@ -8,7 +8,7 @@ import type { SoundFormat } from "../../media/sound_format.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
 
 /** A voice of a model. */
-export interface VoiceInfo {
+export interface Voice {
   readonly id: string;
   /** What the voice speaks, as in BCP 47: `en-US`. */
   readonly language: string;

@@ -11,9 +11,10 @@ import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../open_context.ts";
 import { readReference } from "./recorded_voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
-import type { ClonedVoice, Synthesizer, Voice } from "./synthesizer.ts";
+import type { ClonedVoice, Synthesizer } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
+import type { Voice } from "../task.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const MAX_TOKENS = 1_000;
@@ -61,7 +62,7 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
     cloner: { sampleRateHz, clone: (samples) => cloneVoice("recording", samples, encoder) },
     maxTokens: MAX_TOKENS,
     hasSpeed: false,
-    tokenize: (text) => Promise.resolve(tokenizer.encode(text)),
+    tokenize: (text) => tokenizer.encode(text),
     synthesize: async (tokens, { voice, noiseOffset, signal }) => {
       const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
       const generated = await generator.generate(tokens, { prefix, signal });

@@ -6,8 +6,8 @@
 import { nameMedia } from "../active_requests.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
 import { SharedJobs } from "../shared_jobs.ts";
-import type { VoiceRecording } from "../task.ts";
-import type { ClonedVoice, Voice, VoiceCloner } from "./synthesizer.ts";
+import type { Voice, VoiceRecording } from "../task.ts";
+import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 
 /** Most bytes of cached voices. */

@@ -7,8 +7,9 @@ import { cleanText, dropSchemes } from "../../spoken/clean_text.ts";
 import { spellEnglish } from "../../spoken/english.ts";
 import { loadToWords, writeNumbers } from "../../spoken/numbers.ts";
 import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
-import type { Synthesizer, Voice } from "./synthesizer.ts";
+import type { Synthesizer } from "./synthesizer.ts";
 import { nextTurn } from "../../next_turn.ts";
+import type { Voice } from "../task.ts";
 
 /** Long lines sound better, short ones start sooner. */
 const MAX_CHARS = 240;

@@ -57,7 +57,7 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
     },
     maxTokens: number("max_text_positions", DEFAULT_MAX_TOKENS),
     hasSpeed: false,
-    tokenize: (text) => Promise.resolve(tokenizer.encode(text)),
+    tokenize: (text) => tokenizer.encode(text),
     synthesize: async (tokens, { voice, noiseOffset, signal }) => {
       const encoded = await encoder.run(textFeeds(tokens));
       try {

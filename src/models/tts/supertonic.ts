@@ -37,7 +37,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
     voices,
     maxTokens: MAX_TOKENS,
     hasSpeed: true,
-    tokenize: (text) => Promise.resolve(tokenizer.encode(text)),
+    tokenize: (text) => tokenizer.encode(text),
     synthesize: async (tokens, { voice, speed, noiseOffset, signal }) => {
       const values = (voice as VectorVoice).style;
       const style = { values, dims: [1, values.length / styleWidth, styleWidth] };

@@ -5,10 +5,7 @@
  */
 import type { Refusal } from "../../errors.ts";
 import type { OpenContext } from "../open_context.ts";
-import type { VoiceInfo } from "../task.ts";
-
-/** A voice. */
-export type Voice = VoiceInfo;
+import type { Voice } from "../task.ts";
 
 /** How to speak a piece of text. */
 interface Utterance {
@@ -56,7 +53,7 @@ export interface Synthesizer {
    *
    * @returns none if the model can speak nothing of the text.
    */
-  tokenize(text: string, voice: Voice): Promise<readonly number[]>;
+  tokenize(text: string, voice: Voice): readonly number[] | Promise<readonly number[]>;
   /**
    * Speaks 1 to `maxTokens` tokens.
    *

@@ -17,9 +17,9 @@ import { ActiveRequests } from "../active_requests.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";
-import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
+import type { SpeakEvent, SpeakTask, Task, Voice } from "../task.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
-import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
+import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
 import { type Line, writeScript } from "./script.ts";
 import { findVoice } from "./voices.ts";
 

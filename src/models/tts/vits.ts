@@ -26,7 +26,7 @@ export async function loadVits(context: OpenContext): Promise<Synthesizer> {
     voices: [{ id: "default", language: languageOf(tokenizer.config) }],
     maxTokens: MAX_TOKENS,
     hasSpeed: false,
-    tokenize: (text) => Promise.resolve(tokenizer.encode(text)),
+    tokenize: (text) => tokenizer.encode(text),
     synthesize: (tokens, { noiseOffset }) =>
       graph.read(textFeeds(tokens), { output: "waveform", offset: noiseOffset }),
     dispose: () => graph.release(),

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import type { Voice } from "./synthesizer.ts";
+import type { Voice } from "../task.ts";
 
 /** A voice and its vectors. */
 export interface VectorVoice extends Voice {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
-import type { Synthesizer, Voice } from "../../../../src/models/tts/synthesizer.ts";
+import type { Voice } from "../../../../src/models/task.ts";
+import type { Synthesizer } from "../../../../src/models/tts/synthesizer.ts";
 import { writeScript } from "../../../../src/models/tts/script.ts";
 
 const NUM_SENTENCES = 50;
