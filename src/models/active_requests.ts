@@ -8,7 +8,6 @@ import { log } from "../log.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { ErrorEvent } from "./task.ts";
 
-/** The work for one request. */
 interface ActiveRequest {
   readonly requestId: string;
   /** For the log: `transcription`. */
@@ -60,7 +59,6 @@ export class ActiveRequests {
     return () => abort.abort();
   }
 
-  /** Cancels all of them. */
   cancel(): void {
     for (const abort of this.#active.keys()) abort.abort();
   }

@@ -18,7 +18,6 @@ export class ByteBudgetCache<Value> {
     this.#drop = drop;
   }
 
-  /** Bytes of all values. */
   get numBytes(): number {
     return this.#numBytes;
   }
@@ -52,7 +51,6 @@ export class ByteBudgetCache<Value> {
     this.#drop(entry.value);
   }
 
-  /** Drops all. */
   clear(): void {
     for (const key of [...this.#entries.keys()]) this.delete(key);
   }

@@ -28,7 +28,6 @@ export interface ChatPrompt extends
   readonly text: string;
 }
 
-/** The parts used for generation. */
 interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<TextTokenizer, "decoderKeeping" | "idOf" | "template" | "tokenTexts">;

@@ -12,7 +12,6 @@ import type { AnswerForm } from "./chat/answer_form.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";
 
-/** Decodes tokens to text. */
 export interface TokenDecoder {
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
@@ -20,7 +19,6 @@ export interface TokenDecoder {
   readonly tokenTexts: { of(id: number): TokenText };
 }
 
-/** The options of a completion. */
 interface CompletionOptions {
   readonly tokenizer: TokenDecoder;
   readonly eosTokenIds: ReadonlySet<number>;

@@ -33,7 +33,6 @@ export interface DecoderLoadOptions
 /** What a decoder's graph calls embeddings that it takes in place of token ids. */
 const EMBEDDINGS = "inputs_embeds";
 
-/** A decoder and what was chosen for it. */
 interface LoadedDecoder {
   readonly decoder: Decoder;
   readonly dtype: Dtype;

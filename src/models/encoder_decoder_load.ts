@@ -11,7 +11,6 @@ import { log } from "../log.ts";
 import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { type GraphContext, readGraph } from "./graph_file.ts";
 
-/** How to open it. */
 interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
   /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */

@@ -50,7 +50,6 @@ export function hasGraph({ files }: ModelFolder, name: string): boolean {
 }
 
 const MERGED = "decoder_model_merged";
-/** Files of voices. */
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
 /** A family of speech recognition models, recognised by its types. */

@@ -11,7 +11,6 @@ import type { GraphSession } from "../onnx/runtime/ort.ts";
 import type { OpenContext } from "./open_context.ts";
 import type { ChosenGraph } from "./graph_choice.ts";
 
-/** The context in which graphs are opened. */
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 
 /** A graph without its weights, which are read from its files when a session is opened. */
@@ -21,7 +20,6 @@ export interface GraphFile extends ChosenGraph, AsyncDisposable {
   readonly files: FolderFiles;
 }
 
-/** The graph of token embeddings. */
 export const EMBEDDING = "embed_tokens";
 
 /**

@@ -10,7 +10,6 @@ import type { ImageToPrepare } from "./vision/vision_processor.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { type OutputOf, WorkerRpc } from "./worker_rpc.ts";
 
-/** Options of preprocessing. */
 interface Options {
   /** The folder's processor that prepares images; absent if only pixels are wanted. */
   readonly processor?: {
@@ -61,7 +60,6 @@ export class ImagePreprocessor {
     return await this.#workers.call(name, file, { signal, transfer, work: numPixelsOf(bytes) });
   }
 
-  /** Ends the thread. */
   close(): void {
     this.#workers.close();
   }

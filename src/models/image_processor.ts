@@ -33,7 +33,6 @@ type SizeRule =
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
-/** The preprocessing steps. */
 export interface ImageProcessor extends Levels {
   readonly size: SizeRule;
   /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */

@@ -11,7 +11,6 @@ import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 
 type Float = "float32" | "float16";
 
-/** Opens the graph. */
 export function openJoinGraph(backend: Backend, options: {
   /** `[rows, positions, width]`. */
   readonly first: readonly [name: string, dtype: Float];

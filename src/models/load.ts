@@ -15,7 +15,6 @@ import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./open_context.ts";
 
-/** What to load, and on which device. */
 interface ModelLoadOptions {
   readonly model: ResolvedModel;
   /** The best one for the device if absent. */

@@ -16,7 +16,6 @@ const ALIASES: Readonly<Record<string, string>> = {
   pixel_position_ids: "image_position_ids",
 };
 
-/** What is encoded. */
 type Medium = "image" | "audio";
 
 /** The token that stands for a medium in prompts, if `config.json` names it. */

@@ -23,7 +23,6 @@ const WASM_HEAP_BYTES = 2 ** 32;
 const MIB = 2 ** 20;
 const SMALLEST_KV_CACHE_MIB = 64;
 
-/** A model's memory needs. */
 export interface MemoryNeeds {
   readonly weightsBytes: number;
   /** The largest tensor of weights, which takes one buffer. */
@@ -41,7 +40,6 @@ export const NOTHING: MemoryNeeds = {
   activationBytes: 0,
 };
 
-/** The available memory. */
 export interface MemoryOffer {
   readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
   /** Available memory of the machine; `undefined` if unknown. */
@@ -146,7 +144,6 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   );
 }
 
-/** What would help. */
 interface Advice {
   readonly text: string;
   readonly setting: Setting;

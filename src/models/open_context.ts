@@ -8,7 +8,6 @@ import type { EngineSettings } from "../config.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import type { ChosenGraphs } from "./graph_choice.ts";
 
-/** The progress of loading. */
 export interface LoadProgress {
   /** The current step, in words: `reading onnx/model_q4.onnx`. */
   readonly what: string;
@@ -18,7 +17,6 @@ export interface LoadProgress {
   readonly detail?: string | undefined;
 }
 
-/** The context in which a model is opened. */
 export interface OpenContext {
   readonly folder: ModelFolder;
   readonly graphs: ChosenGraphs;

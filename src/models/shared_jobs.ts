@@ -11,7 +11,6 @@ interface Job<Result> {
   numWanting: number;
 }
 
-/** Jobs by key. */
 export class SharedJobs<Result> {
   readonly #jobs = new Map<string, Job<Result>>();
 

@@ -14,7 +14,6 @@ import { countTokenIds, readTokenizer, tokenTextsOf } from "./tokenizer_files.ts
 export interface TextTokenizer {
   /** Absent if the model does not chat. */
   readonly template: ChatTemplate | undefined;
-  /** Number of token ids. */
   readonly vocabSize: number;
   /** A token's spelling; `undefined` when there is no such id. */
   tokenOf(id: number): string | undefined;

@@ -8,7 +8,6 @@ import { HearthError } from "../errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { InputOf, OutputOf, WorkerFunctions, WorkerRpc } from "./worker_rpc.ts";
 
-/** The options of a pool. */
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */
   readonly size: number;
@@ -42,7 +41,6 @@ export class WorkerPool<Functions extends WorkerFunctions> {
     this.#workers[size - 1] = first;
   }
 
-  /** Workers that are running. */
   get numWorkers(): number {
     return this.#workers.filter((worker) => worker !== undefined).length;
   }

@@ -24,12 +24,10 @@ type WorkerOutcome =
   /** The function failed. */
   | { readonly failed: string };
 
-/** What a function takes. */
 export type InputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Parameters<
   Functions[Name]
 >[0];
 
-/** What it gives. */
 export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Awaited<
   ReturnType<Functions[Name]>
 >;

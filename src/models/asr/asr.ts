@@ -36,7 +36,6 @@ const MAX_TURN_MS = 10;
 /** Most recordings at a time where the user does not say. */
 const MAX_RECORDINGS = 8;
 
-/** A running request. */
 interface Work {
   readonly task: TranscribeTask;
   /** Unique among running requests. */

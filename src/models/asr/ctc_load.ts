@@ -77,7 +77,6 @@ interface CtcConfig {
   readonly samplesPerFrame: number;
 }
 
-/** The folder's files. */
 export interface CtcFiles {
   readonly config: Json;
   readonly preprocessorConfig: Json;

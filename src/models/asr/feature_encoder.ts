@@ -29,7 +29,6 @@ export interface FeatureEncoder {
   release(): Promise<void>;
 }
 
-/** How to open one. */
 export interface FeatureEncoderOptions {
   readonly backend: Backend;
   readonly files: FolderFiles;

@@ -27,7 +27,7 @@ import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
-/** Its parts; it owns the model. */
+/** The recogniser owns the model behind them. */
 interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** From one frame to the next. */
@@ -132,7 +132,6 @@ interface Window extends SampleRange {
   readonly keep: SampleRange;
 }
 
-/** Tokens of one recording to its segments. */
 class Transcript {
   readonly #reading: TokenReading & { readonly timesWords: boolean };
   readonly #segments: FrameSegments;

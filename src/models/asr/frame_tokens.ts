@@ -5,9 +5,7 @@
  */
 import type { TranscriptWord } from "../task.ts";
 
-/** The model's output classes. */
 export interface Vocabulary {
-  /** The blank. */
   readonly blank: number;
   /** By class; empty for special tokens, a space where a word ends or begins. */
   readonly texts: readonly string[];
@@ -52,7 +50,6 @@ export function likeliest(logits: Float32Array): { id: number; logprob: number }
   return { id, logprob: -Math.log(sum) };
 }
 
-/** When to begin a new segment. */
 interface SegmentRules {
   /** After a pause of at least this many frames. */
   readonly pauseFrames: number;
@@ -60,7 +57,6 @@ interface SegmentRules {
   readonly maxFrames: number;
 }
 
-/** Gathers tokens into segments. */
 export class FrameSegments {
   readonly #rules: SegmentRules;
   #tokens: FrameToken[] = [];

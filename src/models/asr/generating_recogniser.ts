@@ -172,7 +172,6 @@ async function* piecesOf(
   }
 }
 
-/** A model's limits. */
 interface QuietCutOptions {
   readonly sampleRateHz: number;
   /** Most samples of a piece. */

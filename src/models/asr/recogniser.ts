@@ -17,7 +17,6 @@ export interface SampleRange {
   readonly end: number;
 }
 
-/** A recording and its options. */
 export interface Recording {
   /** Samples at the recogniser's rate; lets other recordings go first. See {@linkcode AudioReader.read}. */
   readonly read: AudioReader["read"];
@@ -42,7 +41,6 @@ export interface Recording {
   readonly signal: AbortSignal;
 }
 
-/** The result of one window of a recording. */
 export interface TranscribedWindow {
   /** The language's name: `english`; empty where that is not known. */
   readonly language: string;
@@ -70,7 +68,6 @@ export interface Recogniser {
   dispose(): Promise<void>;
 }
 
-/** What a recogniser is opened for. */
 export interface RecogniserOptions {
   /** Most recordings at a time. */
   readonly maxRecordings: number;

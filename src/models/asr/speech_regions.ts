@@ -16,7 +16,6 @@ const DEFAULTS = {
   paddingSeconds: 0.2,
 };
 
-/** How regions are found. */
 export interface SpeechRegionOptions {
   readonly sampleRateHz: number;
   /** Samples per probability. */

@@ -50,7 +50,6 @@ export function wordsOfPieces(
     );
 }
 
-/** How tokens are read. */
 interface WordDivision {
   /** The text of tokens; incomplete characters are U+FFFD. */
   readonly decode: (tokens: number[]) => string;
@@ -106,7 +105,6 @@ interface WordGroup {
   readonly numTokens: number;
 }
 
-/** A segment of a window and its words. */
 export interface WordSegment {
   /** From the window's beginning. */
   readonly startSeconds: number;
@@ -116,7 +114,6 @@ export interface WordSegment {
   readonly words: readonly WordGroup[];
 }
 
-/** The alignment of a window's tokens. */
 interface WindowAlignment {
   /** f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each position. */
   readonly values: Float32Array;
@@ -166,7 +163,6 @@ export function timeWords(
   });
 }
 
-/** The median of the words' durations. */
 function usualSeconds(spans: readonly { readonly start: number; readonly end: number }[]): number {
   const durations = spans.map(({ start, end }) => end - start).filter((seconds) => seconds > 0)
     .sort((a, b) => a - b);

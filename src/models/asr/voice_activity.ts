@@ -146,7 +146,6 @@ export class VoiceListener {
     this.#state = new Tensor("float32", new Float32Array(numElements), stateShape);
   }
 
-  /** Processes the next samples. */
   async push(samples: Float32Array): Promise<void> {
     this.#numSamples += samples.length;
     for (let at = 0; at < samples.length;) {

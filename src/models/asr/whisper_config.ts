@@ -28,7 +28,6 @@ export interface WhisperConfig {
   readonly timestampsStart: number;
   /** The last one that may open a window. */
   readonly lastFirstTimestamp: number;
-  /** Suppressed text tokens. */
   readonly suppressedTokens: readonly number[];
   /** Most tokens of one window's text. */
   readonly maxTokens: number;
@@ -83,7 +82,6 @@ export function readWhisperConfig(
   };
 }
 
-/** The languages that the model knows. */
 export function languagesOf({ languages }: WhisperConfig): SpokenLanguages {
   if (languages.size === 0) return ["en"];
   return Object.keys(LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
@@ -94,7 +92,6 @@ export function languageTokenOf({ languages }: WhisperConfig, code: string): num
   return languages.get(WHISPER_CODES[code] ?? code);
 }
 
-/** The prompt of a window. */
 export function promptOf(
   { startToken, transcribeToken, translateToken }: WhisperConfig,
   { languageToken, translates = false }: {

@@ -25,7 +25,6 @@ interface DecodingQuality {
   readonly noSpeechProbability: number;
 }
 
-/** One decoding of a window. */
 export interface Attempt {
   /** Text and timestamps, without prompt and end. */
   readonly tokens: readonly number[];
@@ -37,7 +36,6 @@ export interface DecodingResult extends Attempt, DecodingQuality {
   readonly temperature: number;
 }
 
-/** How to decode a window. */
 export interface FallbackOptions {
   /** The first temperature; 0 takes the most likely tokens. */
   readonly temperature: number;
@@ -75,7 +73,6 @@ export function temperaturesFrom(first: number): number[] {
   );
 }
 
-/** Whether the window is silent. */
 export function isSilence({ noSpeechProbability, meanLogprob }: DecodingQuality): boolean {
   return noSpeechProbability > MAX_NO_SPEECH_PROBABILITY && meanLogprob < MIN_MEAN_LOGPROB;
 }

@@ -9,7 +9,6 @@
 import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
 import { type DecodingResult, isSilence } from "./whisper_quality.ts";
 
-/** Sizes of a model and of a recording. */
 interface SequentialOptions {
   /** Frames of the recording. */
   readonly numFrames: number;

@@ -17,7 +17,6 @@ import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_c
 import { type FrameRange, Sequential } from "./whisper_sequential.ts";
 import { wordsOfPieces } from "./timed_words.ts";
 
-/** The parts used for transcription. */
 interface TranscriberDeps {
   readonly spec: LogMelSpec;
   readonly config: WhisperConfig;
@@ -27,7 +26,6 @@ interface TranscriberDeps {
   readonly decode: (tokens: number[]) => string;
 }
 
-/** Transcribes a recording. */
 export async function* transcribe(
   deps: TranscriberDeps,
   recording: Recording,

@@ -25,7 +25,6 @@ export interface WindowInput {
   readonly row: LogMelRow;
 }
 
-/** A window to decode. */
 interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbability"> {
   /** Detected from the window itself if absent. */
   readonly languageToken: number | undefined;
@@ -50,9 +49,8 @@ export interface DecodedWindow extends DecodingResult {
 /** A bias that makes a token certain. */
 const FORCED = 1e6;
 
-/** Its parts. It owns the decoder. */
 interface Parts {
-  /** Cut or whole. */
+  /** Cut or whole; owned from here on. */
   readonly decoder: EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
   readonly config: WhisperConfig;
   readonly alignmentHeads: readonly SiteHeads[];

@@ -20,7 +20,6 @@ const OUTPUT = "embeddings";
 /** Added to the variance, as in these models' feature extractor. */
 const EPSILON = 1e-7;
 
-/** How to load. */
 interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
   /** Width of the synthesis model's speaker embedding. */
   readonly width: number;

@@ -7,7 +7,6 @@ import type { Refusal } from "../../errors.ts";
 import type { OpenContext } from "../open_context.ts";
 import type { Voice } from "../task.ts";
 
-/** How to speak a piece of text. */
 interface Utterance {
   /** One of the synthesizer's. */
   readonly voice: Voice;
@@ -18,14 +17,12 @@ interface Utterance {
   readonly signal: AbortSignal;
 }
 
-/** A cloned voice. */
 export interface ClonedVoice {
   readonly voice: Voice;
   /** Its memory. */
   readonly numBytes: number;
 }
 
-/** Clones voices from recordings. */
 export interface VoiceCloner {
   /** Sample rate of its input. */
   readonly sampleRateHz: number;

@@ -37,7 +37,6 @@ const NO_CLONER: Refusal = {
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
-/** A running request. */
 interface Work {
   readonly task: SpeakTask;
   readonly findVoice: () => Promise<Voice>;
@@ -222,7 +221,6 @@ function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
 /** Real-time factor: seconds of work per second of sound. */
 const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
 
-/** The model's Prometheus metrics. */
 class TtsMetrics extends RequestMetrics {
   readonly audioSeconds = this.counter(
     "hearth_audio_seconds_total",

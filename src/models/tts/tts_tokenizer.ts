@@ -6,7 +6,6 @@
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { readTokenizer } from "../tokenizer_files.ts";
 
-/** Text to ids. */
 interface TtsTokenizer {
   /** @returns none if the text has no letter or digit that the tokenizer knows. */
   encode(text: string): readonly number[];
