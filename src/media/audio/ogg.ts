@@ -20,6 +20,8 @@ const CODECS: Readonly<
 };
 /** The identification and the comment. */
 const NUM_OPUS_HEADERS = 2;
+/** The setup too. */
+const NUM_VORBIS_HEADERS = 3;
 /** From a FLAC stream's first packet to the FLAC signature in it. */
 const FLAC_MAPPING_BYTES = 9;
 const FLAC_FRAME_BYTE = 0xff;
@@ -79,33 +81,56 @@ function* dataOf(packets: Iterable<OggPacket>): Generator<Uint8Array> {
 
 async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
   const head = parseOpusHead(pages[0]!.body);
-  const end = findEnd(pages);
-  const length = end === undefined ? undefined : end - findOpusStart(pages) - head.preSkip;
-  yield* decodeOpus(head, dataOf(readPackets(pages, NUM_OPUS_HEADERS)), length);
-}
-
-/** The first granule position: not 0 if it was cut out of a stream. */
-function findOpusStart(pages: readonly OggPage[]): number {
-  let first: OggPage | undefined;
-  let numSamples = 0;
-  for (const { data, page } of readPackets(pages, NUM_OPUS_HEADERS)) {
-    first ??= page;
-    if (page !== first) break;
-    numSamples += countOpusSamples(data);
-  }
-  return first === undefined ? 0 : Math.max(0, first.granule - numSamples);
+  const [first, packets] = readFirstPage(pages, NUM_OPUS_HEADERS);
+  const numFirst = packets.reduce((sum, packet) => sum + countOpusSamples(packet), 0);
+  const length = findLength(pages, first, numFirst) ?? Infinity;
+  const packetsOfSound = dataOf(readPackets(pages, NUM_OPUS_HEADERS));
+  yield* decodeOpus(head, packetsOfSound, Math.max(0, length - head.preSkip));
 }
 
 async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
-  yield* decodeVorbis(dataOf(readPackets(pages, 0)), findEnd(pages));
+  const [first, packets] = readFirstPage(pages, NUM_VORBIS_HEADERS);
+  const headers = [...dataOf(readPackets(pages, 0).take(NUM_VORBIS_HEADERS))];
+  // What a packet of Vorbis lasts depends on the one before, and on the setup.
+  let numFirst = 0;
+  for await (const { channels } of decodeVorbis([...headers, ...packets])) {
+    numFirst += channels[0]?.length ?? 0;
+  }
+  yield* decodeVorbis(dataOf(readPackets(pages, 0)), findLength(pages, first, numFirst));
+}
+
+/** The first page on which packets of sound end, and those packets. */
+function readFirstPage(
+  pages: readonly OggPage[],
+  numHeaders: number,
+): [page: OggPage | undefined, packets: Uint8Array[]] {
+  let first: OggPage | undefined;
+  const packets: Uint8Array[] = [];
+  for (const { data, page } of readPackets(pages, numHeaders)) {
+    first ??= page;
+    if (page !== first) break;
+    packets.push(data);
+  }
+  return [first, packets];
 }
 
 /**
- * The granule position of the last page, which gives the end of the sound in its last packet; `undefined` if missing.
+ * Samples of a stream by the granule positions, of which the last gives the end of the sound in its last packet;
+ * `undefined` if the last page is missing or comes before the first.
+ *
+ * @param numFirst samples in the packets that end on the first page.
  */
-function findEnd(pages: readonly OggPage[]): number | undefined {
-  const page = pages.findLast(({ granule }) => granule >= 0);
-  return page?.isLast ? page.granule : undefined;
+function findLength(
+  pages: readonly OggPage[],
+  first: OggPage | undefined,
+  numFirst: number,
+): number | undefined {
+  const last = pages.findLast(({ granule }) => granule >= 0);
+  if (first === undefined || !last?.isLast) return undefined;
+  // In what was cut out of a stream the positions begin anywhere, before 0 too. Those of a single page give the end.
+  const start = first.granule - numFirst;
+  const length = last.granule - (first === last ? Math.max(0, start) : start);
+  return length > 0 ? length : undefined;
 }
 
 async function* readFlac(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
