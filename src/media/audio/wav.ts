@@ -20,9 +20,21 @@ const FORMAT_FLOAT = 3;
 const FORMAT_A_LAW = 6;
 const FORMAT_MU_LAW = 7;
 const FORMAT_EXTENSIBLE = 0xfffe;
+/** Encodings that are not read and that recorders are known to write. */
+const UNREAD: Readonly<Record<number, string>> = {
+  0x02: "Microsoft ADPCM",
+  0x11: "IMA ADPCM",
+  0x31: "GSM 6.10",
+  0x50: "MPEG audio",
+  0x55: "MP3",
+};
 const MAX_CHANNELS = 8;
-/** Programs that write to a pipe cannot know the size and leave one of these, or the next multiple of a frame. */
+/** Programs that write to a pipe cannot know the size and leave 0, one of these, or the next multiple of a frame. */
 const UNKNOWN_SIZE = 0x7fff_f000;
+/** What stands for a size of 64 bits (EBU Tech 3306), which is in the chunk `ds64`. */
+const LONG_SIZE = 0xffff_ffff;
+/** From the content of `ds64` to the size of the data. */
+const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 const FRAMES_PER_PIECE = 32_768;
 
@@ -59,9 +71,9 @@ function expandMuLaw(code: number): number {
   return bits & 0x80 ? -size : size;
 }
 
-/** Whether a file begins as a WAV file does. */
+/** Whether a file begins as a WAV file does, or as its 64-bit forms. */
 export function isWav(file: Uint8Array): boolean {
-  return (tagAt(file, 0) === "RIFF" || tagAt(file, 0) === "RF64") && tagAt(file, 8) === "WAVE";
+  return ["RIFF", "RF64", "BW64"].includes(tagAt(file, 0)) && tagAt(file, 8) === "WAVE";
 }
 
 /**
@@ -73,14 +85,19 @@ export function isWav(file: Uint8Array): boolean {
 export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   let format: WavFormat | undefined;
+  let longSize = LONG_SIZE;
   for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
     const tag = tagAt(file, at);
     const size = view.getUint32(at + 4, true);
     const start = at + CHUNK_HEADER_BYTES;
+    if (tag === "ds64" && start + LONG_SIZE_AT + 8 <= file.length) {
+      longSize = Number(view.getBigUint64(start + LONG_SIZE_AT, true));
+    }
     if (tag === "fmt ") format = readFormat(view, start, size);
     if (tag === "data") {
       if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
-      yield* readSamples(view, format, [start, findEnd(file, start, size)]);
+      const end = findEnd(file, start, size === LONG_SIZE ? longSize : size);
+      yield* readSamples(view, format, [start, end]);
       return;
     }
     // Chunks are padded to an even size.
@@ -108,20 +125,21 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
     );
   }
   checkSampleRate(sampleRateHz);
-  const bytesPerSample = Math.ceil(bitsPerSample / 8);
-  if (bytesPerFrame !== bytesPerSample * numChannels) {
-    throw invalidAudio(
-      `The WAV file gives ${bytesPerFrame} bytes to ${numChannels} samples of ${bitsPerSample} bits.`,
-    );
-  }
   // The actual encoding is in the first bytes of the extension's sub-format.
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
+  const bytesPerSample = Math.ceil(bitsPerSample / 8);
   const read = READERS[actual]?.[bytesPerSample];
   if (read === undefined) {
+    const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
     throw invalidAudio(
-      `The WAV file has encoding ${actual} with ${bitsPerSample} bits; ` +
+      `The WAV file has encoding ${actual}${name} with ${bitsPerSample} bits; ` +
         "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
+    );
+  }
+  if (bytesPerFrame !== bytesPerSample * numChannels) {
+    throw invalidAudio(
+      `The WAV file gives ${bytesPerFrame} bytes to ${numChannels} samples of ${bitsPerSample} bits.`,
     );
   }
   return { numChannels, sampleRateHz, bytesPerSample, read };
@@ -129,8 +147,8 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
 
 function findEnd(file: Uint8Array, start: number, size: number): number {
   const present = file.length - start;
-  if (size <= present) return start + size;
-  if (size >= UNKNOWN_SIZE) return file.length;
+  if (size > 0 && size <= present) return start + size;
+  if (size === 0 || size >= UNKNOWN_SIZE) return file.length;
   throw invalidAudio(
     `The WAV file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
   );

@@ -75,10 +75,44 @@ Deno.test("readWav() skips other chunks, padded to an even size", async () => {
 });
 
 Deno.test("readWav() reads to the end where a pipe kept the size from being known", async () => {
-  for (const claimedBytes of [0xffff_ffff, 0x7fff_f000, 0x7fff_ffff]) {
+  for (const claimedBytes of [0, 0xffff_ffff, 0x7fff_f000, 0x7fff_ffff]) {
     assertNear(await decodeWhole(makeWav(TONE, { claimedBytes })), TONE, 2 ** -16);
   }
 });
+
+Deno.test("readWav() takes a size of 64 bits from the chunk ds64", async () => {
+  for (const signature of ["RF64", "BW64"]) {
+    const file = makeRf64(TONE.subarray(0, 1000), { signature, dataBytes: 2000 });
+    const tail = new TextEncoder().encode("LIST\x04\0\0\0junk");
+    assertNear(
+      await decodeWhole(new Uint8Array([...file, ...tail])),
+      TONE.subarray(0, 1000),
+      2 ** -16,
+    );
+    await assertInvalid(file.slice(0, -9), /promises 2000 bytes .* 1991 are there/);
+    const streamed = makeRf64(TONE, { signature, dataBytes: 0 });
+    assertNear(await decodeWhole(streamed), TONE, 2 ** -16);
+  }
+});
+
+/** As EBU Tech 3306 has it: the 32-bit sizes are all ones, and the 64-bit ones come before the format. */
+function makeRf64(
+  samples: ArrayLike<number>,
+  { signature, dataBytes }: { signature: string; dataBytes: number },
+): Uint8Array<ArrayBuffer> {
+  const wav = makeWav(samples, { claimedBytes: 0xffff_ffff });
+  const sizes = new DataView(new ArrayBuffer(28));
+  sizes.setBigUint64(0, BigInt(wav.length + 28), true);
+  sizes.setBigUint64(8, BigInt(dataBytes), true);
+  const text = (value: string) => new TextEncoder().encode(value);
+  return new Uint8Array([
+    ...text(signature),
+    ...[255, 255, 255, 255],
+    ...text("WAVEds64\x1c\0\0\0"),
+    ...new Uint8Array(sizes.buffer),
+    ...wav.subarray(12),
+  ]);
+}
 
 Deno.test("readWav() ends at the size that its header gives", async () => {
   const samples = await decodeWhole(makeWav(TONE, { claimedBytes: 2000 }));
@@ -108,7 +142,8 @@ Deno.test("readWav() refuses headers that make no sense, saying what it saw", as
   await assertInvalid(spoil(22, 0), /0 channels; 1 to 8/);
   await assertInvalid(spoil(22, 9), /9 channels; 1 to 8/);
   await assertInvalid(spoil(32, 3), /3 bytes to 1 samples of 16 bits/);
-  await assertInvalid(spoil(20, 2), /encoding 2 with 16 bits/);
+  await assertInvalid(spoil(20, 2), /encoding 2 \(Microsoft ADPCM\) with 16 bits/);
+  await assertInvalid(spoil(20, 99), /encoding 99 with 16 bits; integer PCM/);
   await assertInvalid(makeWav(TONE, { sampleRateHz: 0 }), /sample rate of 0 Hz/);
   await assertInvalid(
     makeWav(TONE, { sampleRateHz: 4_000_000_000 }),
