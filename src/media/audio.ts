@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../errors.ts";
 import { nextTurn } from "../next_turn.ts";
-import { isAdts, readAdts } from "./audio/adts.ts";
+import { findAdts, readAdts } from "./audio/adts.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { findMp3, readMp3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
@@ -29,7 +29,7 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "WebM", matches: isWebm, read: readWebm },
   { name: "MP4", matches: isMp4, read: readMp4 },
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
-  { name: "AAC", matches: isAdts, read: readAdts },
+  { name: "AAC", matches: (file) => findAdts(file) !== undefined, read: readAdts },
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
 ];
 

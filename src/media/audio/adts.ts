@@ -6,7 +6,7 @@
 import { decodeAac } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
-import { beginsFrames, findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
+import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
 interface AdtsFrame extends SyncFrame {
   /** Without the header. */
@@ -20,9 +20,9 @@ const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
 const MAX_JUNK_BYTES = 1 << 20;
 
-/** Whether a file begins as AAC with frame headers does. */
-export function isAdts(file: Uint8Array): boolean {
-  return beginsFrames(file, skipId3(file), parseFrame);
+/** Where the frames begin if a file is AAC with frame headers. */
+export function findAdts(file: Uint8Array): number | undefined {
+  return findFirstFrame(file, parseFrame);
 }
 
 /**
@@ -31,10 +31,9 @@ export function isAdts(file: Uint8Array): boolean {
  * @throws {HearthError} `invalid_media` when it is not of the LC profile, or HE-AAC upon it, or most of it is damaged.
  */
 export async function* readAdts(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
-  const start = skipId3(file);
-  const first = parseFrame(file, start);
-  if (first === undefined) throw invalidAudio("The AAC file holds no frames.");
-  const { objectType, sampleRateHz } = first;
+  const start = findAdts(file);
+  if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
+  const { objectType, sampleRateHz } = parseFrame(file, start)!;
   if (objectType !== LOW_COMPLEXITY) {
     throw invalidAudio(`The AAC file is of object type ${objectType}; AAC-LC or HE-AAC is wanted.`);
   }
@@ -70,7 +69,7 @@ function parseFrame(file: Uint8Array, at: number): AdtsFrame | undefined {
   return {
     data: file.subarray(at + headerBytes, at + numBytes),
     numBytes,
-    kind: 0,
+    kind: kind! >> 2,
     objectType: 1 + (kind! >> 6),
     sampleRateHz,
   };

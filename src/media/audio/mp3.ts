@@ -3,11 +3,10 @@
  *
  * @module
  */
-import { findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
+import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
-/** Most bytes before the first frame; between frames there may be more. */
-const MAX_JUNK_BEFORE_BYTES = 65_536;
+/** Most bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
 const PIECE_BYTES = 32_768;
 /** A file with a smaller share of the frames that its header promises is truncated. */
@@ -15,7 +14,7 @@ const MIN_FRAMES_SHARE = 0.98;
 
 /** Where the frames begin if a file is MPEG audio. */
 export function findMp3(file: Uint8Array): number | undefined {
-  return findFrames(file, skipId3(file), { maxBytes: MAX_JUNK_BEFORE_BYTES, parse: parseFrame });
+  return findFirstFrame(file, parseFrame);
 }
 
 /**

@@ -18,30 +18,57 @@ type FrameParser = (file: Uint8Array, at: number) => SyncFrame | undefined;
 /** What frames begin with. */
 export const SYNC_BYTE = 0xff;
 
-/** Consecutive frames needed to believe in a stream. */
+/** Consecutive frames needed to believe in a stream: where one is expected, and where a file may be anything. */
 const FRAMES_TO_BELIEVE = 3;
+const FRAMES_TO_BELIEVE_ANYWHERE = 6;
+/** Most bytes before the first frame. */
+const MAX_JUNK_BEFORE_BYTES = 65_536;
+
+/** How frames are searched. */
+interface FrameSearch {
+  readonly maxBytes: number;
+  readonly parse: FrameParser;
+  readonly minFrames?: number;
+}
+
+/** Where the frames of a file begin: behind its tags, or behind what a cut has left of a frame. */
+export function findFirstFrame(file: Uint8Array, parse: FrameParser): number | undefined {
+  const start = skipId3(file);
+  if (beginsFrames(file, start, parse)) return start;
+  // Among samples three headers in a row are not rare: every tenth of 64 KiB of speech in 16 bits has them.
+  return findFrames(file, start + 1, {
+    maxBytes: MAX_JUNK_BEFORE_BYTES,
+    parse,
+    minFrames: FRAMES_TO_BELIEVE_ANYWHERE,
+  });
+}
 
 /** The first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
 export function findFrames(
   file: Uint8Array,
   at: number,
-  { maxBytes, parse }: { readonly maxBytes: number; readonly parse: FrameParser },
+  { maxBytes, parse, minFrames = FRAMES_TO_BELIEVE }: FrameSearch,
 ): number | undefined {
   for (
     let start = file.indexOf(SYNC_BYTE, at);
     start >= 0 && start < at + maxBytes;
     start = file.indexOf(SYNC_BYTE, start + 1)
   ) {
-    if (beginsFrames(file, start, parse)) return start;
+    if (beginsFrames(file, start, parse, minFrames)) return start;
   }
   return undefined;
 }
 
 /** Whether several frames of one kind follow each other from `start` on. */
-export function beginsFrames(file: Uint8Array, start: number, parse: FrameParser): boolean {
+function beginsFrames(
+  file: Uint8Array,
+  start: number,
+  parse: FrameParser,
+  minFrames = FRAMES_TO_BELIEVE,
+): boolean {
   const kind = parse(file, start)?.kind;
   let at = start;
-  for (let i = 0; i < FRAMES_TO_BELIEVE; i++) {
+  for (let i = 0; i < minFrames; i++) {
     const frame = parse(file, at);
     if (frame === undefined || frame.kind !== kind) return false;
     at += frame.numBytes;

@@ -92,6 +92,24 @@ Deno.test("decodeAudio() looks behind ID3 tags, and past what follows the last f
   );
 });
 
+Deno.test("decodeAudio() reads AAC that begins within a frame", async () => {
+  const file = readFixture("speech_16k.aac");
+  const firstBytes = (file[3]! & 3) << 11 | file[4]! << 3 | file[5]! >> 5;
+  const fromSecond = await decodeWhole(file.slice(firstBytes));
+  assert.equal(fromSecond.length, (await decodeWhole(file)).length - 1024);
+  assert.deepEqual(await decodeWhole(file.slice(100)), fromSecond);
+});
+
+Deno.test("decodeAudio() does not take samples for MP3 that have three headers of it in a row", async () => {
+  const file = new Uint8Array(60_000).fill(1);
+  // Layer I of 384 kbit/s at 32 kHz: two samples of 16 bits, -1 and 200.
+  for (let i = 0; i < 3; i++) file.set([0xff, 0xff, 0xc8, 0x00], 1000 + 576 * i);
+  await assert.rejects(decodeWhole(file), {
+    kind: "invalid_media",
+    message: /not supported audio/,
+  });
+});
+
 Deno.test("decodeAudio() plays Ogg recordings that follow each other, of different rates too", async () => {
   const parts = ["speech_48k_stereo.opus", "speech_44k_stereo.ogg", "speech_48k_stereo.opus"]
     .map(readFixture);
