@@ -41,16 +41,24 @@ export async function* readFlac(file: Uint8Array<ArrayBuffer>): AsyncGenerator<S
   yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))));
 }
 
+/** What a container knows of its FLAC frames. */
+interface FlacOptions {
+  /** Whether the end of the container is missing; a cut within a frame is seen without it. */
+  readonly isCut?: boolean;
+}
+
 /**
- * Decodes FLAC frames, without those that are damaged.
+ * Decodes FLAC frames, without those that are damaged. Programs that cut a recording copy whole frames, and leave what
+ * the metadata promise as it was.
  *
  * @param setup the magic and the metadata, of which only the first block is used.
  * @param frames each whole.
- * @throws {HearthError} `invalid_media` when there is less than the metadata promises.
+ * @throws {HearthError} `invalid_media` when there is less than the metadata promise, because of damage or a cut.
  */
 export async function* decodeFlac(
   setup: Uint8Array,
   frames: Iterable<Uint8Array>,
+  { isCut = false }: FlacOptions = {},
 ): AsyncGenerator<Sound, void> {
   if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
   const head = setup.slice(0, HEAD_BYTES);
@@ -58,6 +66,7 @@ export async function* decodeFlac(
   const promised = readSampleCount(head);
   const budget = new ErrorBudget();
   let numSamples = 0;
+  let isDamaged = isCut;
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
   const decoder = new FLACDecoder();
   await decoder.ready;
@@ -66,10 +75,12 @@ export async function* decodeFlac(
     await decoder.decodeFrames([head]);
     for (const frame of frames) {
       if (!isFlacFrame(frame)) {
+        isDamaged = true;
         budget.spend([{ message: "A frame's checksum is wrong." }]);
         continue;
       }
       const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
+      isDamaged ||= errors.length > 0;
       budget.spend(errors);
       numSamples += channelData[0]?.length ?? 0;
       yield { channels: channelData, sampleRateHz: sampleRate };
@@ -77,7 +88,7 @@ export async function* decodeFlac(
   } finally {
     decoder.free();
   }
-  if (numSamples < promised) {
+  if (isDamaged && numSamples < promised) {
     throw invalidAudio(
       `The FLAC file was cut or is damaged: its header promises ${promised} samples, ` +
         `and ${numSamples} can be decoded.`,

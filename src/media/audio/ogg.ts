@@ -135,7 +135,7 @@ function findLength(
 
 async function* readFlac(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
   const setup = pages[0]!.body.subarray(FLAC_MAPPING_BYTES);
-  yield* decodeFlac(setup, flacFrames(pages));
+  yield* decodeFlac(setup, flacFrames(pages), { isCut: !pages.at(-1)!.isLast });
 }
 
 function* flacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {

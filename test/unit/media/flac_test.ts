@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { splitFlac } from "../../../src/media/audio/flac_frames.ts";
+import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
 
@@ -41,6 +42,47 @@ Deno.test("decodeAudio() leaves out a damaged frame of FLAC without a length, an
   file[HEAD_BYTES + 3 * frameBytes - 3]! ^= 1;
   assert.equal((await decodeWhole(file)).length, 4 * FRAME_SAMPLES);
 });
+
+Deno.test("decodeAudio() plays whole frames cut out of a FLAC file that promises more", async () => {
+  const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
+  const wanted = frames.slice(3, 6);
+  const { length } = await decodeWhole(concat([head, ...wanted]), 22_050);
+  assert.equal(length, 3 * 2304);
+  const last = wanted.pop()!;
+  await assert.rejects(decodeWhole(concat([head, ...wanted, last.subarray(0, -1)])), {
+    kind: "invalid_media",
+    message: /was cut or is damaged: its header promises 33075 samples, and 4608 can be decoded/,
+  });
+});
+
+Deno.test("decodeAudio() plays FLAC cut out of Ogg, unless the last page is missing", async () => {
+  const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
+  const first = makeOggPage(concat([text("\x7fFLAC\x01\0\0\0"), head]), 0);
+  const pages = frames.slice(3, 6).map((frame, i) =>
+    makeOggPage(frame, i + 1, { isLast: i === 2 })
+  );
+  assert.equal((await decodeWhole(concat([first, ...pages]), 22_050)).length, 3 * 2304);
+  await assert.rejects(decodeWhole(concat([first, ...pages.slice(0, 2)])), {
+    kind: "invalid_media",
+    message: /was cut or is damaged/,
+  });
+});
+
+/** A file's magic and first block of metadata, as the only one, and its frames. */
+function takeApart(file: Uint8Array<ArrayBuffer>): [head: Uint8Array, frames: Uint8Array[]] {
+  const head = file.slice(0, HEAD_BYTES);
+  let at = 4;
+  for (let isLast = false; !isLast;) {
+    isLast = file[at]! >= 0x80;
+    at += 4 + (file[at + 1]! << 16 | file[at + 2]! << 8 | file[at + 3]!);
+  }
+  head[4]! |= 0x80;
+  return [head, [...splitFlac(file.subarray(at))]];
+}
+
+function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(parts.flatMap((part) => [...part]));
+}
 
 Deno.test("splitFlac() gives every byte once, and looks at none again and again", () => {
   const file = makeFlacSilence({ numFrames: 200, sampleRateKhz: 16 });
