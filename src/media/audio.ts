@@ -11,7 +11,13 @@ import { findMp3, readMp3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
-import { checkSampleRate, invalidAudio, type Sound, type SoundReader } from "./audio/sound.ts";
+import {
+  checkSampleRate,
+  invalidAudio,
+  MAX_AUDIO_HOURS,
+  type Sound,
+  type SoundReader,
+} from "./audio/sound.ts";
 import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
 import { AudioResampler } from "./resample_audio.ts";
@@ -37,9 +43,6 @@ const FORMATS: readonly AudioFormat[] = [
 const MAX_BUSY_MS = 10;
 
 const MAX_PIECE_SAMPLES = 65_536;
-
-/** Small files can expand to any length of sound; real recordings are shorter than this. */
-export const MAX_AUDIO_HOURS = 8;
 
 /** How an audio file is decoded. */
 export interface DecodeAudioOptions {

@@ -10,14 +10,10 @@ import { joinBytes } from "../../join_bytes.ts";
 import { readMp3 } from "./mp3.ts";
 import { Box } from "./mp4_boxes.ts";
 import { readMp4Frames } from "./mp4_samples.ts";
+import { readMp4Placement, readTrackId } from "./mp4_times.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { placeSound } from "./place_sound.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
-
-/** The part of a track to play, in seconds: without the encoder's delay and padding. */
-interface Edit {
-  readonly startSeconds: number;
-  readonly lengthSeconds: number;
-}
 
 /** The codec of a track. */
 interface SampleEntry {
@@ -60,12 +56,9 @@ export async function* readMp4(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
   const track = [...movie.children()].find((box) => box.type === "trak" && isSound(box));
   const entry = track && readSampleEntry(track);
   if (entry === undefined) throw invalidAudio("The MP4 file has no sound track.");
-  const header = track!.find("tkhd");
-  const trackId = header === undefined ? 0 : header.u32(header.u8(0) === 1 ? 20 : 12);
-  const frames = readMp4Frames(root, track!, trackId);
-  const edit = readEdit(movie, track!);
-  const sounds = decode(entry, frames, edit !== undefined);
-  yield* edit === undefined ? sounds : cut(sounds, edit);
+  const frames = readMp4Frames(root, track!, readTrackId(track!));
+  const placement = readMp4Placement(root, movie, track!);
+  yield* placeSound(decode(entry, frames, placement.skipSeconds !== undefined), placement);
 }
 
 function isSound(track: Box): boolean {
@@ -163,53 +156,4 @@ function toOpusHead(box: Uint8Array): Uint8Array {
   head.subarray(12, 16).reverse();
   head.subarray(16, 18).reverse();
   return head;
-}
-
-/** The one part in a track's edit list; `undefined` if it has none or several. */
-function readEdit(movie: Box, track: Box): Edit | undefined {
-  const list = track.find("edts", "elst");
-  const movieHeader = movie.find("mvhd");
-  const mediaHeader = track.find("mdia", "mdhd");
-  if (list === undefined || movieHeader === undefined || mediaHeader === undefined) {
-    return undefined;
-  }
-  const isLong = list.u8(0) === 1;
-  const edits = Array.from(
-    { length: Math.min(list.u32(4), 8) },
-    (_, i) =>
-      isLong
-        ? {
-          duration: list.u64(8 + 20 * i),
-          start: list.i32(16 + 20 * i) * 2 ** 32 + list.u32(20 + 20 * i),
-        }
-        : { duration: list.u32(8 + 12 * i), start: list.i32(12 + 12 * i) },
-  )
-    // A negative start is silence before the sound.
-    .filter(({ start }) => start >= 0);
-  if (edits.length !== 1) return undefined;
-  const [{ duration, start }] = edits as [{ duration: number; start: number }];
-  return {
-    startSeconds: start / readTimescale(mediaHeader),
-    lengthSeconds: duration === 0 ? Infinity : duration / readTimescale(movieHeader),
-  };
-}
-
-function readTimescale(header: Box): number {
-  return Math.max(1, header.u32(header.u8(0) === 1 ? 20 : 12));
-}
-
-async function* cut(
-  sounds: AsyncGenerator<Sound, void>,
-  { startSeconds, lengthSeconds }: Edit,
-): AsyncGenerator<Sound, void> {
-  let position = 0;
-  for await (const { channels, sampleRateHz } of sounds) {
-    const first = Math.round(startSeconds * sampleRateHz) - position;
-    const end = first + Math.round(lengthSeconds * sampleRateHz);
-    position += channels[0]?.length ?? 0;
-    yield {
-      channels: channels.map((samples) => samples.subarray(Math.max(0, first), Math.max(0, end))),
-      sampleRateHz,
-    };
-  }
 }

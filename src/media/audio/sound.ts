@@ -15,6 +15,9 @@ export interface Sound {
 /** Decodes a file of one format. Frees its decoder when it ends, by `return()` too. */
 export type SoundReader = (file: Uint8Array<ArrayBuffer>) => AsyncGenerator<Sound, void>;
 
+/** Small files can expand to any length of sound; real recordings are shorter than this. */
+export const MAX_AUDIO_HOURS = 8;
+
 const MIN_RATE_HZ = 1_000;
 const MAX_RATE_HZ = 768_000;
 

@@ -6,9 +6,11 @@
 import { joinBytes } from "../../join_bytes.ts";
 import { decodeAac } from "./aac.ts";
 import { parseAacConfig } from "./aac/config.ts";
+import { readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { type Placement, placeSound } from "./place_sound.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
@@ -16,6 +18,8 @@ interface Track {
   number: number;
   type: number;
   codec: string;
+  /** What the decoder puts in front, in nanoseconds. */
+  codecDelay: number;
   setup: Uint8Array<ArrayBuffer>;
 }
 
@@ -24,25 +28,33 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const MAGIC = [0x1a, 0x45, 0xdf, 0xa3];
 const ID = {
   segment: 0x18538067,
+  info: 0x1549a966,
+  timestampScale: 0x2ad7b1,
   tracks: 0x1654ae6b,
   track: 0xae,
   trackNumber: 0xd7,
   trackType: 0x83,
   codecId: 0x86,
+  codecDelay: 0x56aa,
   codecPrivate: 0x63a2,
   cluster: 0x1f43b675,
+  timestamp: 0xe7,
   blockGroup: 0xa0,
   block: 0xa1,
   simpleBlock: 0xa3,
+  discardPadding: 0x75a2,
 } as const;
 const PARENTS: ReadonlySet<number> = new Set([
   ID.segment,
+  ID.info,
   ID.tracks,
   ID.track,
   ID.cluster,
   ID.blockGroup,
 ]);
+const VIDEO_TRACK = 1;
 const SOUND_TRACK = 2;
+const DEFAULT_TIMESTAMP_SCALE = 1e6;
 /** A block's time and flags, after its track number. */
 const BLOCK_HEADER_BYTES = 3;
 const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
@@ -68,34 +80,77 @@ export function isWebm(file: Uint8Array): boolean {
  * @throws {HearthError} `invalid_media` when there is none, its codec is none of these, or the file was cut.
  */
 export async function* readWebm(file: Bytes): AsyncGenerator<Sound, void> {
-  const track = findSoundTrack(file);
+  const tracks = readTracks(file);
+  const track = tracks.find(({ type }) => type === SOUND_TRACK);
+  if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
   const decode = CODECS[track.codec];
   if (decode === undefined) {
     throw invalidAudio(
       `The WebM file's sound is ${track.codec}; ${Object.keys(CODECS).join(", ")} are wanted.`,
     );
   }
-  yield* decode(track.setup, readFrames(file, track));
+  yield* placeSound(
+    decode(track.setup, readFrames(file, track)),
+    findPlacement(file, tracks, track),
+  );
 }
 
-function findSoundTrack(file: Bytes): Track {
+function readTracks(file: Bytes): Track[] {
   const tracks: Track[] = [];
   for (const { id, data, end } of walkEbml(file, PARENTS)) {
     if (id === ID.segment && end !== undefined && end > file.length) {
       throw invalidAudio(`The WebM file was cut: it promises ${end} bytes and has ${file.length}.`);
     }
-    if (id === ID.track) tracks.push({ number: 0, type: 0, codec: "", setup: new Uint8Array() });
+    if (id === ID.track) {
+      tracks.push({ number: 0, type: 0, codec: "", codecDelay: 0, setup: new Uint8Array() });
+    }
     if (id === ID.cluster) break;
     const track = tracks.at(-1);
     if (track === undefined) continue;
     if (id === ID.trackNumber) track.number = readEbmlUint(data);
     if (id === ID.trackType) track.type = readEbmlUint(data);
     if (id === ID.codecId) track.codec = new TextDecoder().decode(data).replace(/\0+$/, "");
+    if (id === ID.codecDelay) track.codecDelay = readEbmlUint(data);
     if (id === ID.codecPrivate) track.setup = data;
   }
-  const track = tracks.find(({ type }) => type === SOUND_TRACK);
-  if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
-  return track;
+  return tracks;
+}
+
+/**
+ * Where a track's sound is: after the first block of any picture or sound, as a recording may begin at any time. Opus
+ * names its delay in its own header too.
+ */
+function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Placement {
+  const timed = new Set(
+    tracks.filter(({ type }) => type === VIDEO_TRACK || type === SOUND_TRACK)
+      .map(({ number }) => number),
+  );
+  const starts = new Map<number, number>();
+  let scale = DEFAULT_TIMESTAMP_SCALE;
+  let clusterTime = 0;
+  let blockTrack: number | undefined;
+  let padding = 0;
+  for (const { id, data } of walkEbml(file, PARENTS)) {
+    if (id === ID.timestampScale) scale = readEbmlUint(data);
+    if (id === ID.timestamp) clusterTime = readEbmlUint(data);
+    if (id === ID.block || id === ID.simpleBlock) {
+      const number = readEbmlNumber(data, 0);
+      blockTrack = number?.value;
+      if (number === undefined || data.length < number.next + BLOCK_HEADER_BYTES) continue;
+      const time = readEbmlInt(data.subarray(number.next, number.next + 2));
+      if (timed.has(number.value) && !starts.has(number.value)) {
+        starts.set(number.value, clusterTime + time);
+      }
+      if (number.value === track.number) padding = 0;
+    }
+    if (id === ID.discardPadding && blockTrack === track.number) padding = readEbmlInt(data);
+  }
+  const start = starts.get(track.number) ?? 0;
+  return {
+    delaySeconds: (start - Math.min(start, ...starts.values())) * scale / 1e9,
+    skipSeconds: track.codec === "A_OPUS" ? 0 : track.codecDelay / 1e9,
+    paddingSeconds: Math.max(0, padding) / 1e9,
+  };
 }
 
 function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
@@ -155,73 +210,4 @@ function* splitFixed(data: Bytes, start: number): Generator<Bytes> {
 
 function* chain<T>(...iterables: readonly Iterable<T>[]): Generator<T> {
   for (const iterable of iterables) yield* iterable;
-}
-
-/** An element without children, or the start of one with children. */
-interface EbmlElement {
-  readonly id: number;
-  /** Content of an element without children; else empty. */
-  readonly data: Uint8Array<ArrayBuffer>;
-  /** Offset in the file where the content should end; `undefined` if the element has no size. */
-  readonly end: number | undefined;
-}
-
-/** A number of variable length and the offset after it. */
-interface EbmlNumber {
-  readonly value: number;
-  readonly next: number;
-  /** All bits set: in a size, "unknown". */
-  readonly isUnknown: boolean;
-}
-
-/**
- * The elements of a file, depth first. Ends at the first invalid element.
- *
- * @param parents ids of the elements whose children are read.
- */
-function* walkEbml(
-  file: Uint8Array<ArrayBuffer>,
-  parents: ReadonlySet<number>,
-): Generator<EbmlElement> {
-  for (let at = 0; at < file.length;) {
-    const id = readEbmlNumber(file, at, { keepsMarker: true });
-    const size = id && readEbmlNumber(file, id.next);
-    if (size === undefined) return;
-    const end = size.isUnknown ? undefined : size.next + size.value;
-    if (parents.has(id!.value)) {
-      yield { id: id!.value, data: file.subarray(0, 0), end };
-      at = size.next;
-    } else {
-      // Only an element with children may have an unknown size.
-      if (end === undefined || end > file.length) return;
-      yield { id: id!.value, data: file.subarray(size.next, end), end };
-      at = end;
-    }
-  }
-}
-
-/** Reads a number of variable length; `undefined` if invalid. */
-function readEbmlNumber(
-  data: Uint8Array,
-  at: number,
-  { keepsMarker = false }: { keepsMarker?: boolean } = {},
-): EbmlNumber | undefined {
-  const first = data[at];
-  if (first === undefined || first === 0) return undefined;
-  const length = Math.clz32(first) - 23;
-  const next = at + length;
-  if (next > data.length) return undefined;
-  const marker = 0x80 >> (length - 1);
-  let value = keepsMarker ? first : first & (marker - 1);
-  let isUnknown = (first & (marker - 1)) === marker - 1;
-  for (let i = at + 1; i < next; i++) {
-    value = value * 256 + data[i]!;
-    isUnknown &&= data[i] === 0xff;
-  }
-  return { value, next, isUnknown };
-}
-
-/** Reads an element's content as an unsigned integer. */
-function readEbmlUint(data: Uint8Array): number {
-  return data.reduce((value, byte) => value * 256 + byte, 0);
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
-import { decodeAudio, MAX_AUDIO_HOURS } from "../../../src/media/audio.ts";
+import { decodeAudio } from "../../../src/media/audio.ts";
 import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
+import { MAX_AUDIO_HOURS } from "../../../src/media/audio/sound.ts";
 import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
 

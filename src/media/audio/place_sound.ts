@@ -1,0 +1,90 @@
+/**
+ * Puts a track's sound where its container says: containers that hold pictures too tell when each track begins, and
+ * which samples an encoder added.
+ *
+ * @module
+ */
+import { invalidAudio, MAX_AUDIO_HOURS, type Sound } from "./sound.ts";
+
+/** Where a sound begins and ends. */
+export interface Placement {
+  /** Silence before it. */
+  readonly delaySeconds?: number;
+  /** What is left out at its beginning. */
+  readonly skipSeconds?: number;
+  /** What is left of it behind that, at most. */
+  readonly lengthSeconds?: number;
+  /** What is left out at its end. */
+  readonly paddingSeconds?: number;
+}
+
+/** More padding than any packet has: the sound must be held back for it. */
+const MAX_PADDING_SECONDS = 1;
+const PIECE_SAMPLES = 65_536;
+
+/**
+ * The sound at its place, with silence before it.
+ *
+ * @throws {HearthError} `invalid_media` when the silence alone is longer than {@linkcode MAX_AUDIO_HOURS}.
+ */
+export async function* placeSound(
+  sounds: AsyncGenerator<Sound, void>,
+  { delaySeconds = 0, skipSeconds = 0, lengthSeconds = Infinity, paddingSeconds = 0 }: Placement,
+): AsyncGenerator<Sound, void> {
+  if (delaySeconds > MAX_AUDIO_HOURS * 3600) {
+    throw invalidAudio(
+      `The file's sound begins ${Math.floor(delaySeconds / 3600)} hours after its beginning; ` +
+        `at most ${MAX_AUDIO_HOURS} are wanted.`,
+    );
+  }
+  let position = 0;
+  let isBegun = false;
+  for await (const { channels, sampleRateHz } of dropEnd(sounds, paddingSeconds)) {
+    if (!isBegun) yield* makeSilence(delaySeconds, sampleRateHz);
+    isBegun = true;
+    const first = Math.round(skipSeconds * sampleRateHz) - position;
+    const end = first + Math.round(lengthSeconds * sampleRateHz);
+    position += channels[0]?.length ?? 0;
+    yield {
+      channels: channels.map((samples) => samples.subarray(Math.max(0, first), Math.max(0, end))),
+      sampleRateHz,
+    };
+  }
+}
+
+/** In pieces: a damaged file can ask for hours of it. */
+function* makeSilence(seconds: number, sampleRateHz: number): Generator<Sound, void> {
+  let left = Math.round(seconds * sampleRateHz);
+  while (left > 0) {
+    const length = Math.min(left, PIECE_SAMPLES);
+    yield { channels: [new Float32Array(length)], sampleRateHz };
+    left -= length;
+  }
+}
+
+async function* dropEnd(
+  sounds: AsyncGenerator<Sound, void>,
+  paddingSeconds: number,
+): AsyncGenerator<Sound, void> {
+  const seconds = Math.min(paddingSeconds, MAX_PADDING_SECONDS);
+  const held: Sound[] = [];
+  let numHeld = 0;
+  for await (const sound of sounds) {
+    held.push(sound);
+    numHeld += lengthOf(sound);
+    const numPadding = Math.round(seconds * sound.sampleRateHz);
+    while (held.length > 0 && numHeld - lengthOf(held[0]!) >= numPadding) {
+      numHeld -= lengthOf(held[0]!);
+      yield held.shift()!;
+    }
+  }
+  for (const { channels, sampleRateHz } of held) {
+    const left = Math.max(0, numHeld - Math.round(seconds * sampleRateHz));
+    numHeld -= channels[0]?.length ?? 0;
+    yield { channels: channels.map((samples) => samples.subarray(0, left)), sampleRateHz };
+  }
+}
+
+function lengthOf({ channels }: Sound): number {
+  return channels[0]?.length ?? 0;
+}
