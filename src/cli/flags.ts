@@ -174,13 +174,14 @@ export const RUN_FLAGS = {
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
       "speech model takes recordings; a speech synthesis model takes texts, and perhaps a recording " +
       "whose voice to clone; a vision model takes images and texts; an OCR model reads each image; " +
-      "a background-removal model takes one. Without it, standard input.",
+      "a background-removal model takes one. Without it, or for -, standard input.",
   }),
   output: text({
     short: "o",
     placeholder: "<file>",
-    help: "File to write the result to; speech is written as its name says: .wav, .mp3, .flac, " +
-      ".opus. Default: standard output.",
+    help: "File to write the result to, once it is complete; speech is written as its name says: " +
+      ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. Default, and " +
+      "for -: standard output.",
   }),
   temperature: number({
     placeholder: "<number>",
@@ -192,7 +193,9 @@ export const RUN_FLAGS = {
     placeholder: "<count>",
     min: 1,
     max: 1_000_000,
-    help: "Most tokens that a text model generates. Default: to the end of its context.",
+    help:
+      "Most tokens of an answer or a transcript. Default: to the end of the context, or of the " +
+      "image or recording.",
   }),
   voice: text({
     placeholder: "<name>",

@@ -121,7 +121,7 @@ function readOption(token: OptionToken, table: FlagTable, command: Command): Occ
 function requireValue(token: OptionToken, key: string, placeholder: string): string {
   const { rawName, value, inlineValue } = token;
   if (value === undefined) throw new UsageError(`${rawName} wants a value: ${placeholder}.`);
-  if (inlineValue !== true && value.startsWith("-")) {
+  if (inlineValue !== true && /^-./.test(value)) {
     throw new UsageError(
       `${rawName} wants a value (${placeholder}), got "${value}"; if that is the value, write ` +
         `--${flagName(key)}=${value}.`,

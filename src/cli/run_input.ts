@@ -14,17 +14,24 @@ export interface RunInput {
 }
 
 /**
- * Reads the inputs: each is a file if there is one of this name, else the text itself.
+ * Reads the inputs: each is a file if there is one of this name, else the text itself; `-` is standard input, as none is.
  *
  * @throws {StartupError} when there is no input, or a file cannot be read.
  */
 export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
+  if (given.filter((name) => name === "-").length > 1) {
+    throw new StartupError("Standard input is read once; want -i - once.");
+  }
   if (given.length > 0) return await Promise.all(given.map(readInput));
+  return [await readStdin()];
+}
+
+async function readStdin(): Promise<RunInput> {
   if (Deno.stdin.isTerminal()) {
     throw new StartupError("There is no input: give a text or a file with -i.");
   }
   const bytes = new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer());
-  return [{ name: "standard input", bytes, isFile: true }];
+  return { name: "standard input", bytes, isFile: true };
 }
 
 /** Whether an input is text; no image file is, by its first bytes. */
@@ -46,6 +53,7 @@ export function textOf({ name, bytes }: RunInput): string {
 }
 
 async function readInput(name: string): Promise<RunInput> {
+  if (name === "-") return await readStdin();
   const isFile = (await Deno.stat(name).catch(() => undefined))?.isFile ?? false;
   if (!isFile) return { name, bytes: new TextEncoder().encode(name), isFile };
   try {

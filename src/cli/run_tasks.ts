@@ -97,7 +97,7 @@ async function* streamReply(
   yield "\n";
 }
 
-async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) {
+async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }: RunTask) {
   const text = inputs.find(({ isFile }) => !isFile);
   if (text !== undefined) {
     throw new StartupError(
@@ -111,6 +111,7 @@ async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) 
       audio,
       param,
       temperature,
+      maxTokens,
     });
     let isFirst = true;
     for await (const event of events) {
@@ -165,17 +166,10 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
-/** @throws {StartupError} when the name ends in what is no format that can be written. */
+/** By the name's extension, which is known to be one that is written; WAV without one. */
 function soundFormatOf(output: string | undefined): SoundFormat {
   const extension = extname(output ?? "").slice(1).toLowerCase();
-  if (extension === "") return "wav";
-  const format = SOUND_FORMATS.find((each) => each === extension);
-  if (format !== undefined) return format;
-  throw new StartupError(
-    `${output} cannot be written: want a name that ends in one of ${
-      SOUND_FORMATS.map((each) => `.${each}`).join(", ")
-    }, saw .${extension}.`,
-  );
+  return SOUND_FORMATS.find((each) => each === extension) ?? "wav";
 }
 
 /**

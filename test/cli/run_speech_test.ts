@@ -101,4 +101,5 @@ Deno.test("run refuses to write speech under the name of a format that it cannot
   );
   assert.equal(code, 1);
   assert.match(stderr, /hello\.ogg cannot be written: want .*\.opus, .*saw \.ogg/);
+  await assert.rejects(Deno.stat(output), Deno.errors.NotFound);
 });

@@ -12,7 +12,7 @@ import visionGoldens from "../fixtures/vision/goldens.json" with { type: "json" 
 import { drawImage, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
-import { speechTest } from "../fixtures/speech.ts";
+import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { CLIP, CLIP_TEXT } from "../fixtures/speech_server.ts";
 import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
 
@@ -119,6 +119,12 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: "", stderr: "" });
     const { width, height, channels } = await decodeImage(await Deno.readFile(output));
     assert.deepEqual([width, height, channels], [40, 30, 4]);
+    const jpeg = await runHearth([...words, "-i", image, "-o", join(folder, "a.jpg")]);
+    assert.equal(jpeg.code, 1);
+    assert.match(
+      jpeg.stderr,
+      /a\.jpg cannot be written: want a name that ends in \.png, saw \.jpg/,
+    );
     const text = await runHearth([...words, "-i", "a cat"]);
     assert.equal(text.code, 1);
     assert.match(text.stderr, /takes one image, a file: -i photo\.jpg; saw "a cat"/);
@@ -204,6 +210,35 @@ Deno.test("run without an input, with a bad output or a broken model says so and
     assert.match(broken.stderr, /ERROR the model could not be loaded .*The kind of .* is unknown/);
     assert.doesNotMatch(broken.stderr, / {4}at /);
   });
+});
+
+Deno.test("run that fails leaves no file where there was none", async () => {
+  await withFolder(async (folder) => {
+    const output = join(folder, "\u00e4 new.wav");
+    for (
+      const words of [
+        ["hearth-demo-tts", "--voice", "nobody", "-i", "x"],
+        ["hearth-demo-asr", "-i", `${findSpeechFolder()}/demo/${CLIP.file}`, "-i", "deno.json"],
+        ["hearth-demo-rerank", "-i", "alone"],
+      ]
+    ) {
+      assert.equal((await runHearth(["run", ...words, ...CPU, "-o", output])).code, 1);
+      assert.deepEqual([...Deno.readDirSync(folder)], [], words[0]);
+    }
+    const { code, stderr } = await runHearth([...CHAT, "-i", "x", "-o", folder]);
+    assert.equal(code, 1);
+    assert.match(stderr, /cannot be written: it is a folder; name a file in it/);
+  });
+});
+
+Deno.test("run takes - for standard input and output", async () => {
+  const { code, stdout } = await runHearth([...CHAT, "-i", "-", "-o", "-"]);
+  // The tests' processes have nothing to read.
+  assert.equal(code, 0);
+  assert.notEqual(stdout, "");
+  const twice = await runHearth([...CHAT, "-i", "-", "-i", "-"]);
+  assert.equal(twice.code, 1);
+  assert.match(twice.stderr, /Standard input is read once/);
 });
 
 Deno.test("run that is refused leaves the output file as it was; one that answers replaces it", async () => {
