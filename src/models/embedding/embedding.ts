@@ -15,8 +15,8 @@ import { type Model, requireTask } from "../model.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
-import { type LoadedTexts, loadTexts } from "./text_load.ts";
-import { TextModel } from "./text_model.ts";
+import { loadTexts } from "./text_load.ts";
+import { type LoadedTexts, TextModel } from "./text_model.ts";
 
 /** Output that holds a vector per text already. */
 const SENTENCE_OUTPUT = "sentence_embedding";

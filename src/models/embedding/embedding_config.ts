@@ -9,7 +9,6 @@ import { StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
-/** The purposes of embedding inputs. */
 type InputType = "query" | "document";
 
 /** How an embedding model turns texts into vectors. */

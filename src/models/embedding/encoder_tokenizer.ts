@@ -33,11 +33,9 @@ interface Frame {
 const ALL: LengthOptions = { maxTokens: undefined, mayCut: false, what: "The text" };
 const PROBES = ["a", "the dog"] as const;
 
-/** Encodes for one model. */
 export class EncoderTokenizer {
   /** Number of token ids. */
   readonly vocabSize: number;
-  /** The padding token. */
   readonly padTokenId: number;
   /** The bytes of single tokens. */
   readonly tokenTexts: TokenTexts;

@@ -35,7 +35,6 @@ export function summaryOf(pooling: readonly PoolingMode[] = ["cls"]): TextSummar
   return which ? { kind: "token", which } : { kind: "sums", modes: pooling };
 }
 
-/** What to open, and where. */
 interface PackedEncoderOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;

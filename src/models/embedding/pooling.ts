@@ -12,7 +12,6 @@ import { int64Tensor, makeNode, type ModelProto, type Node } from "../../onnx/fi
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import { keepOutput } from "../graph_ports.ts";
 
-/** Pooling modes. */
 export type PoolingMode = "cls" | "max" | "mean" | "mean_sqrt_len" | "weightedmean" | "lasttoken";
 
 /** Input that weighted sums and `max` add: f32 `[batch, modes, length]`; for `max` a bias, `[batch, length, 1]`. */

@@ -12,8 +12,8 @@ import type { LengthOptions } from "../long_text.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
-import { type LoadedTexts, loadTexts } from "./text_load.ts";
-import { TextModel } from "./text_model.ts";
+import { loadTexts } from "./text_load.ts";
+import { type LoadedTexts, TextModel } from "./text_model.ts";
 
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";

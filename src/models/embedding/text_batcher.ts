@@ -57,7 +57,6 @@ export class TextBatcher implements TextRunner {
   readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
-  /** Running jobs. */
   readonly #running = new Set<Running>();
   /** The loop, while there is work. */
   #turning: Promise<void> | undefined;

@@ -6,7 +6,6 @@
 import { HearthError } from "../../errors.ts";
 import type { Truncation } from "../task.ts";
 
-/** Limits of a text. */
 interface FitOptions {
   /** Special tokens added to it. */
   readonly numSpecial: number;

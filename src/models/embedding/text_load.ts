@@ -5,7 +5,6 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import type { Dtype } from "../../config.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
 import { computeFirstRows } from "../../onnx/cut/first_token_rows.ts";
@@ -19,7 +18,7 @@ import { PackedEncoder, summaryOf } from "./packed_encoder.ts";
 import { PaddedEncoder } from "./padded_encoder.ts";
 import { POOLED_OUTPUT, poolingTail, poolTexts, type TextOutput } from "./pooling.ts";
 import { type Encoder, TextBatcher } from "./text_batcher.ts";
-import type { TextRunner } from "./text_model.ts";
+import type { LoadedTexts } from "./text_model.ts";
 
 /** A folder's graph, before it is decided how its rows are read. */
 interface TextGraph {
@@ -31,18 +30,6 @@ interface TextGraph {
 
 /** What becomes a text's row: of an encoder an output, of a decoder elements of the last token's, all if absent. */
 type TextForm = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
-
-/** Loaded texts; the caller owns the runner. */
-export interface LoadedTexts<Form = unknown> {
-  readonly form: Form;
-  readonly texts: TextRunner;
-  /** Elements of a row. */
-  readonly width: number;
-  readonly tokenizer: EncoderTokenizer;
-  /** Most tokens of one text; no limit if absent. */
-  readonly maxTokens: number | undefined;
-  readonly dtype: Dtype;
-}
 
 /** Where the folder gives no limit. */
 const DEFAULT_LONGEST_TEXT = 8192;
@@ -87,7 +74,6 @@ export async function loadTexts<Form extends TextForm>(
   return { ...common, texts, width: encoder.width, maxTokens: opened.maxTokens };
 }
 
-/** How to open an encoder. */
 interface EncoderOptions {
   readonly backend: Backend;
   readonly padTokenId: number;

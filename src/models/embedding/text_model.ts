@@ -8,8 +8,7 @@ import type { Dtype } from "../../config.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ModelTokenizer } from "../model_tokenizer.ts";
 import type { ErrorEvent } from "../task.ts";
-import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { LoadedTexts } from "./text_load.ts";
+import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
 /** The texts of one request. Calls come between batches. */
 export interface TextJob {
@@ -35,6 +34,18 @@ export interface TextRunner {
   run(job: TextJob, signal: AbortSignal): Promise<number>;
   /** Waits for the running batch, and frees the device's memory. All jobs have ended. */
   dispose(): Promise<void>;
+}
+
+/** Loaded texts; the caller owns the runner. */
+export interface LoadedTexts<Form = unknown> {
+  readonly form: Form;
+  readonly texts: TextRunner;
+  /** Elements of a row. */
+  readonly width: number;
+  readonly tokenizer: EncoderTokenizer;
+  /** Most tokens of one text; no limit if absent. */
+  readonly maxTokens: number | undefined;
+  readonly dtype: Dtype;
 }
 
 /** Requests worked on at once; their texts share batches. */

@@ -11,7 +11,6 @@
  */
 import type { EncodedText } from "./encoder_tokenizer.ts";
 
-/** A text in the queue. */
 export interface QueuedText<Owner> {
   readonly owner: Owner;
   /** Index among its owner's texts. */

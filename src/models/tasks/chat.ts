@@ -16,13 +16,11 @@ export interface ChatMessage {
   readonly name?: string | undefined;
   /** The call that a tool message answers. */
   readonly toolCallId?: string | undefined;
-  /** Calls that the assistant made. */
   readonly toolCalls?: readonly ToolCall[] | undefined;
   /** The assistant's reasoning before its answer. */
   readonly reasoning?: string | undefined;
 }
 
-/** A call of a tool. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
@@ -49,7 +47,6 @@ export interface ToolOptions {
   readonly isParallel: boolean;
 }
 
-/** How the chat template is rendered. */
 export interface PromptOptions {
   /** Variables of the template. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
@@ -64,13 +61,11 @@ export interface PromptOptions {
 /** A part of a message, in order. */
 export type MessagePart = TextPart | ImagePart;
 
-/** Words. */
 export interface TextPart {
   readonly type: "text";
   readonly text: string;
 }
 
-/** An image. */
 export interface ImagePart {
   readonly type: "image";
   /** The file's bytes, of any supported format; transferred to the worker. */
@@ -105,7 +100,6 @@ export interface ChatTask {
   readonly onlyCounts?: boolean | undefined;
 }
 
-/** How to generate. */
 export interface GenerationOptions {
   readonly temperature?: number | undefined;
   readonly topP?: number | undefined;
@@ -168,7 +162,6 @@ export interface ToolCallDelta {
   readonly arguments: string;
 }
 
-/** Why a choice ended. */
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
 /**
@@ -189,7 +182,6 @@ export type ChatEvent =
   | { readonly type: "prompt"; readonly tokens: readonly PromptToken[] }
   | {
     readonly type: "delta";
-    /** Which choice. */
     readonly index: number;
     /** May be empty when it only carries something else. */
     readonly text: string;
