@@ -66,7 +66,6 @@ export class Codec {
     });
   }
 
-  /** Threads that are running. */
   get numThreads(): number {
     return this.#workers.numWorkers;
   }
@@ -107,7 +106,6 @@ export class Codec {
     return joinCutOut(cutOut, packed);
   }
 
-  /** Ends the threads. */
   close(): void {
     this.#workers.close();
   }

@@ -14,7 +14,7 @@ import { crop } from "../../media/crop.ts";
 import type { Channels, Pixels } from "../../media/pixels.ts";
 import { bandsOf, joinPng, packPngStripe, type PngStripe } from "../../media/png.ts";
 import type { MatteOptions } from "../task.ts";
-import { refineCutOut } from "./refined_cut_out.ts";
+import { refineCutOut } from "./refine_cut_out.ts";
 
 /** Alpha from which on a pixel counts as part of the subject when the image is cropped. */
 const LEAST_ALPHA = 8;
@@ -78,10 +78,8 @@ function layBehind({ data }: Pixels, background: readonly number[]): void {
   }
 }
 
-/** Per-pixel options. */
 type PixelOptions = Pick<MatteOptions, "background" | "maskOnly">;
 
-/** An image and its options. */
 export interface CutOut extends MaskedImage {
   readonly options: PixelOptions;
 }
@@ -156,7 +154,6 @@ function* finish(
   }
 }
 
-/** An image and its options. */
 export interface WholeCutOut {
   /** As it was sent. */
   readonly original: Pixels;

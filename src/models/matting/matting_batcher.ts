@@ -109,7 +109,6 @@ export class MattingBatcher {
   }
 }
 
-/** A background-removal model's Prometheus metrics. */
 export class MattingMetrics extends RequestMetrics {
   readonly images = this.counter("hearth_images_total", "Images that were cut out.");
   readonly pixels = this.counter("hearth_image_pixels_total", "Their pixels.");

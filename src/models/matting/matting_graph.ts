@@ -28,7 +28,6 @@ export const MASKS = "hearth_masks";
 /** The kinds of a graph's output values. */
 type MaskValues = "probabilities" | "logits" | "unknown";
 
-/** The properties of a graph. */
 export interface MattingGraph {
   readonly layout: "nchw" | "nhwc";
   /** Size of its input, if fixed. */

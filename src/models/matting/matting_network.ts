@@ -34,7 +34,6 @@ interface MattingNetworkParts {
   readonly graph: Pick<MattingGraph, "layout" | "size" | "takesBatches">;
 }
 
-/** An image being processed. */
 export interface MattingRow {
   readonly image: OpenImage;
   readonly form: TensorForm;

@@ -9,15 +9,12 @@
 import { maskOf, type TokenRules } from "../../engine/token_rules.ts";
 import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 
-/** The constraints of a configuration. */
 export interface GenerationRules {
   readonly vocabSize: number;
   readonly eosTokenIds: ReadonlySet<number>;
   /** `no_repeat_ngram_size`; 0 is off. */
   readonly noRepeatNgramSize: number;
-  /** Suppressed tokens. */
   readonly suppressed: readonly number[];
-  /** Tokens suppressed at the beginning. */
   readonly suppressedFirst: readonly number[];
   /** `bad_words_ids`: sequences that never occur. */
   readonly badWords: readonly (readonly number[])[];

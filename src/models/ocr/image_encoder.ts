@@ -31,7 +31,6 @@ interface TextSide {
   readonly join: GraphSession;
 }
 
-/** The sessions. */
 export class ImageEncoder {
   readonly #encoder: GraphSession;
   readonly #textSide: TextSide | undefined;
@@ -105,7 +104,6 @@ export class ImageEncoder {
     };
   }
 
-  /** Frees the weights. */
   async release(): Promise<void> {
     await this.#encoder.release();
     for (const session of Object.values(this.#textSide ?? {})) await session.release();

@@ -1,53 +1,13 @@
 /**
- * Lines of text as they lie on a page, in reading order, and as they are cut out of it. Pure.
+ * Lines of text as they are cut out of a page. Pure.
  *
  * @module
  */
 import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
-import { type LineBox, type Point, toAxes } from "./rotated_rectangle.ts";
-
-/** A box with upright sides. */
-export interface UprightBox {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
-
-/** Least vertical overlap of boxes in one row, as a share of the lower one's height. */
-const SHARED_HEIGHT = 0.5;
-
-/**
- * The boxes' rows.
- *
- * @example
- * ```ts
- * import assert from "node:assert/strict";
- *
- * const box = (left: number, top: number) => ({ left, top, right: left + 40, bottom: top + 10 });
- * const [price, below, name] = [box(60, 2), box(0, 20), box(0, 0)];
- * assert.deepEqual(rowsOf([price, below, name], (it) => it), [[name, price], [below]]);
- * ```
- */
-export function rowsOf<T>(items: readonly T[], boxOf: (item: T) => UprightBox): T[][] {
-  const middle = (item: T) => boxOf(item).top + boxOf(item).bottom;
-  const rows: T[][] = [];
-  for (const item of items.toSorted((a, b) => middle(a) - middle(b))) {
-    const row = rows.at(-1);
-    if (row?.some((other) => isBeside(boxOf(item), boxOf(other)))) row.push(item);
-    else rows.push([item]);
-  }
-  return rows.map((row) => row.toSorted((a, b) => boxOf(a).left - boxOf(b).left));
-}
-
-/** Whether two boxes are in one row. */
-function isBeside(a: UprightBox, b: UprightBox): boolean {
-  const shared = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-  const lower = Math.min(a.bottom - a.top, b.bottom - b.top);
-  return shared >= SHARED_HEIGHT * lower;
-}
+import { type UprightBox, uprightBoxOf } from "./reading_order.ts";
+import { distance, type LineBox } from "./rotated_rectangle.ts";
 
 /** A line cut out of the image at `box`. */
 export interface LineCut {
@@ -76,50 +36,23 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
 
 /** An image of one line whole, and cropped to the line, which makes letters larger. */
 export function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
-  const whole = { pixels: image, box: levelBox({ ...image, top: 0, bottom: image.height }) };
-  if (row === undefined) return [whole];
+  const { width, height } = image;
+  const whole = { left: 0, top: 0, right: width, bottom: height };
+  const ways = [{ pixels: image, box: cornersOf(whole) }];
+  if (row === undefined) return ways;
   const boxes = row.map((box) => uprightBoxOf(box, 0));
   const top = Math.max(0, Math.floor(Math.min(...boxes.map((box) => box.top))));
-  const bottom = Math.min(image.height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
-  const pixels = crop(image, [0, top, image.width, bottom]);
-  return [whole, { pixels, box: levelBox({ ...image, top, bottom }) }];
+  const bottom = Math.min(height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
+  const pixels = crop(image, [0, top, width, bottom]);
+  return [...ways, { pixels, box: cornersOf({ ...whole, top, bottom }) }];
 }
 
-/** Over the whole width. */
-function levelBox(
-  { width, top, bottom }: { readonly width: number; readonly top: number; readonly bottom: number },
-): LineBox {
+function cornersOf({ left, top, right, bottom }: UprightBox): LineBox {
   return {
-    topLeft: [0, top],
-    topRight: [width, top],
-    bottomRight: [width, bottom],
-    bottomLeft: [0, bottom],
-  };
-}
-
-/** The rotation of a page in radians: the median of its lines', weighted by length. */
-export function skewOf(boxes: readonly LineBox[]): number {
-  const lines = boxes.map(({ topLeft, topRight }) => ({
-    angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
-    length: distance(topLeft, topRight),
-  })).sort((a, b) => a.angle - b.angle);
-  let rest = lines.reduce((sum, { length }) => sum + length, 0) / 2;
-  return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
-}
-
-/** The box around a line on the page turned upright. */
-export function uprightBoxOf(
-  { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
-  skew: number,
-): UprightBox {
-  const corners = [topLeft, topRight, bottomRight, bottomLeft]
-    .map((corner) => toAxes(corner, [Math.cos(skew), Math.sin(skew)]));
-  const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
-  return {
-    left: Math.min(...xs),
-    top: Math.min(...ys),
-    right: Math.max(...xs),
-    bottom: Math.max(...ys),
+    topLeft: [left, top],
+    topRight: [right, top],
+    bottomRight: [right, bottom],
+    bottomLeft: [left, bottom],
   };
 }
 
@@ -144,17 +77,8 @@ export function cutOut(image: Pixels, box: LineBox): Pixels {
 function snap(box: LineBox): LineBox {
   const { topLeft, topRight, bottomRight, bottomLeft } = box;
   if (Math.abs(topLeft[1] - topRight[1]) >= 0.5) return box;
+  if (Math.abs(topLeft[0] - bottomLeft[0]) >= 0.5) return box;
   const [left, top] = [Math.round(topLeft[0]), Math.round(topLeft[1])];
   const [right, bottom] = [Math.round(bottomRight[0]), Math.round(bottomRight[1])];
-  if (Math.abs(topLeft[0] - bottomLeft[0]) >= 0.5) return box;
-  return {
-    topLeft: [left, top],
-    topRight: [right, top],
-    bottomRight: [right, bottom],
-    bottomLeft: [left, bottom],
-  };
-}
-
-function distance([ax, ay]: Point, [bx, by]: Point): number {
-  return Math.hypot(bx - ax, by - ay);
+  return cornersOf({ left, top, right, bottom });
 }

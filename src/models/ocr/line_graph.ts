@@ -8,7 +8,6 @@ import type { Pixels } from "../../media/pixels.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { type Levels, levelsOf } from "../image_processor.ts";
 
-/** Levels of a graph's channels. */
 export interface ChannelLevels extends Levels {
   /** The channel of an RGB image that comes first, second, third. */
   readonly channels: readonly [number, number, number];

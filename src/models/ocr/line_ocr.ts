@@ -7,6 +7,7 @@
 import { join } from "node:path";
 import type { Registry } from "prom-client";
 import type { OpenSessionOptions } from "../../backend/backend.ts";
+import type { EngineSettings } from "../../config.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
@@ -31,19 +32,16 @@ const REGION_TASK = "<OCR_WITH_REGION>";
 /** Default of the most requests at a time. */
 const MAX_REQUESTS = 4;
 
-/** Readers of a folder's description. */
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
-/** A running request. */
+/** What is asked of an image. */
 interface Work {
   readonly task: ChatTask;
   readonly image: ImagePart;
-  /** The requested script. */
   readonly script: string | undefined;
   /** The answer gives the box of each line. */
   readonly hasRegions: boolean;
   readonly emit: (event: ChatEvent) => void;
-  readonly signal: AbortSignal;
 }
 
 export class LineOcrModel implements Model {
@@ -59,21 +57,19 @@ export class LineOcrModel implements Model {
 
   private constructor(
     reader: LineReader,
-    { imagePreprocessor, maxRequests }: {
-      readonly imagePreprocessor: ImagePreprocessor;
-      readonly maxRequests: number;
-    },
+    imagePreprocessor: ImagePreprocessor,
+    { maxSequences = MAX_REQUESTS }: EngineSettings,
   ) {
     this.#reader = reader;
     this.#imagePreprocessor = imagePreprocessor;
-    this.maxSequences = maxRequests;
-    this.#requests = new ActiveRequests(maxRequests, { maxSmall: MAX_SMALL_IMAGE_PIXELS });
+    this.maxSequences = maxSequences;
+    this.#requests = new ActiveRequests(maxSequences, { maxSmall: MAX_SMALL_IMAGE_PIXELS });
     this.#metrics.requests = () => this.#requests.counts;
   }
 
   /** @throws {StartupError} when the description is incomplete, or a graph cannot be loaded. */
   static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
-    const { folder, engine: { maxSequences, maxImagePixels: maxPixels }, onProgress } = context;
+    const { folder, engine, onProgress } = context;
     const { detection, classification, recognition } = await readConfig(folder);
     // A page takes 64 MiB.
     const detector = await openGraph(detection, context, { keepsMemory: false });
@@ -83,11 +79,8 @@ export class LineOcrModel implements Model {
     const reader = new LineReader({ detector, classifier, recognisers });
     onProgress({ what: "warming up" });
     await warmUp(reader);
-    const imagePreprocessor = await ImagePreprocessor.open({ maxPixels });
-    return new LineOcrModel(reader, {
-      imagePreprocessor,
-      maxRequests: maxSequences ?? MAX_REQUESTS,
-    });
+    const imagePreprocessor = await ImagePreprocessor.open({ maxPixels: engine.maxImagePixels });
+    return new LineOcrModel(reader, imagePreprocessor, engine);
   }
 
   get metrics(): Registry {
@@ -113,7 +106,7 @@ export class LineOcrModel implements Model {
       emit,
       param: image.param,
       work: numPixelsOf(image.bytes),
-      answer: (signal) => this.#answer({ task, image, script, hasRegions, emit, signal }),
+      answer: (signal) => this.#answer({ task, image, script, hasRegions, emit }, signal),
     });
   }
 
@@ -124,7 +117,10 @@ export class LineOcrModel implements Model {
     await this.#reader.dispose();
   }
 
-  async #answer({ task, image, script, hasRegions, emit, signal }: Work): Promise<void> {
+  async #answer(
+    { task, image, script, hasRegions, emit }: Work,
+    signal: AbortSignal,
+  ): Promise<void> {
     const observeImage = this.#metrics.imageSeconds.startTimer();
     const pixels = await this.#imagePreprocessor.call("decode", image, { signal, isGiven: true });
     signal.throwIfAborted();
@@ -201,7 +197,6 @@ async function warmUp(reader: LineReader): Promise<void> {
   for await (const _ of rows);
 }
 
-/** The model's Prometheus metrics. */
 class LineOcrMetrics extends RequestMetrics {
   readonly images = this.counter("hearth_images_total", "Images that were read.");
   readonly lines = this.counter("hearth_lines_total", "Lines of text read in them.");

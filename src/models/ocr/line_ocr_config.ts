@@ -60,7 +60,6 @@ export async function readLineOcrConfig(folder: ModelFolder): Promise<LineOcrCon
   };
 }
 
-/** One part of the configuration. */
 class Section {
   readonly name: string;
   readonly #folder: ModelFolder;

@@ -5,24 +5,13 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { LineGraph } from "./line_graph.ts";
-import {
-  cutOut,
-  isOneLine,
-  type LineCut,
-  rowsOf,
-  skewOf,
-  uprightBoxOf,
-  waysToCut,
-} from "./line_cut.ts";
+import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
+import { cutOut, isOneLine, type LineCut, waysToCut } from "./line_cut.ts";
+import { rowsOf, skewOf, uprightBoxOf } from "./reading_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
 import { type ClassificationConfig, turnUpright } from "./text_classification.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
-import {
-  confidenceOf,
-  type LineCharacter,
-  readLines,
-  type RecognitionConfig,
-} from "./text_recognition.ts";
+import { readLines, type RecognitionConfig } from "./text_recognition.ts";
 
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;
@@ -36,7 +25,6 @@ interface LineReaderGraphs {
   readonly recognisers: readonly Recogniser[];
 }
 
-/** How to read an image. */
 interface ReadOptions {
   /** The script; detected from the image if absent. */
   readonly script?: string | undefined;
@@ -45,7 +33,12 @@ interface ReadOptions {
   readonly signal: AbortSignal;
 }
 
-/** A line as it was read. */
+/** Lines that were read, as they were cut out, and what reads the others. */
+interface Reading {
+  readonly recogniser: Recogniser;
+  readonly known: Map<Pixels, LineCharacter[]>;
+}
+
 interface TextLine {
   readonly characters: readonly LineCharacter[];
   /** Where it is in the image. */
@@ -76,7 +69,6 @@ export class LineReader {
     this.#graphs = graphs;
   }
 
-  /** Names of the scripts. */
   get scripts(): string[] {
     return this.#graphs.recognisers.map(({ config }) => config.name);
   }
@@ -92,20 +84,14 @@ export class LineReader {
     const boxRows = await this.#findRows(image);
     signal.throwIfAborted();
     if (isOneLine(image, boxRows)) {
-      return yield* this.#readLine(waysToCut(image, boxRows), options);
+      return yield* this.#readOneLine(waysToCut(image, boxRows), options);
     }
     const rows = boxRows.map((row) => row.map((box) => ({ box, pixels: cutOut(image, box) })));
-    const lines = rows.flat().map(({ pixels }) => pixels);
-    const { recogniser, known } = await this.#chooseRecogniser(lines, options);
+    const reading = await this.#begin(rows.flat().map(({ pixels }) => pixels), options);
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
-      const unknown = some.flat().map(({ pixels }) => pixels).filter((line) => !known.has(line));
-      const read = await readLines(recogniser, await this.#turn(unknown, signal), options);
-      unknown.forEach((line, i) => known.set(line, read[i]!));
-      for (const row of some) {
-        const read = row.map(({ box, pixels }) => ({ box, characters: known.get(pixels)! }));
-        yield* rowOf(recogniser, read);
-      }
+      await this.#readLines(reading, some.flat().map(({ pixels }) => pixels), options);
+      for (const row of some) yield* rowOf(reading, row);
     }
   }
 
@@ -122,27 +108,18 @@ export class LineReader {
   }
 
   /** Reads an image of one line whole, and cropped closer; keeps the latter if it is clearly more confident. */
-  async *#readLine(
-    [whole, ...others]: readonly LineCut[],
-    options: ReadOptions,
-  ): AsyncGenerator<TextRow> {
+  async *#readOneLine(ways: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
+    const [whole, closer] = ways;
     // Only the whole image decides the script: confidences of two scripts are only comparable for the same crop.
-    const { recogniser, known } = await this.#chooseRecogniser([whole!.pixels], options);
-    const unknown = known.has(whole!.pixels) ? others : [whole!, ...others];
-    const upright = await this.#turn(unknown.map(({ pixels }) => pixels), options.signal);
-    const [first, closer] = [...known.values(), ...await readLines(recogniser, upright, options)];
-    const isSurer = closer && confidenceOf(closer) > confidenceOf(first!) + SURER;
-    const line = isSurer
-      ? { box: others[0]!.box, characters: closer }
-      : { box: whole!.box, characters: first! };
-    yield* rowOf(recogniser, [line]);
+    const reading = await this.#begin([whole!.pixels], options);
+    await this.#readLines(reading, ways.map(({ pixels }) => pixels), options);
+    const sureness = ({ pixels }: LineCut) => confidenceOf(reading.known.get(pixels)!);
+    const isSurer = closer && sureness(closer) > sureness(whole!) + SURER;
+    yield* rowOf(reading, [isSurer ? closer : whole!]);
   }
 
-  /** The requested recogniser, or the one that reads some of the lines with the most confidence; and its readings. */
-  async #chooseRecogniser(
-    lines: readonly Pixels[],
-    options: ReadOptions,
-  ): Promise<{ recogniser: Recogniser; known: Map<Pixels, LineCharacter[]> }> {
+  /** Begins with the requested recogniser, or the one that reads some of the lines with the most confidence. */
+  async #begin(lines: readonly Pixels[], options: ReadOptions): Promise<Reading> {
     const { recognisers } = this.#graphs;
     const [first, ...others] = recognisers;
     const named = recognisers.find(({ config }) => config.name === options.script);
@@ -152,14 +129,27 @@ export class LineReader {
     const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
     const samples = longest.slice(0, MAX_SAMPLES);
     const upright = await this.#turn(samples, options.signal);
-    let best = { recogniser: first!, read: [] as LineCharacter[][], confidence: -1 };
+    let best: Reading & { confidence: number } | undefined;
     for (const recogniser of recognisers) {
       const read = await readLines(recogniser, upright, options);
       const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
-      if (confidence > best.confidence) best = { recogniser, read, confidence };
+      const known = new Map(samples.map((line, i) => [line, read[i]!]));
+      if (best === undefined || confidence > best.confidence) {
+        best = { recogniser, known, confidence };
+      }
     }
-    const known = new Map(samples.map((line, i) => [line, best.read[i]!]));
-    return { recogniser: best.recogniser, known };
+    return best!;
+  }
+
+  /** Reads those of the lines that are not known. */
+  async #readLines(
+    { recogniser, known }: Reading,
+    lines: readonly Pixels[],
+    options: ReadOptions,
+  ): Promise<void> {
+    const unknown = lines.filter((line) => !known.has(line));
+    const read = await readLines(recogniser, await this.#turn(unknown, options.signal), options);
+    unknown.forEach((line, i) => known.set(line, read[i]!));
   }
 
   async #turn(lines: readonly Pixels[], signal: AbortSignal): Promise<readonly Pixels[]> {
@@ -168,17 +158,17 @@ export class LineReader {
   }
 }
 
-/** A row of readings, without spaces at the ends of lines and without rejected lines; none if that leaves nothing. */
-function* rowOf({ config }: Recogniser, read: readonly TextLine[]): Generator<TextRow> {
-  const isSpace = ({ id }: LineCharacter) => config.characters[id] === " ";
-  const lines = read
-    .map(({ box, characters }) => ({
-      box,
-      characters: characters.slice(
-        characters.findIndex((each) => !isSpace(each)) >>> 0,
-        characters.findLastIndex((each) => !isSpace(each)) + 1,
-      ),
-    }))
+/** A row of lines, without spaces at their ends and without rejected ones; none if that leaves nothing. */
+function* rowOf({ recogniser, known }: Reading, cuts: readonly LineCut[]): Generator<TextRow> {
+  const { characters } = recogniser.config;
+  const isSpace = ({ id }: LineCharacter) => characters[id] === " ";
+  const lines = cuts
+    .map(({ box, pixels }) => {
+      const read = known.get(pixels)!;
+      const start = read.findIndex((each) => !isSpace(each)) >>> 0;
+      const end = read.findLastIndex((each) => !isSpace(each)) + 1;
+      return { box, characters: read.slice(start, end) };
+    })
     .filter(({ characters }) => confidenceOf(characters) >= MIN_CONFIDENCE);
-  if (lines.length > 0) yield { characters: config.characters, lines };
+  if (lines.length > 0) yield { characters, lines };
 }

@@ -45,7 +45,6 @@ export interface OcrModelParts {
   readonly maxRequests: number;
 }
 
-/** A running request. */
 interface Work {
   readonly task: ChatTask;
   readonly prompt: OcrPrompt;

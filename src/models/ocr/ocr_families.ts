@@ -13,7 +13,6 @@ import { HearthError } from "../../errors.ts";
 export interface OcrPrompt {
   /** Token ids that the encoder reads after the image. */
   readonly text: readonly number[];
-  /** The decoder's prompt. */
   readonly prompt: readonly number[];
   /** A further end token. */
   readonly endToken?: number | undefined;
@@ -28,7 +27,6 @@ export interface OcrFamily {
   readPrompt(text: string): OcrPrompt;
 }
 
-/** The input of a family's constructor. */
 export interface FamilyOptions {
   /** The folder's configuration, merged as in `generate()`. */
   readonly config: Json;

@@ -135,7 +135,6 @@ async function charactersOf({ folder, graph, model, settings }: Described): Prom
   return ["", ...lines, ...(hasSpace ? [" "] : [])];
 }
 
-/** A dictionary and its source. */
 interface Dictionary {
   readonly source: string;
   readonly lines: readonly string[];
@@ -189,7 +188,6 @@ function linesOf(text: string): string[] {
   return text.replace(/\r?\n$/, "").split(/\r?\n/);
 }
 
-/** A metadata property of the file. */
 function metadataOf(model: ModelProto, name: string): string | undefined {
   for (const { number, payload } of model.rest) {
     if (number !== METADATA_FIELD) continue;

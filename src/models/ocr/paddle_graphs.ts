@@ -19,7 +19,6 @@ export interface PaddleGraph {
   readonly version: number;
 }
 
-/** The graphs that are run. */
 interface PaddleGraphs {
   readonly detection: PaddleGraph;
   readonly classification: PaddleGraph | undefined;

@@ -24,6 +24,10 @@ export interface LineBox {
   readonly bottomLeft: Point;
 }
 
+export function distance([ax, ay]: Point, [bx, by]: Point): number {
+  return Math.hypot(bx - ax, by - ay);
+}
+
 /** A point's coordinates along a unit vector, and across it. */
 export function toAxes([x, y]: Point, [ux, uy]: Point): Point {
   return [x * ux + y * uy, y * ux - x * uy];
@@ -65,11 +69,12 @@ export function boxPoints(rectangle: RotatedRectangle, [scaleX, scaleY]: Point):
 export function minAreaRect(points: readonly Point[]): RotatedRectangle {
   const hull = convexHull(points);
   let best: RotatedRectangle | undefined;
-  hull.forEach(([ax, ay], index) => {
-    const [bx, by] = hull[(index + 1) % hull.length]!;
-    const length = Math.hypot(bx - ax, by - ay);
+  hull.forEach((corner, index) => {
+    const next = hull[(index + 1) % hull.length]!;
+    const length = distance(corner, next);
     if (length === 0) return;
-    const rectangle = rectangleAlong(hull, upright([(bx - ax) / length, (by - ay) / length]));
+    const side: Point = [(next[0] - corner[0]) / length, (next[1] - corner[1]) / length];
+    const rectangle = rectangleAlong(hull, upright(side));
     const area = rectangle.width * rectangle.height;
     if (best === undefined || area < best.width * best.height) best = rectangle;
   });

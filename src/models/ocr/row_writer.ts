@@ -5,8 +5,9 @@
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
 import { Completion, type TokenDecoder } from "../completion.ts";
+import type { LineCharacter } from "./ctc_line.ts";
 import type { TextRow } from "./line_reader.ts";
-import type { LineCharacter } from "./text_recognition.ts";
+
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
 
 /** Token ids of separators between lines, besides a recogniser's classes. */

@@ -7,7 +7,6 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
 import type { ChannelLevels, LineGraph } from "./line_graph.ts";
 
-/** How to detect upside-down lines. */
 export interface ClassificationConfig {
   readonly file: string;
   readonly levels: ChannelLevels;

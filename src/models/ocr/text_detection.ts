@@ -18,7 +18,6 @@ import {
   toAxes,
 } from "./rotated_rectangle.ts";
 
-/** How lines are found. */
 export interface DetectionConfig {
   /** The graph, in the folder. */
   readonly file: string;
@@ -53,7 +52,6 @@ export async function detectLines(
     .map(({ rectangle }) => boxPoints(rectangle, toImage));
 }
 
-/** A map of probabilities. */
 export interface ProbabilityMap {
   readonly width: number;
   readonly height: number;

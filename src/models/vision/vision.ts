@@ -89,7 +89,6 @@ function requireNoImages(messages: readonly ChatMessage[]): void {
 const ENCODER_GRAPH = "vision_encoder";
 const PROBE_PIXELS = 64;
 
-/** How to load. */
 interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
   /** Device memory for cached image rows; 256 MiB if absent. The last image's are always kept. */

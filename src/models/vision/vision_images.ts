@@ -21,7 +21,7 @@ const MAX_PREPARED_BYTES = 128 * 2 ** 20;
 /** Most images whose prompt text is kept, a few kilobytes each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
-/** Preprocessor and encoder; owned from here on. */
+/** Preprocessor and encoder are owned from here on. */
 interface VisionImagesParts {
   readonly preparer: ImagePreprocessor;
   readonly encoder: MediaEncoder;

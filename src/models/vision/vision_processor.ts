@@ -20,7 +20,6 @@ import {
   readOptionalJson,
 } from "../../hub/model_folder.ts";
 
-/** An image to preprocess. */
 export interface ImageToPrepare {
   /** A file of any supported format. */
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -28,7 +27,6 @@ export interface ImageToPrepare {
   readonly inOnePiece?: boolean | undefined;
 }
 
-/** A preprocessed image. */
 export interface PreparedImage {
   /** Its text in the prompt, with one image token for each of the encoder's rows. */
   readonly text: string;

@@ -15,7 +15,7 @@ import {
   toTemplateMessages,
 } from "../chat/template_message.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
-import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
+import { type GridSpan, mropePositions } from "./mrope.ts";
 
 /** The properties of an image that the prompt depends on. */
 export interface PromptImage {
@@ -28,7 +28,6 @@ export interface PromptImage {
   readonly source: EmbeddingSource;
 }
 
-/** The parts used to build prompts. */
 interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
   /** Placeholder of an image in the rendered chat template. */
@@ -115,9 +114,7 @@ export class VisionPrompt {
         source: image.source,
         firstRow,
       })),
-      sectionPositions: grids.length === 0
-        ? undefined
-        : sectionPositionsOf(promptTokens.length, grids),
+      sectionPositions: grids.length === 0 ? undefined : mropePositions(promptTokens.length, grids),
     };
   }
 

@@ -12,6 +12,7 @@ import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type Plane, PlaneSampler } from "../../media/plane.ts";
 import { resizeChannels } from "../../media/resample.ts";
+import type { Size } from "../image_processor.ts";
 
 /** Bounds of the longer side at which edges are refined; twice the mask's side in between. */
 const LEAST_SIDE = 512;
@@ -116,19 +117,13 @@ function forEachBetween(
 }
 
 /** The largest size of the same ratio whose sides are at most `side`, and not larger than it is. */
-function fitInto(
-  { width, height }: Pixels,
-  side: number,
-): { readonly width: number; readonly height: number } {
+function fitInto({ width, height }: Pixels, side: number): Size {
   const factor = Math.min(1, side / Math.max(width, height));
   const fit = (length: number) => Math.max(1, Math.round(length * factor));
   return { width: fit(width), height: fit(height) };
 }
 
-function shrinkColors(
-  original: Pixels,
-  { width, height }: { readonly width: number; readonly height: number },
-): ColorPlanes {
+function shrinkColors(original: Pixels, { width, height }: Size): ColorPlanes {
   const size = width * height;
   const levels = new Float32Array(3 * size);
   resizeNormalize(original, {
@@ -145,10 +140,7 @@ function shrinkColors(
   return [plane(0), plane(1), plane(2)];
 }
 
-function shrinkAlpha(
-  cutOut: Pixels,
-  { width, height }: { readonly width: number; readonly height: number },
-): Plane {
+function shrinkAlpha(cutOut: Pixels, { width, height }: Size): Plane {
   // Resizes all four channels and keeps one: faster than extracting it from a large image first.
   const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
   const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);

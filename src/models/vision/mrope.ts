@@ -24,14 +24,14 @@ export interface GridSpan {
  * ```ts
  * import assert from "node:assert/strict";
  *
- * const { prompt: [time, height, width], offset } = sectionPositionsOf(6, [{ start: 1, grid: [1, 2, 2] }]);
+ * const { prompt: [time, height, width], offset } = mropePositions(6, [{ start: 1, grid: [1, 2, 2] }]);
  * assert.deepEqual([...time], [0, 1, 1, 1, 1, 3]);
  * assert.deepEqual([...height], [0, 1, 1, 2, 2, 3]);
  * assert.deepEqual([...width], [0, 1, 2, 1, 2, 3]);
  * assert.equal(offset, -2);
  * ```
  */
-export function sectionPositionsOf(
+export function mropePositions(
   numTokens: number,
   spans: readonly GridSpan[],
 ): SectionPositions {

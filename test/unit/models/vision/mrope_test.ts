@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
-import { sectionPositionsOf } from "../../../../src/models/vision/vision_positions.ts";
+import { mropePositions } from "../../../../src/models/vision/mrope.ts";
 
-function positionsOf(...args: Parameters<typeof sectionPositionsOf>) {
-  const { prompt, offset } = sectionPositionsOf(...args);
+function positionsOf(...args: Parameters<typeof mropePositions>) {
+  const { prompt, offset } = mropePositions(...args);
   return { prompt: prompt.map((section) => [...section]), offset };
 }
 
-Deno.test("sectionPositionsOf() counts text on all scales alike", () => {
+Deno.test("mropePositions() counts text on all scales alike", () => {
   const text = [0, 1, 2];
   assert.deepEqual(positionsOf(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
-Deno.test("sectionPositionsOf() begins what follows an image after its longer side, also another image", () => {
+Deno.test("mropePositions() begins what follows an image after its longer side, also another image", () => {
   const spans = [
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },
@@ -26,7 +26,7 @@ Deno.test("sectionPositionsOf() begins what follows an image after its longer si
   });
 });
 
-Deno.test("sectionPositionsOf() gives the frames of a film their times", () => {
+Deno.test("mropePositions() gives the frames of a film their times", () => {
   assert.deepEqual(positionsOf(5, [{ start: 0, grid: [2, 1, 2] }]), {
     prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
     offset: -2,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../../src/media/pixels.ts";
-import { refineCutOut } from "../../../../src/models/matting/refined_cut_out.ts";
+import { refineCutOut } from "../../../../src/models/matting/refine_cut_out.ts";
 
 const SUBJECT = [220, 60, 40] as const;
 const BEHIND = [30, 120, 210] as const;
