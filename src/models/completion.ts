@@ -117,7 +117,7 @@ class Choice {
     this.#detokenizer = new Detokenizer((ids) => options.tokenizer.decode(ids));
     this.#stops = new StopMatcher(options.options.stop);
     const { form } = options;
-    if (form?.thought !== undefined || form?.calls !== undefined) {
+    if (form?.reasoning !== undefined || form?.calls !== undefined) {
       this.#parser = new AnswerParser(form);
     }
   }
@@ -128,9 +128,9 @@ class Choice {
     this.numTokens++;
     if (this.#isEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);
-    const wasThinking = this.#parser?.isThinking;
+    const wasReasoning = this.#parser?.isReasoning;
     const foundStop = this.#pushText(this.#detokenizer.push(token.tokenId));
-    if (wasThinking || this.#parser?.isThinking) this.numReasoningTokens++;
+    if (wasReasoning || this.#parser?.isReasoning) this.numReasoningTokens++;
     if (foundStop) return this.#finish("stop", false);
     if (this.#parser?.isOver) return this.#finish("stop", false);
     return end !== undefined && this.#finish(end);

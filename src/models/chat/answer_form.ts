@@ -9,13 +9,13 @@ import type { ChatTask, ToolFunction } from "../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 
 /** The markers around a block. */
-interface ThoughtMarkers {
+interface ReasoningMarkers {
   readonly open: string;
   readonly close: string;
 }
 
 /** Of all known reasoning models. */
-const MARKERS: readonly ThoughtMarkers[] = [
+const MARKERS: readonly ReasoningMarkers[] = [
   // DeepSeek, Qwen, GLM, SmolLM, MiniCPM and many others
   { open: "<think>", close: "</think>" },
   // Magistral
@@ -31,24 +31,24 @@ const MARKERS: readonly ThoughtMarkers[] = [
 ];
 
 /** The markers in a chat template; `undefined` if its model does not reason. */
-export function thoughtMarkersOf(template: string): ThoughtMarkers | undefined {
+export function reasoningMarkersOf(template: string): ReasoningMarkers | undefined {
   return MARKERS.find(({ open, close }) =>
     template.includes(open.trim()) || template.includes(close)
   );
 }
 
 /** The state at the end of a prompt. */
-type ThoughtState = "may_open" | "is_open" | "is_closed";
+type ReasoningState = "may_open" | "is_open" | "is_closed";
 
 /**
  * Whether the answer begins inside a reasoning block, may begin with one, or the prompt has closed it already.
  *
  * @param continues whether the prompt ends within a message of the assistant's.
  */
-export function thoughtStateOf(
+export function reasoningStateOf(
   prompt: string,
-  { markers, continues }: { readonly markers: ThoughtMarkers; readonly continues: boolean },
-): ThoughtState {
+  { markers, continues }: { readonly markers: ReasoningMarkers; readonly continues: boolean },
+): ReasoningState {
   const end = prompt.trimEnd();
   if (end.endsWith(markers.open.trimEnd())) return "is_open";
   if (end.endsWith(markers.close)) return "is_closed";
@@ -60,7 +60,9 @@ export function thoughtStateOf(
 
 /** How to parse an answer. */
 export interface AnswerForm {
-  readonly thought?: { readonly markers: ThoughtMarkers; readonly state: ThoughtState } | undefined;
+  readonly reasoning?:
+    | { readonly markers: ReasoningMarkers; readonly state: ReasoningState }
+    | undefined;
   readonly calls?: {
     readonly format: CallFormat;
     /** The functions offered to the model. */
@@ -78,10 +80,10 @@ export function answerFormOf(
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
 ): AnswerForm {
   if (template === undefined || raw !== undefined) return {};
-  const markers = thoughtMarkersOf(template.source);
+  const markers = reasoningMarkersOf(template.source);
   const continues = options?.continuesFinalMessage === true;
   return {
-    thought: markers && { markers, state: thoughtStateOf(prompt, { markers, continues }) },
+    reasoning: markers && { markers, state: reasoningStateOf(prompt, { markers, continues }) },
     calls: tools && tools.functions.length > 0
       ? {
         format: callFormatOf(template.source),
@@ -94,9 +96,9 @@ export function answerFormOf(
 }
 
 /** Special tokens that parsing needs as text. */
-export function markersOf({ thought, calls }: AnswerForm): string[] {
+export function markersOf({ reasoning, calls }: AnswerForm): string[] {
   return [
-    ...thought === undefined ? [] : [thought.markers.open, thought.markers.close],
+    ...reasoning === undefined ? [] : [reasoning.markers.open, reasoning.markers.close],
     ...calls?.format.markers ?? [],
   ];
 }

@@ -24,11 +24,11 @@ export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec |
   const markup = form.calls?.format.markup;
   const { grammar, tools } = task;
   if (tools === undefined || markup === undefined || tools.choice === "none") {
-    return grammar && behindThought(grammar, form);
+    return grammar && afterReasoning(grammar, form);
   }
   if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, form });
   const functions = tools.functions.map((called) => ({ ...called, strict: true }));
-  return behindThought(forcedCalls({ ...tools, functions }, markup), form);
+  return afterReasoning(forcedCalls({ ...tools, functions }, markup), form);
 }
 
 /**
@@ -50,7 +50,7 @@ function autoGrammar(
   const bound = { ...tools, functions };
   if (grammar !== undefined) {
     const options = [forcedCalls({ ...bound, choice: "required" }, markup), grammar];
-    return behindThought({ kind: "any_of", options }, form);
+    return afterReasoning({ kind: "any_of", options }, form);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
   const then = sequence([text(markup.open), ...callsOf(bound, markup), text(markup.close)]);
@@ -77,11 +77,11 @@ function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   return [call, { kind: "repeat", item: another, min: 0 }];
 }
 
-function behindThought(grammar: GrammarSpec, { thought }: AnswerForm): GrammarSpec {
-  if (thought === undefined || thought.state === "is_closed") return grammar;
-  const { open, close } = thought.markers;
+function afterReasoning(grammar: GrammarSpec, { reasoning }: AnswerForm): GrammarSpec {
+  if (reasoning === undefined || reasoning.state === "is_closed") return grammar;
+  const { open, close } = reasoning.markers;
   const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];
-  if (thought.state === "is_open") return sequence(rest);
+  if (reasoning.state === "is_open") return sequence(rest);
   return { kind: "any_of", options: [sequence([text(open), ...rest]), grammar] };
 }
 

@@ -27,7 +27,7 @@ export class AnswerParser {
   readonly #form: AnswerForm;
   readonly #reader = new TextReader();
   readonly #reading: Parsing;
-  #isThinking = false;
+  #isReasoning = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
   /** Whether the text ended within a call's arguments. */
@@ -47,8 +47,8 @@ export class AnswerParser {
   }
 
   /** Whether the next text is reasoning, as far as known. */
-  get isThinking(): boolean {
-    return this.#isThinking;
+  get isReasoning(): boolean {
+    return this.#isReasoning;
   }
 
   /** Number of calls so far, without ignored ones. */
@@ -82,7 +82,7 @@ export class AnswerParser {
   end(isCut = false): readonly AnswerDelta[] {
     this.#reader.end(isCut);
     while (!this.#reading.next().done);
-    const isShown = this.#numCalls === 0 && !this.#isThinking && !this.#reader.isCutShort;
+    const isShown = this.#numCalls === 0 && !this.#isReasoning && !this.#reader.isCutShort;
     if (isShown) this.#addText(this.#space);
     this.#space = "";
     return this.#take();
@@ -90,13 +90,13 @@ export class AnswerParser {
 
   *#read(): Parsing {
     const reader = this.#reader;
-    const { thought, calls } = this.#form;
-    if (thought !== undefined && (yield* this.#findThought(thought))) {
-      this.#isThinking = true;
+    const { reasoning, calls } = this.#form;
+    if (reasoning !== undefined && (yield* this.#findReasoning(reasoning))) {
+      this.#isReasoning = true;
       this.#trimsStart = true;
-      const ending = yield* reader.until([thought.markers.close], (text) => this.#think(text));
+      const ending = yield* reader.until([reasoning.markers.close], (text) => this.#think(text));
       this.#space = "";
-      this.#isThinking = ending === undefined;
+      this.#isReasoning = ending === undefined;
       this.#trimsStart = true;
     }
     if (calls === undefined) yield* reader.until([], (text) => this.#say(text));
@@ -108,7 +108,7 @@ export class AnswerParser {
   }
 
   /** Whether the answer begins inside reasoning. */
-  *#findThought({ markers, state }: NonNullable<AnswerForm["thought"]>): Parsing<boolean> {
+  *#findReasoning({ markers, state }: NonNullable<AnswerForm["reasoning"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;
     const start = reader.position;

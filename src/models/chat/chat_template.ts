@@ -17,7 +17,7 @@ type TemplateSources = ReadonlyMap<string, string>;
 const PROBE = "sphinx of black quartz";
 const PROBE_FUNCTION = "judge_my_vow";
 const TOOLS_OF_MESSAGE = /\bmessage(\.tools\b|\[['"]tools['"]\])/;
-const SWITCHES_OF_THOUGHT = ["enable_thinking", "thinking"] as const;
+const REASONING_SWITCHES = ["enable_thinking", "thinking"] as const;
 
 export class ChatTemplate {
   readonly #sources: TemplateSources;
@@ -62,7 +62,7 @@ export class ChatTemplate {
     try {
       return this.#templateFor(functions).render({
         ...this.#specialTokens,
-        ...this.#thinkingVariables(options.reasoningEffort),
+        ...this.#reasoningVariables(options.reasoningEffort),
         ...variables,
         ...this.#toolVariables(functions),
         messages: this.#withTools(tellCalls(messages, this.source), functions),
@@ -108,10 +108,10 @@ export class ChatTemplate {
   }
 
   /** A reasoning effort as template variables. */
-  #thinkingVariables(effort: string | undefined): Record<string, unknown> {
+  #reasoningVariables(effort: string | undefined): Record<string, unknown> {
     if (effort === undefined) return {};
     const { source } = this;
-    const switches = SWITCHES_OF_THOUGHT.filter((name) =>
+    const switches = REASONING_SWITCHES.filter((name) =>
       new RegExp(`(?<![.\\w])${name}\\b`).test(source)
     );
     return {

@@ -204,11 +204,11 @@ Deno.test("answerGrammarOf() with auto leaves the arguments of functions free th
   assert.equal(follow(task, qwen, xml("<parameter=word>\nfox\n</parameter>\n")).isWhole, true);
 });
 
-Deno.test("answerGrammarOf() begins behind the thought, wherever that begins", () => {
+Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
   const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
-    follow(taskOf({}), formOf(hermes, { thought: { markers: THINK, state } }), text).isWhole;
+    follow(taskOf({}), formOf(hermes, { reasoning: { markers: THINK, state } }), text).isWhole;
   assert.equal(check("is_open", `Hm, {}.\n</think>\n\n${answer}`), true);
   assert.equal(check("may_open", `<think>Hm.</think>${answer}`), true);
   assert.equal(check("may_open", answer), true);
@@ -218,7 +218,7 @@ Deno.test("answerGrammarOf() begins behind the thought, wherever that begins", (
 
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
   const asked = { ...taskOf({}, choice), tools: undefined };
-  const form = { thought: { markers: THINK, state: "is_open" } } as const;
+  const form = { reasoning: { markers: THINK, state: "is_open" } } as const;
   assert.equal(follow(asked, form, "Hm.</think>yes").isWhole, true);
   assert.equal(follow(asked, form, "yes").isWhole, false);
 });

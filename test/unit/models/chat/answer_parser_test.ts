@@ -17,8 +17,8 @@ function parse(form: AnswerForm, pieces: Iterable<string>) {
   };
 }
 
-const open = { thought: { markers: MARKERS, state: "is_open" } } as const;
-const may = { thought: { markers: MARKERS, state: "may_open" } } as const;
+const open = { reasoning: { markers: MARKERS, state: "is_open" } } as const;
+const may = { reasoning: { markers: MARKERS, state: "may_open" } } as const;
 const withCalls = {
   ...may,
   calls: { format: HERMES, functions: [{ name: "f" }], isIgnored: false },
@@ -54,7 +54,7 @@ const CASES: readonly [AnswerForm, string, ReturnType<typeof parse>][] = [
   [withCalls, "Hello. \n", { reasoning: "", text: "Hello. \n", calls: [] }],
 ];
 
-Deno.test("AnswerParser takes thought, text and calls apart, however the answer is cut", () => {
+Deno.test("AnswerParser takes reasoning, text and calls apart, however the answer is cut", () => {
   const random = new Random(3);
   for (const [form, answer, expected] of CASES) {
     assert.deepEqual(parse(form, [answer]), expected, answer);

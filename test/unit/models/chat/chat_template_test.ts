@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
 import { renderOptions, toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
-import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/answer_form.ts";
+import { reasoningMarkersOf, reasoningStateOf } from "../../../../src/models/chat/answer_form.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
 function templateOf(source: string, name = "default"): ChatTemplate {
@@ -119,17 +119,17 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
   assert.deepEqual(tool, { role: "tool", content: "x", name: "g", tool_call_id: "2" });
 });
 
-Deno.test("thoughtStateOf() tells where the prompt leaves its reader", () => {
-  const markers = thoughtMarkersOf("... '</think>' in content ...")!;
+Deno.test("reasoningStateOf() tells where the prompt leaves its reader", () => {
+  const markers = reasoningMarkersOf("... '</think>' in content ...")!;
   assert.deepEqual(markers, { open: "<think>", close: "</think>" });
   const state = (prompt: string, continues = false) =>
-    thoughtStateOf(prompt, { markers, continues });
+    reasoningStateOf(prompt, { markers, continues });
   assert.equal(state("<|assistant|>\n"), "may_open");
   assert.equal(state("<|assistant|>\n<think>\n"), "is_open");
   assert.equal(state("<|assistant|>\n<think>\n\n</think>\n\n"), "is_closed");
   assert.equal(state("<|assistant|><think>I wonder", true), "is_open");
   assert.equal(state("<|assistant|>The", true), "is_closed");
-  assert.equal(thoughtMarkersOf("{{ messages }}"), undefined);
+  assert.equal(reasoningMarkersOf("{{ messages }}"), undefined);
 });
 
 Deno.test("ChatTemplate.render() reads the escapes of strings as Python's Jinja does", () => {

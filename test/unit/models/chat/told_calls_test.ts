@@ -5,7 +5,7 @@ import { callFormatOf } from "../../../../src/models/calls/call_formats.ts";
 import { type AnswerDelta, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
 import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
-import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/answer_form.ts";
+import { reasoningMarkersOf, reasoningStateOf } from "../../../../src/models/chat/answer_form.ts";
 import { unlessThere } from "../../../fixtures/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
@@ -93,10 +93,10 @@ Deno.test({
     );
     assert.ok(rendered.includes("<tool_response>\nsunny\n</tool_response>"));
     assert.equal(callFormatOf(source).name, "hermes");
-    const markers = thoughtMarkersOf(source)!;
+    const markers = reasoningMarkersOf(source)!;
     assert.deepEqual(markers, { open: "<think>", close: "</think>" });
     // This version of the template closes the thought itself.
-    assert.equal(thoughtStateOf(rendered, { markers, continues: false }), "is_closed");
+    assert.equal(reasoningStateOf(rendered, { markers, continues: false }), "is_closed");
     const [, , assistant, result] = HISTORY;
     const thoughtful = [HISTORY[1]!, { ...assistant!, reasoning: "Let me look." }, result!];
     assert.ok(render(source, thoughtful).includes("<think>\nLet me look.\n</think>"));
