@@ -39,6 +39,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
         const item = open.get(event.output_index)!;
         assert.equal(event.item_id, item.id);
         assert.equal(item.part, false);
+        assert.equal("text" in event.part && event.part.text, "");
         item.part = true;
         break;
       }
@@ -186,6 +187,17 @@ Deno.test("openai: text.format forces JSON, and reasoning stands apart", async (
   assert.deepEqual(thought.output.map(({ type }) => type), ["reasoning", "message"]);
   assert.equal(thought.output_text, "The capital of France is Paris.");
   assert.ok(thought.usage!.output_tokens_details.reasoning_tokens > 0);
+  const events = await Array.fromAsync(
+    await client.responses.create({
+      ...GREEDY,
+      input: "What is the capital of France?",
+      reasoning: { effort: "medium" },
+      stream: true,
+    }),
+  );
+  const withoutIds = (output: OpenAI.Responses.ResponseOutputItem[]) =>
+    output.map((item) => ({ ...item, id: "" }));
+  assert.deepEqual(withoutIds(followStream(events).output), withoutIds(thought.output));
 });
 
 Deno.test("openai: hosted tools are left out with a warning, and refused where they are needed", async () => {

@@ -32,6 +32,19 @@ function follow(deltas: readonly Delta[]) {
   return { streamed, whole };
 }
 
+Deno.test("ResponseBuilder.push() begins a stream that fails before its first token", () => {
+  const request = { model: "m", input: "Hi" };
+  const builder = new ResponseBuilder({ id: "r", createdSeconds: 0, model: "m", request });
+  const error = { kind: "invalid_value", message: "No." } as const;
+  const events = builder.push({ type: "error", error });
+  assert.deepEqual(events.map(({ type }) => type), [
+    "response.created",
+    "response.in_progress",
+    "response.failed",
+  ]);
+  assert.deepEqual(builder.response.error, { code: "invalid_value", message: "No." });
+});
+
 Deno.test("ResponseBuilder.push() gives the first text the tokens that were held back before it", () => {
   const bytes = [...new TextEncoder().encode("🦔")];
   const [first, second] = [chosen("\\xf0\\x9f", bytes.slice(0, 2)), chosen("x", bytes.slice(2))];

@@ -24,6 +24,7 @@ interface ResponseHead {
 /** Builds a response from events. */
 export class ResponseBuilder {
   readonly response: ResponseObject;
+  #hasBegun = false;
   /** The open item; an item ends where another begins. */
   #open: OutputItem | undefined;
   #reason: "stop" | "length" | "tool_calls" = "stop";
@@ -38,7 +39,7 @@ export class ResponseBuilder {
   push(event: ChatEvent): ResponseEventBody[] {
     switch (event.type) {
       case "start":
-        return [this.#whole("response.created"), this.#whole("response.in_progress")];
+        return this.#begin();
       case "admitted":
       case "prompt":
         return [];
@@ -54,21 +55,27 @@ export class ResponseBuilder {
       case "done":
         return this.#finish(event.usage);
       case "error":
-        return [this.#fail(HearthError.fromWire(event.error))];
+        // Clients follow no stream that does not begin with them.
+        return [...this.#begin(), this.#fail(HearthError.fromWire(event.error))];
     }
+  }
+
+  #begin(): ResponseEventBody[] {
+    if (this.#hasBegun) return [];
+    this.#hasBegun = true;
+    return [this.#whole("response.created"), this.#whole("response.in_progress")];
   }
 
   #pushReasoning(delta: string): ResponseEventBody[] {
     if (delta === "") return [];
     this.#unplacedLogprobs = [];
-    const part = { type: "reasoning_text", text: "" } as const;
     const [item, events] = this.#openItem("reasoning", () => ({
       id: newId("rs"),
       type: "reasoning",
       status: "in_progress",
       summary: [],
-      content: [part],
-    }), part);
+      content: [{ type: "reasoning_text", text: "" }],
+    }));
     item.content[0]!.text += delta;
     return [
       ...events,
@@ -83,14 +90,13 @@ export class ResponseBuilder {
     }
     const logprobs = [...beginningOf(delta, this.#unplacedLogprobs), ...ofDelta];
     this.#unplacedLogprobs = [];
-    const part = { type: "output_text" as const, text: "", annotations: [], logprobs: [] };
     const [item, events] = this.#openItem("message", () => ({
       id: newId("msg"),
       type: "message",
       role: "assistant",
       status: "in_progress",
-      content: [{ ...part, logprobs: [] }],
-    }), part);
+      content: [{ type: "output_text", text: "", annotations: [], logprobs: [] }],
+    }));
     const [text] = item.content;
     text!.text += delta;
     text!.logprobs.push(...logprobs);
@@ -127,15 +133,15 @@ export class ResponseBuilder {
   #openItem<Type extends "message" | "reasoning">(
     type: Type,
     make: () => Item<Type>,
-    part: unknown,
   ): [Item<Type>, ResponseEventBody[]] {
     if (this.#open?.type === type) return [this.#open as Item<Type>, []];
     const closing = this.#close();
-    const item = make();
-    const added = this.#add({ ...item, content: [] } as OutputItem);
+    const item: Item<"message" | "reasoning"> = make() as Item<Type>;
+    const added = this.#add({ ...item, content: [] });
     this.response.output[this.response.output.length - 1] = this.#open = item;
+    const [part] = structuredClone(item.content);
     const part_added = this.#at(item, "response.content_part.added", { part, content_index: 0 });
-    return [item, [...closing, added, part_added]];
+    return [item as Item<Type>, [...closing, added, part_added]];
   }
 
   #add(item: OutputItem): ResponseEventBody {
