@@ -6,7 +6,7 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic, { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { ChatAnthropic } from "@langchain/anthropic";
-import { generateText, jsonSchema, Output } from "ai";
+import { generateText, jsonSchema, Output, stepCountIs, streamText, tool } from "ai";
 import { MODEL, TestServer } from "../fixtures/server.ts";
 import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
@@ -217,6 +217,38 @@ Deno.test("ai-sdk: @ai-sdk/anthropic answers", async () => {
     temperature: 0,
   });
   assert.equal(text, "The capital of France is Paris.");
+});
+
+Deno.test("ai-sdk: a streamed thought goes back with the call behind it", async () => {
+  const bodies: Anthropic.MessageCreateParams[] = [];
+  const provider = createAnthropic({
+    baseURL: `${server.base}/v1`,
+    apiKey: "secret",
+    fetch: (input, init) => {
+      bodies.push(JSON.parse(init!.body as string));
+      return fetch(input, init);
+    },
+  });
+  const [{ name, description, input_schema }] = TOOLS as [typeof TOOLS[number]];
+  const result = streamText({
+    model: provider(MODEL),
+    prompt: WEATHER_QUESTION,
+    maxOutputTokens: 1100,
+    tools: {
+      [name]: tool({
+        description,
+        inputSchema: jsonSchema<{ city: string }>(input_schema as never),
+        execute: () => JSON.parse(WEATHER_RESULT),
+      }),
+    },
+    stopWhen: stepCountIs(2),
+    providerOptions: { anthropic: { thinking: { type: "enabled", budgetTokens: 1024 } } },
+  });
+  await result.consumeStream();
+  const warnings = (await result.steps).flatMap((step) => step.warnings ?? []);
+  assert.ok(warnings.every((warning) => warning.type !== "other"), JSON.stringify(warnings));
+  const answer = bodies[1]!.messages[1]!.content as Anthropic.ContentBlockParam[];
+  assert.deepEqual(answer.map(({ type }) => type), ["thinking", "tool_use"]);
 });
 
 Deno.test("langchain: ChatAnthropic answers and binds tools", async () => {

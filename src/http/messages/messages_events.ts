@@ -122,8 +122,15 @@ export class MessageBuilder {
     if (this.#open === undefined) return [];
     const { block, json } = this.#open;
     if (block.type === "tool_use") block.input = readInput(json);
+    // Clients do not send a thought back that came without a signature.
+    const signing = block.type === "thinking"
+      ? [this.#delta({ type: "signature_delta", signature: block.signature })]
+      : [];
     this.#open = undefined;
-    return [{ type: "content_block_stop", index: this.message.content.length - 1 }];
+    return [
+      ...signing,
+      { type: "content_block_stop", index: this.message.content.length - 1 },
+    ];
   }
 
   #finish(usage: Extract<ChatEvent, { type: "done" }>["usage"]): MessageEventBody[] {
