@@ -68,7 +68,7 @@ export class GrammarCompiler {
    * @throws {HearthError} `invalid_value` with the path in the request when it cannot be enforced, or is too complex.
    */
   compile(spec: GrammarSpec): Grammar {
-    const key = JSON.stringify(spec);
+    const key = keyOf(spec);
     let grammar = this.#kept.get(key);
     if (grammar === undefined) grammar = this.#make(spec);
     else this.#forget(key);
@@ -105,6 +105,17 @@ export class GrammarCompiler {
       throw refusal(error, paramOf(spec));
     }
   }
+}
+
+/** Equal only for equal grammars. A document that several parts are within is written once. */
+function keyOf(spec: GrammarSpec): string {
+  const documents = new Map<unknown, number>();
+  return JSON.stringify(spec, (name, value) => {
+    if (name !== "within" || typeof value !== "object" || value === null) return value;
+    const known = documents.get(value);
+    if (known === undefined) documents.set(value, documents.size);
+    return known ?? value;
+  });
 }
 
 /** The client's error for an invalid grammar. */

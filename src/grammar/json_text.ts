@@ -73,6 +73,11 @@ export function anyJsonChar(expressions: Expressions): number {
   );
 }
 
+/** A text as spelled inside a JSON string. */
+export function inside(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
 /** A JSON string around what its characters match. */
 export function quoted(expressions: Expressions, inside: number): number {
   const quote = expressions.text('"');

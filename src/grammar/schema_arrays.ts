@@ -1,9 +1,11 @@
 /**
- * Constraints of several schemas, holding at once, on an array's items.
+ * An array's items, and what several schemas that hold at once say of them.
  *
  * @module
  */
 import { GrammarError } from "./grammar_error.ts";
+import { type JsonPhrases, NEVER, sequence } from "./json_phrases.ts";
+import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
 import { valuesOf } from "./schema_facts.ts";
 
@@ -48,6 +50,37 @@ export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocumen
     min,
     max,
   };
+}
+
+/** An array with its brackets. @param parts `valueOf`: values for which all these schemas hold. */
+export function itemsPhrase(
+  { prefix, rest, min, max }: ArrayFacts,
+  { json, valueOf }: {
+    readonly json: JsonPhrases;
+    readonly valueOf: (schemas: readonly SchemaNode[]) => Phrase;
+  },
+): Phrase {
+  const { openArray, closeArray, comma } = json;
+  if (min > max) return NEVER;
+  const item = rest && valueOf(rest);
+  const more = (least: number, most: number): Phrase =>
+    item === undefined || most <= 0
+      ? (least > 0 ? NEVER : EMPTY_PHRASE)
+      : { kind: "repeat", item: sequence(comma, item), min: Math.max(0, least), max: most };
+  const orEmpty = (phrase: Phrase, index: number): Phrase =>
+    index < min ? phrase : { kind: "any_of", options: [phrase, EMPTY_PHRASE] };
+
+  let items = more(min - prefix.length, max - prefix.length);
+  if (prefix.length === 0) {
+    items = item === undefined || max === 0
+      ? (min > 0 ? NEVER : EMPTY_PHRASE)
+      : orEmpty(sequence(item, more(min - 1, max - 1)), 0);
+  }
+  for (let i = prefix.length - 1; i >= 0; i--) {
+    const value = valueOf(prefix[i]!);
+    items = orEmpty(sequence(...(i > 0 ? [comma] : []), value, items), i);
+  }
+  return sequence(openArray, items, closeArray);
 }
 
 function itemsOf(node: SchemaNode, document: SchemaDocument) {

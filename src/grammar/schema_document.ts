@@ -142,20 +142,14 @@ export class SchemaDocument {
   resolve(reference: string, param: string): SchemaNode {
     const named = this.#named.get(reference);
     if (named !== undefined) return this.node(named.schema, named.param);
-    const pointer = reference === "#"
-      ? ""
-      : reference.startsWith("#/")
-      ? reference.slice(1)
-      : undefined;
+    const path = pathOf(reference);
     let schema: unknown = this.#rootSchema;
     let target = this.#param;
-    for (const part of pointer?.split("/").slice(1) ?? []) {
-      const name = decodePart(part);
-      const isThere = typeof schema === "object" && schema !== null && Object.hasOwn(schema, name);
-      schema = isThere ? (schema as Record<string, unknown>)[name] : undefined;
+    for (const name of path ?? []) {
+      schema = memberOf(schema, name);
       target = memberParam(target, name);
     }
-    if (pointer === undefined || !isSchema(schema)) {
+    if (path === undefined || !isSchema(schema)) {
       throw new GrammarError(
         `"${shorten(reference)}" is not a schema in this document, and others are not fetched`,
         `${param}.$ref`,
@@ -195,6 +189,23 @@ export class SchemaDocument {
       }
     }
   }
+}
+
+/** The names that a pointer such as `#/$defs/a` follows; `undefined` if it is none into its own document. */
+function pathOf(reference: string): string[] | undefined {
+  if (reference === "#") return [];
+  return reference.startsWith("#/") ? reference.slice(2).split("/").map(decodePart) : undefined;
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  const isThere = typeof value === "object" && value !== null && Object.hasOwn(value, name);
+  return isThere ? (value as Record<string, unknown>)[name] : undefined;
+}
+
+/** What a pointer of a document points at, if there is anything. */
+export function pointedAt(document: unknown, reference: string): unknown {
+  const path = pathOf(reference);
+  return path?.reduce(memberOf, document);
 }
 
 /** The path of a member of the value at `param`. */

@@ -117,7 +117,8 @@ export function typesOf(nodes: readonly SchemaNode[]): {
   return { types: types as Set<JsonType>, isInteger };
 }
 
-const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
+/** By the type that they are about. */
+export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
   ["object", [
     "properties",
     "required",

@@ -9,7 +9,7 @@ import { anyText } from "./listed_texts.ts";
 import type { Expressions } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
 import { JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
-import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
+import type { Phrase, Rules } from "./rules.ts";
 import { excludes } from "./schema_disjoint.ts";
 import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import {
@@ -22,41 +22,66 @@ import {
   typesOf,
   valuesOf,
 } from "./schema_facts.ts";
-import { arrayFacts } from "./schema_arrays.ts";
+import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
 import { membersPhrase } from "./schema_members.ts";
-import { inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
-import { SchemaScalars } from "./schema_scalars.ts";
+import { type ObjectFacts, objectFacts } from "./schema_objects.ts";
+import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
+import type { GrammarSpec } from "./spec.ts";
 
 /** Most rules, and most schemas that they combine, counted with repetition. */
 const MAX_RULES = 20_000;
 const MAX_BROUGHT_TOGETHER = 40_000;
+
+/** A schema, maybe a part of another. */
+type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & {
+  /** Strings are written as they are, without this in them; everything is JSON if absent. */
+  readonly without?: string;
+};
+
+/** Of the same rules, by document and by what strings are without: parts of a document share its rules. */
+const grammars = new WeakMap<Rules, Map<unknown, Map<string | undefined, SchemaGrammar>>>();
+
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
-export function schemaPhrase(rules: Rules, schema: unknown, param: string): Phrase {
-  return new SchemaGrammar(rules, new SchemaDocument(schema, param)).build();
+export function schemaPhrase(rules: Rules, spec: SchemaSpec): Phrase {
+  const { schema, param, without, within = spec } = spec;
+  const ofRules = grammars.get(rules) ?? new Map();
+  grammars.set(rules, ofRules);
+  const ofDocument = ofRules.get(within.schema) ?? new Map();
+  ofRules.set(within.schema, ofDocument);
+  const grammar = ofDocument.get(without) ??
+    new SchemaGrammar(rules, new SchemaDocument(within.schema, within.param), without);
+  ofDocument.set(without, grammar);
+  return grammar.build(schema, param);
 }
 
 class SchemaGrammar {
   readonly #rules: Rules;
   readonly #expressions: Expressions;
   readonly #document: SchemaDocument;
+  /** As JSON. */
   readonly #scalars: SchemaScalars;
+  /** As strings are written. */
+  readonly #written: SchemaScalars;
   readonly #known = new Map<string, Phrase>();
   /** Rules that are declared, and how to define them. */
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
   #numBroughtTogether = 0;
 
-  constructor(rules: Rules, document: SchemaDocument) {
+  constructor(rules: Rules, document: SchemaDocument, without: string | undefined) {
     const { expressions } = rules;
     this.#rules = rules;
     this.#expressions = expressions;
     this.#document = document;
     this.#scalars = new SchemaScalars(expressions);
+    this.#written = without === undefined
+      ? this.#scalars
+      : new SchemaScalars(expressions, plainSpelling(expressions, without));
     this.#json = new JsonPhrases(expressions);
   }
 
-  build(): Phrase {
-    const root = this.#value([this.#document.root]);
+  build(schema: unknown, param: string): Phrase {
+    const root = this.#value([this.#document.node(schema, param)]);
     for (let define = this.#open.pop(); define !== undefined; define = this.#open.pop()) define();
     return root;
   }
@@ -156,9 +181,12 @@ class SchemaGrammar {
       case "number":
         return terminal(this.#scalars.number(nodes, isInteger));
       case "string":
-        return terminal(this.#scalars.string(nodes));
+        return terminal(this.#written.string(nodes));
       case "array":
-        return this.#array(nodes);
+        return itemsPhrase(arrayFacts(nodes, this.#document), {
+          json: this.#json,
+          valueOf: (schemas) => this.#value(schemas),
+        });
       case "object":
         return this.#object(objectFacts(nodes, {
           document: this.#document,
@@ -171,6 +199,7 @@ class SchemaGrammar {
   /** Filters values to those for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = typesOf(nodes);
+    const texts: string[] = [];
     const scalars: string[] = [];
     const others: Phrase[] = [];
     for (const value of values) {
@@ -179,17 +208,17 @@ class SchemaGrammar {
       if (type === "array" || type === "object") {
         this.#requireNothingElse(nodes, type);
         others.push(this.#json.value(value));
-        continue;
+      } else if (type === "string") {
+        texts.push(value as string);
+      } else {
+        const text = JSON.stringify(value);
+        const isValid = type !== "number" || !hasBounds(nodes, isInteger) ||
+          this.#holds(this.#scalars.number(nodes, isInteger), text);
+        if (isValid) scalars.push(text);
       }
-      const text = JSON.stringify(value);
-      const isValid = type === "string"
-        ? this.#holds(this.#scalars.canonicalInside(nodes), inside(value as string))
-        : type !== "number" ||
-          (this.#holds(this.#scalars.number(nodes, isInteger), text) ||
-            !hasBounds(nodes, isInteger));
-      if (isValid) scalars.push(text);
     }
-    return { kind: "any_of", options: [terminal(anyText(this.#expressions, scalars)), ...others] };
+    const options = [this.#written.listed(texts, nodes), anyText(this.#expressions, scalars)];
+    return { kind: "any_of", options: [...options.map(terminal), ...others] };
   }
 
   #holds(expression: number, text: string): boolean {
@@ -212,31 +241,6 @@ class SchemaGrammar {
     const found = keywords.flatMap((keyword) => valuesOf(nodes, keyword))[0];
     if (found === undefined) return;
     throw new GrammarError(`beside listed ${type}s it cannot be enforced`, found.param);
-  }
-
-  #array(nodes: readonly SchemaNode[]): Phrase {
-    const { openArray, closeArray, comma } = this.#json;
-    const { prefix, rest, min, max } = arrayFacts(nodes, this.#document);
-    if (min > max) return NEVER;
-    const item = rest && this.#value(rest);
-    const more = (least: number, most: number): Phrase =>
-      item === undefined || most <= 0
-        ? (least > 0 ? NEVER : EMPTY_PHRASE)
-        : { kind: "repeat", item: sequence(comma, item), min: Math.max(0, least), max: most };
-    const orEmpty = (phrase: Phrase, index: number): Phrase =>
-      index < min ? phrase : { kind: "any_of", options: [phrase, EMPTY_PHRASE] };
-
-    let items = more(min - prefix.length, max - prefix.length);
-    if (prefix.length === 0) {
-      items = item === undefined || max === 0
-        ? (min > 0 ? NEVER : EMPTY_PHRASE)
-        : orEmpty(sequence(item, more(min - 1, max - 1)), 0);
-    }
-    for (let i = prefix.length - 1; i >= 0; i--) {
-      const value = this.#value(prefix[i]!);
-      items = orEmpty(sequence(...(i > 0 ? [comma] : []), value, items), i);
-    }
-    return sequence(openArray, items, closeArray);
   }
 
   #object(facts: ObjectFacts): Phrase {

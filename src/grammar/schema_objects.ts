@@ -6,6 +6,7 @@
 import { anyText } from "./listed_texts.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
+import { inside } from "./json_text.ts";
 import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import { schemasBeside, valuesOf } from "./schema_facts.ts";
@@ -233,9 +234,4 @@ function namesIn({ keywords }: SchemaNode): string[][] {
     ...(Object.hasOwn(keywords, "const") ? [[keywords["const"]]] : []),
   ];
   return lists.map((list) => list.filter((each) => typeof each === "string"));
-}
-
-/** A text as spelled inside a JSON string. */
-export function inside(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
 }

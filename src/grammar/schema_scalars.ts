@@ -3,28 +3,62 @@
  *
  * @module
  */
-import { ALL_CODE_POINTS } from "./code_points.ts";
+import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
 import { ANYTHING, type Expressions } from "./expressions.ts";
 import { NUMBER_FORMATS, patternOfFormat, STRING_FORMATS } from "./formats.ts";
 import { GrammarError } from "./grammar_error.ts";
-import { anyJsonChar, encodeJsonSet, quoted } from "./json_text.ts";
+import { anyJsonChar, encodeJsonSet, inside, quoted } from "./json_text.ts";
+import { anyText } from "./listed_texts.ts";
 import { type NumberBounds, numberExpression } from "./numbers.ts";
 import { readPattern } from "./pattern.ts";
 import type { SchemaNode } from "./schema_document.ts";
 import { valuesOf } from "./schema_facts.ts";
 
+/** How strings are written. */
+interface Spelling {
+  /** One character of a set, each in one spelling only. */
+  encode(points: CodePoints): number;
+  /** Any character, in any spelling. */
+  readonly anyChar: number;
+  /** A text as it is written, without what stands around it; each in one spelling. */
+  inside(text: string): string;
+  /** Whole strings from what their insides match. */
+  whole(inside: number): number;
+}
+
+/** As JSON. */
+function jsonSpelling(expressions: Expressions): Spelling {
+  return {
+    encode: (points) => encodeJsonSet(expressions, points),
+    anyChar: anyJsonChar(expressions),
+    inside,
+    whole: (inner) => quoted(expressions, inner),
+  };
+}
+
+/** As they are. @param without occurs in none of them. */
+export function plainSpelling(expressions: Expressions, without: string): Spelling {
+  const encode = (points: CodePoints) => encodeSet(expressions, points);
+  const contains = expressions.concat([ANYTHING, expressions.text(without), ANYTHING]);
+  return {
+    encode,
+    anyChar: encode(ALL_CODE_POINTS),
+    inside: (text) => text,
+    whole: (inner) => expressions.and([inner, expressions.not(contains)]),
+  };
+}
+
 /** Strings and numbers of one grammar; equal ones are made once. */
 export class SchemaScalars {
   readonly #expressions: Expressions;
+  readonly #spelling: Spelling;
   readonly #patterns = new Map<string, number>();
-  readonly #anyChar: number;
-  /** Each character in one spelling only. */
   readonly #canonicalChar: number;
 
-  constructor(expressions: Expressions) {
+  constructor(expressions: Expressions, spelling = jsonSpelling(expressions)) {
     this.#expressions = expressions;
-    this.#anyChar = anyJsonChar(expressions);
-    this.#canonicalChar = encodeJsonSet(expressions, ALL_CODE_POINTS);
+    this.#spelling = spelling;
+    this.#canonicalChar = spelling.encode(ALL_CODE_POINTS);
   }
 
   /** The insides of strings that all nodes allow, each character in one spelling. */
@@ -38,9 +72,17 @@ export class SchemaScalars {
   string(nodes: readonly SchemaNode[]): number {
     const { min, max } = lengthsOf(nodes);
     const patterns = this.#patternsOf(nodes);
-    const char = patterns.length > 0 ? this.#canonicalChar : this.#anyChar;
+    const char = patterns.length > 0 ? this.#canonicalChar : this.#spelling.anyChar;
     const chars = this.#expressions.repeat(char, min, Math.max(min, max));
-    return quoted(this.#expressions, this.#expressions.and([chars, ...patterns]));
+    return this.#spelling.whole(this.#expressions.and([chars, ...patterns]));
+  }
+
+  /** Those of some strings that all nodes allow, with their quotation marks. */
+  listed(texts: readonly string[], nodes: readonly SchemaNode[]): number {
+    const allowed = this.canonicalInside(nodes);
+    const found = texts.map((text) => this.#spelling.inside(text))
+      .filter((text) => this.#expressions.matches(allowed, text));
+    return this.#spelling.whole(anyText(this.#expressions, found));
   }
 
   /** JSON strings in which a pattern is found. */
@@ -51,7 +93,7 @@ export class SchemaScalars {
       expression = at(param, () =>
         readPattern(pattern, {
           expressions: this.#expressions,
-          encode: (points) => encodeJsonSet(this.#expressions, points),
+          encode: (points) => this.#spelling.encode(points),
           isSearch: true,
         }));
       this.#patterns.set(key, expression);

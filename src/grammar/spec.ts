@@ -4,6 +4,12 @@
  * @module
  */
 
+/** What a schema is a part of, if it is not whole: what its references are about. */
+export interface SchemaDocumentSpec {
+  readonly schema: unknown;
+  readonly param: string;
+}
+
 /** An expression that an answer, or a part of one, must match from beginning to end. */
 export type GrammarSpec =
   /** A JSON value that the schema accepts. */
@@ -13,6 +19,16 @@ export type GrammarSpec =
     readonly schema: unknown;
     /** The schema's path in the request, for messages: `response_format.json_schema.schema`. */
     readonly param: string;
+    readonly within?: SchemaDocumentSpec;
+  }
+  /** A string that the schema accepts, as it is: not as JSON. */
+  | {
+    readonly kind: "string";
+    readonly schema: unknown;
+    readonly param: string;
+    readonly within?: SchemaDocumentSpec;
+    /** Occurs nowhere in it. */
+    readonly without: string;
   }
   /** Any JSON object. */
   | { readonly kind: "json_object" }

@@ -21,9 +21,10 @@ export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarToken
   const { expressions } = rules;
   switch (spec.kind) {
     case "json_schema":
-      return schemaPhrase(rules, spec.schema, spec.param);
+    case "string":
+      return schemaPhrase(rules, spec);
     case "json_object":
-      return schemaPhrase(rules, { type: "object" }, "response_format");
+      return schemaPhrase(rules, { schema: { type: "object" }, param: "response_format" });
     case "regex":
       return at(spec.param, () =>
         terminal(readPattern(spec.pattern, {

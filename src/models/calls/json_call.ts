@@ -164,6 +164,7 @@ function* readValue(
   }
 }
 
+/** Keywords with which a schema names properties. */
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
 /** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
@@ -172,15 +173,14 @@ function argumentsGrammar(
   param: string,
 ): GrammarSpec {
   if (parameters === undefined || strict === false) return { kind: "json_object" };
-  // Names may be in schemas beside each other, which additionalProperties would not see.
   const isListed = NAMING.some((keyword) => parameters[keyword] !== undefined);
   const schema = {
-    ...isListed && { unevaluatedProperties: false },
-    ...parameters,
     type: "object",
-    nullable: false,
+    $ref: "#",
+    // Names may be in schemas beside each other, which additionalProperties would not see.
+    ...isListed && { unevaluatedProperties: false },
   };
-  return { kind: "json_schema", schema, param };
+  return { kind: "json_schema", schema, param, within: { schema: parameters, param } };
 }
 
 /** A call of which only the arguments vary. @param param path of the function's parameters in the request. */

@@ -3,70 +3,132 @@
  *
  * @module
  */
+import { HearthError } from "../../errors.ts";
+import { memberParam } from "../../grammar/schema_document.ts";
+import { typeOfValue } from "../../grammar/schema_facts.ts";
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
-
-type Schema = Readonly<Record<string, unknown>>;
+import {
+  asObject,
+  namesOf,
+  type Schema,
+  schemasHolding,
+  schemasOf,
+  stringsAt,
+  typesOfSchemas,
+} from "./argument_schemas.ts";
 
 /** One parameter. */
 interface Parameter {
   readonly name: string;
-  readonly schema: unknown;
   readonly isRequired: boolean;
+  /** Types that its value may have; empty if the schema does not say. */
+  readonly types: ReadonlySet<string>;
   /** Its value as JSON. */
   readonly grammar: GrammarSpec;
+  /** Its value as a string without quotation marks, and the ending; `without` occurs nowhere in it. */
+  textUntil(ending: string, without: string): GrammarSpec;
 }
 
-/** A function's parameters in the order of its schema. @param param path of the schema in the request. */
-export function parametersOf(called: ToolFunction, param: string): Parameter[] {
-  const { parameters, strict } = called;
-  const properties = asObject(parameters?.["properties"]);
-  const required = parameters?.["required"];
-  const isRequired = (name: string) =>
-    strict !== false && Array.isArray(required) && required.includes(name);
-  // Definitions that a property refers to are kept beside it.
-  const definitions = Object.fromEntries(
-    ["$defs", "definitions"].flatMap((key) =>
-      parameters?.[key] === undefined ? [] : [[key, parameters[key]]]
-    ),
-  );
-  const looseSchema = (name: string) => {
-    const types = [...typesOf(called, name)];
-    return types.length > 0 ? { type: types } : true;
-  };
-  return Object.entries(properties).map(([name, stated]) =>
-    [
+/** Keywords that bind several parameters together, or their names. */
+const UNENFORCED = [
+  "anyOf",
+  "oneOf",
+  "not",
+  "if",
+  "patternProperties",
+  "propertyNames",
+  "dependencies",
+  "dependentRequired",
+  "dependentSchemas",
+];
+
+/** Keywords of strings that any text fits. */
+const FREE = new Set(["type", "title", "description", "default", "examples", "$comment"]);
+
+/**
+ * A function's parameters in the order of its schema.
+ *
+ * @throws {HearthError} `invalid_value` when the schema is to be kept to and binds several parameters together, or
+ * wants one whose name cannot be written.
+ */
+export function parametersOf(
+  called: ToolFunction,
+  { param, isWritable }: {
+    /** Path of the schema in the request. */
+    readonly param: string;
+    /** Whether the format can write a name. */
+    readonly isWritable: (name: string) => boolean;
+  },
+): Parameter[] {
+  const { parameters = {}, strict } = called;
+  const isBound = strict !== false;
+  const holding = schemasHolding(parameters);
+  const required = new Set(isBound ? holding.flatMap((each) => stringsAt(each, "required")) : []);
+  const names = new Set([...namesOf(holding), ...required]);
+  if (isBound) requireEnforced(holding, { least: required.size, most: names.size, param });
+  const within = { schema: parameters, param };
+  return [...names].flatMap((name): Parameter[] => {
+    const stated = schemasOf(holding, name);
+    const isRequired = required.has(name);
+    if (stated.includes(false) && !isRequired) return [];
+    const types = typesOfSchemas(stated, parameters);
+    const path = memberParam(`${param}.properties`, name);
+    if (!isWritable(name)) {
+      if (!isRequired) return [];
+      throw new HearthError(
+        "invalid_value",
+        `${path}: the form in which this model writes calls has no place for this name; want another.`,
+        { param: path },
+      );
+    }
+    const bound = { schema: stated.length === 1 ? stated[0] : { allOf: stated }, within };
+    const loose = { schema: types.size > 0 ? { type: [...types] } : true };
+    const isFree = !isBound ||
+      stated.every((each) =>
+        each !== false && Object.keys(asObject(each)).every((keyword) => FREE.has(keyword))
+      );
+    return [{
       name,
-      strict === false ? looseSchema(name) : stated,
-    ] as const
-  ).map(([name, schema]) => ({
-    name,
-    schema,
-    isRequired: isRequired(name),
-    grammar: {
-      kind: "json_schema",
-      schema: typeof schema === "object" ? { ...definitions, ...schema } : schema,
-      param: `${param}.properties.${name}`,
-    },
-  }));
+      isRequired,
+      types,
+      grammar: { kind: "json_schema", param: path, ...isBound ? bound : loose },
+      textUntil: (ending, without) =>
+        isFree ? { kind: "until", ending } : {
+          kind: "sequence",
+          items: [
+            {
+              kind: "string",
+              schema: { type: "string", allOf: stated },
+              ...{ param: path, within, without },
+            },
+            text(ending),
+          ],
+        },
+    }];
+  });
 }
 
-/** Types that a parameter's value may have; empty if the schema does not say. */
-export function typesOf(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
-  return new Set(listTypes(asObject(called?.parameters?.["properties"])[name]));
-}
-
-function listTypes(schema: unknown): string[] {
-  const { type, enum: values, const: value, anyOf, oneOf } = asObject(schema);
-  const stated = [type].flat().filter((each) => typeof each === "string");
-  const known = Array.isArray(values) ? values : value === undefined ? [] : [value];
-  const inner = [anyOf, oneOf].flatMap((each) => Array.isArray(each) ? each : []);
-  return [...stated, ...known.map(typeOfValue), ...inner.flatMap(listTypes)];
-}
-
-function typeOfValue(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "array" : typeof value;
+/** @param counts `least` and `most` parameters that there can be. */
+function requireEnforced(
+  holding: readonly Schema[],
+  { least, most, param }: { readonly least: number; readonly most: number; readonly param: string },
+): void {
+  const [keyword] = holding.flatMap((schema) => {
+    const { minProperties = 0, maxProperties = Infinity } = schema;
+    return [
+      ...Number(minProperties) > least ? ["minProperties"] : [],
+      ...Number(maxProperties) < most ? ["maxProperties"] : [],
+      ...UNENFORCED.filter((name) => Object.hasOwn(schema, name)),
+    ];
+  });
+  if (keyword === undefined) return;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: ${keyword} beside the parameters cannot be enforced in the form in which this model writes calls; ` +
+      "want properties and required.",
+    { param },
+  );
 }
 
 /** A value written without quotes, as JSON of one of its types, else a string. */
@@ -85,10 +147,6 @@ export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
 /** Whether values are strings only. */
 export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
-}
-
-function asObject(value: unknown): Schema {
-  return typeof value === "object" && value !== null ? value as Schema : {};
 }
 
 /** This text. */

@@ -18,6 +18,9 @@ const WORDS: Readonly<Record<string, string>> = {
   null: "null",
 };
 
+/** A character of a parameter's name. */
+const KEY = /[^\s=,()[\]{}'"]/u;
+
 const ESCAPES: Readonly<Record<string, string>> = {
   n: "\n",
   t: "\t",
@@ -58,7 +61,7 @@ function* readPythonCall(
   isCalled: (name: string) => boolean,
 ): Parsing<boolean> {
   const start = reader.position;
-  const name = yield* reader.takeRun(/[\w.-]/);
+  const name = yield* reader.takeRun(/[\w.:/-]/);
   if (name === "" || !(yield* reader.take("(")) || !isCalled(name)) {
     reader.moveTo(start);
     return false;
@@ -66,7 +69,7 @@ function* readPythonCall(
   sink.begin(name);
   sink.write("{");
   const isWhole = yield* reader.takeItems(")", function* (isFirst) {
-    const key = yield* reader.takeRun(/\w/);
+    const key = yield* reader.takeRun(KEY);
     yield* reader.skipSpace();
     if (key === "" || !(yield* reader.take("="))) return false;
     sink.write(`${isFirst ? "" : ", "}${JSON.stringify(key)}: `);
@@ -130,7 +133,7 @@ function* readEscape(reader: TextReader): Parsing<string> {
     if (Object.hasOwn(ESCAPES, character)) return ESCAPES[character]!;
     // A continued line, or an unknown escape, which Python keeps.
     if (character === "\n") return "";
-    return /["'\\]/.test(character) ? character : `\\${character}`;
+    return /["'\\/]/.test(character) ? character : `\\${character}`;
   }
   let digits = "";
   while (digits.length < numDigits && /^[\da-f]$/i.test(yield* reader.peek())) {
@@ -167,9 +170,15 @@ export function escape(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
+function isWritable(name: string): boolean {
+  return name !== "" && Array.from(name).every((character) => KEY.test(character));
+}
+
 /** A call in Python with JSON values, which models that write Python read as well. */
 export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
-  const named = parametersOf(called, param).map(({ name, isRequired, grammar }) => ({
+  const named = parametersOf(called, { param, isWritable }).map((
+    { name, isRequired, grammar },
+  ) => ({
     isRequired,
     grammar: { kind: "sequence", items: [text(`${name}=`), grammar] } as const,
   }));

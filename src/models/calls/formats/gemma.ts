@@ -3,7 +3,7 @@ import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readString } from "../json_call.ts";
 import { markedFormat } from "../marked_calls.ts";
-import { isText, listGrammar, parametersOf, text, typesOf } from "../parameters.ts";
+import { isText, listGrammar, parametersOf, text } from "../parameters.ts";
 import { escape } from "../python_call.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
 
@@ -33,6 +33,9 @@ export const GEMMA = gemmaFormat("gemma", {
   quote: '<|"|>',
 });
 
+/** What needs no marks around it. */
+const PLAIN_KEY = /^[^\s:{},"<]+$/;
+
 function gemmaFormat(name: string, marks: Marks): CallFormat {
   const { start, end, quote } = marks;
   return markedFormat({
@@ -52,11 +55,15 @@ function callGrammar(
   called: ToolFunction,
   { param, quote }: { readonly param: string; readonly quote: string },
 ): GrammarSpec {
-  const named = parametersOf(called, param).map((parameter) => {
-    const { name, isRequired, grammar } = parameter;
-    const value: readonly GrammarSpec[] = isText(typesOf(called, name))
-      ? [text(`${name}:${quote}`), { kind: "until", ending: quote }]
-      : [text(`${name}:`), grammar];
+  const named = parametersOf(called, {
+    param,
+    isWritable: (name) => name !== "" && !name.includes(quote),
+  }).map((parameter) => {
+    const { name, isRequired, grammar, types } = parameter;
+    const key = PLAIN_KEY.test(name) ? name : `${quote}${name}${quote}`;
+    const value: readonly GrammarSpec[] = isText(types)
+      ? [text(`${key}:${quote}`), parameter.textUntil(quote, quote)]
+      : [text(`${key}:`), grammar];
     return { isRequired, grammar: { kind: "sequence", items: value } as const };
   });
   return {

@@ -7,7 +7,8 @@ import type { GrammarSpec } from "../../../grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { markedFormat } from "../marked_calls.ts";
-import { isText, jsonOfRaw, parametersOf, text, typesOf } from "../parameters.ts";
+import { typesOf } from "../argument_schemas.ts";
+import { isText, jsonOfRaw, parametersOf, text } from "../parameters.ts";
 import { escape } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 
@@ -62,6 +63,11 @@ export const QWEN_XML = taggedFormat({
   end: "</function>",
 });
 
+/** Whether a name can stand between tags. */
+function isWritable(name: string): boolean {
+  return name !== "" && name.trim() === name && !/[<>\n]/.test(name);
+}
+
 function taggedFormat(form: TaggedForm): CallFormat {
   const { name, matches, markers = [], called, key, value, isInLines, end } = form;
   const lineBreak = isInLines ? "\n" : "";
@@ -78,15 +84,14 @@ function taggedFormat(form: TaggedForm): CallFormat {
       kind: "sequence",
       items: [
         text(`${called[0]}${function_.name}${called[1]}\n`),
-        ...parametersOf(function_, param).map(({ name, isRequired, grammar }): GrammarSpec => {
+        ...parametersOf(function_, { param, isWritable }).map((parameter): GrammarSpec => {
+          const { isRequired, grammar, types } = parameter;
           const ending = `${lineBreak}${value[1]}`;
           const item: GrammarSpec = {
             kind: "sequence",
             items: [
-              text(`${key[0]}${name}${key[1]}\n${value[0]}`),
-              ...isText(typesOf(function_, name))
-                ? [{ kind: "until", ending } as const]
-                : [grammar, text(ending)],
+              text(`${key[0]}${parameter.name}${key[1]}\n${value[0]}`),
+              ...isText(types) ? [parameter.textUntil(ending, value[1])] : [grammar, text(ending)],
               text("\n"),
             ],
           };

@@ -37,10 +37,28 @@ export const FUNCTIONS: readonly ToolFunction[] = [
   },
   { name: "get_time", parameters: { type: "object", properties: { city: { type: "string" } } } },
   { name: "ping" },
+  {
+    name: "plan",
+    parameters: {
+      $ref: "#/$defs/plan",
+      $defs: {
+        plan: {
+          properties: {
+            place: { $ref: "#/$defs/place" },
+            days: { allOf: [{ $ref: "#/$defs/days" }] },
+          },
+          allOf: [{ properties: { tags: { items: { type: "string" } } } }],
+        },
+        place: { properties: { city: { type: "string" } } },
+        days: { type: "integer" },
+      },
+    },
+  },
 ];
 
 const PARIS = { name: "get_weather", arguments: { city: "Paris" } };
 const TOKYO = { name: "get_time", arguments: { city: "Tokyo" } };
+const PLAN = { name: "plan", arguments: { place: { city: "Paris" }, days: 2, tags: ["a"] } };
 const PING = { name: "ping", arguments: {} };
 const FULL = {
   name: "get_weather",
@@ -110,6 +128,12 @@ export const EXAMPLES: readonly Example[] = [
       arguments: { hourly: true, days: "many", note: "12", unknown: "12" },
     }],
   ),
+  of(
+    "qwen_xml",
+    '<tool_call>\n<function=plan>\n<parameter=place>\n{"city": "Paris"}\n</parameter>\n<parameter=days>\n2\n</parameter>\n' +
+      '<parameter=tags>\n["a"]\n</parameter>\n</function>\n</tool_call>',
+    [PLAN],
+  ),
   // GLM-4.5 and 4.7
   of(
     "glm",
@@ -172,6 +196,10 @@ export const EXAMPLES: readonly Example[] = [
     [PARIS, TOKYO],
     "Looking.",
   ),
+  of("lfm2", '<|tool_call_start|>[ns:a/b(größe="a\\/b", user-id=1)]<|tool_call_end|>', [{
+    name: "ns:a/b",
+    arguments: { größe: "a/b", "user-id": 1 },
+  }]),
   of(
     "lfm2",
     "<|tool_call_start|>[get_weather(city='São \"Paulo\" \\\\ {x}\\n2', days=3, tags=['a, b', ']'], options={'hourly': True}, note=None), ping()]<|tool_call_end|>",
