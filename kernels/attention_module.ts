@@ -21,6 +21,7 @@ export interface AttentionExports {
   kvWrite(site: number, step: number): void;
   readonly pagedAttention: SharedKernel;
   readonly packedAttention: SharedKernel;
+  readKeys(site: number, table: number, head: number, numTiles: number, into: number): void;
   blockBytes(headSize: number): number;
   readonly product: SharedKernel;
   readonly floatProduct: SharedKernel;

@@ -29,6 +29,8 @@ interface SimdInputs {
 
 /** Keys stored side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
+/** Keys that are read at a time: those of a head stay in the processor's cache until they are copied. */
+const PIECE_KEYS = 256;
 
 interface PlacedLayer {
   /** Address of its `Site`. */
@@ -38,8 +40,6 @@ interface PlacedLayer {
   readonly out: Float32Array;
   readonly outWidth: number;
   readonly shape: AttentionShape;
-  /** f32 `[blocks, kvHeads, blockSize / TILE, headSize, TILE]`. */
-  readonly kCache: Float32Array;
   /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
   readonly vCache: Float32Array;
 }
@@ -59,6 +59,8 @@ export class SimdAttention {
   readonly #step: number;
   readonly #steps: StepWriter;
   readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
+  /** Addresses of the blocks of a piece of keys, and of the keys as rows. */
+  readonly #read: { readonly table: number; readonly keys: number };
   #numTokens = 0;
   /** Number of pairs of a query and a key that it may see. */
   #numPairs = 0;
@@ -86,6 +88,17 @@ export class SimdAttention {
       scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
       scratchBytes: perThread,
     };
+    this.#read = {
+      table: arena.reserve(PIECE_KEYS / TILE),
+      keys: arena.reserve(
+        Math.max(
+          0,
+          ...layers.map(({ shape: { blockSize, headSize } }) =>
+            Math.max(PIECE_KEYS, blockSize) * headSize
+          ),
+        ),
+      ),
+    };
     const memory = arena.allocate({
       what: "The KV cache and its tables",
       setting: "kvCacheMb",
@@ -95,7 +108,7 @@ export class SimdAttention {
     this.#exports = instantiateAttention(memory);
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);
     this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out, kCache, vCache } = layouts[i]!;
+      const { site, q, k, v, out, vCache } = layouts[i]!;
       const rows = (at: number, width: number) => floats(at, limits.maxTokens * width);
       const outWidth = shape.heads * shape.headSize;
       const inputs = {
@@ -108,7 +121,6 @@ export class SimdAttention {
       return {
         ...{ site, inputs, outWidth, shape },
         out: rows(out, outWidth),
-        kCache: floats(kCache, cacheLength),
         vCache: floats(vCache, cacheLength),
       };
     });
@@ -184,14 +196,14 @@ export class SimdAttention {
     const keys = new Float32Array(numKeys * headSize);
     const numBlocks = Math.ceil(numKeys / blockSize);
     const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
-    this.#readKeys(layer, head, { blocks, numKeys, into: keys });
+    this.#readKeys(layer, { firstHead: head, endHead: head + 1, blocks, numKeys, into: keys });
     return keys;
   }
 
   /**
-   * Copies the first keys and values of a sequence.
+   * Copies keys and values of a sequence.
    *
-   * @param read.blocks of the sequence; `read.keys` and `read.values` are f32 `[kvHeads, numKeys, headSize]`.
+   * @param read.blocks that hold them; `read.keys` and `read.values` are f32 `[kvHeads, numKeys, headSize]`.
    */
   readCache(
     layer: number,
@@ -203,35 +215,39 @@ export class SimdAttention {
     },
   ): void {
     const { vCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
+    this.#readKeys(layer, { firstHead: 0, endHead: kvHeads, blocks, numKeys, into: keys });
     for (let head = 0; head < kvHeads; head++) {
-      const begin = head * numKeys * headSize;
-      const into = keys.subarray(begin, begin + numKeys * headSize);
-      this.#readKeys(layer, head, { blocks, numKeys, into });
       for (let key = 0; key < numKeys; key += blockSize) {
         const at = (blocks[key / blockSize]! * kvHeads + head) * blockSize * headSize;
         const length = Math.min(blockSize, numKeys - key) * headSize;
-        values.set(vCache.subarray(at, at + length), begin + key * headSize);
+        values.set(vCache.subarray(at, at + length), (head * numKeys + key) * headSize);
       }
     }
   }
 
+  /** Copies keys of some heads to `into`, `[heads, numKeys, headSize]`. */
   #readKeys(
     layer: number,
-    head: number,
-    { blocks, numKeys, into }: {
+    { firstHead, endHead, blocks, numKeys, into }: {
+      readonly firstHead: number;
+      readonly endHead: number;
       readonly blocks: Int32Array;
       readonly numKeys: number;
       readonly into: Float32Array;
     },
   ): void {
-    const { kCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
-    for (let first = 0; first < numKeys; first += TILE) {
-      const block = (blocks[Math.floor(first / blockSize)]! * kvHeads + head) * blockSize;
-      const tile = (block + first % blockSize) * headSize;
-      const end = Math.min(TILE, numKeys - first);
-      for (let key = 0; key < end; key++) {
-        const to = (first + key) * headSize;
-        for (let d = 0; d < headSize; d++) into[to + d] = kCache[tile + d * TILE + key]!;
+    const { site, shape: { blockSize, headSize } } = this.#layers[layer]!;
+    const { buffer } = this.#memory;
+    const { table, keys } = this.#read;
+    const pieceKeys = Math.max(PIECE_KEYS, blockSize);
+    for (let firstKey = 0; firstKey < numKeys; firstKey += pieceKeys) {
+      const count = Math.min(pieceKeys, numKeys - firstKey);
+      const piece = blocks.subarray(firstKey / blockSize, (firstKey + pieceKeys) / blockSize);
+      new Int32Array(buffer, table, piece.length).set(piece);
+      const read = new Float32Array(buffer, keys, count * headSize);
+      for (let head = firstHead; head < endHead; head++) {
+        this.#exports.readKeys(site, table, head, Math.ceil(count / TILE), keys);
+        into.set(read, ((head - firstHead) * numKeys + firstKey) * headSize);
       }
     }
   }

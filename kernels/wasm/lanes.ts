@@ -22,3 +22,20 @@ export function spread2(words: v128): v128 {
 export function spread3(words: v128): v128 {
   return v128.shuffle<i32>(words, words, 3, 3, 3, 3);
 }
+
+/** Four rows of four words, `stride` bytes apart, become columns: rows `rowBytes` apart. */
+@inline
+export function transpose(from: usize, stride: usize, into: usize, rowBytes: usize): void {
+  const a = v128.load(from);
+  const b = v128.load(from + stride);
+  const c = v128.load(from + 2 * stride);
+  const d = v128.load(from + 3 * stride);
+  const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5);
+  const cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
+  const ab2 = v128.shuffle<i32>(a, b, 2, 6, 3, 7);
+  const cd2 = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
+  v128.store(into, v128.shuffle<i64>(ab, cd, 0, 2));
+  v128.store(into + rowBytes, v128.shuffle<i64>(ab, cd, 1, 3));
+  v128.store(into + 2 * rowBytes, v128.shuffle<i64>(ab2, cd2, 0, 2));
+  v128.store(into + 3 * rowBytes, v128.shuffle<i64>(ab2, cd2, 1, 3));
+}

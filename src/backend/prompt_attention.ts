@@ -60,13 +60,22 @@ export class PromptAttention {
       readonly into: Float32Array | Float16Array;
     },
   ): Promise<void> {
-    const { shape: { heads, kvHeads, headSize }, write, attend: { window } } = this.#layers[layer]!;
+    const { shape, write, attend: { window } } = this.#layers[layer]!;
+    const { heads, kvHeads, headSize } = shape;
     const first = step.queryStarts[sequence]!;
     const numQueries = step.queryStarts[sequence + 1]! - first;
-    const numKeys = step.kvLengths[sequence]!;
-    const numPast = numKeys - numQueries;
+    const numPast = step.kvLengths[sequence]! - numQueries;
+    // Blocks before what the first query sees are not read.
+    const skippedBlocks = window > 0
+      ? Math.floor(Math.max(0, numPast - window + 1) / shape.blockSize)
+      : 0;
+    const firstRead = skippedBlocks * shape.blockSize;
+    const numKeys = step.kvLengths[sequence]! - firstRead;
     const table = sequence * step.maxBlocksPerSequence;
-    const blocks = step.blockTables.subarray(table, table + step.maxBlocksPerSequence);
+    const blocks = step.blockTables.subarray(
+      table + skippedBlocks,
+      table + step.maxBlocksPerSequence,
+    );
 
     const cacheLength = kvHeads * numKeys * headSize;
     const keys = this.#buffer("keys", cacheLength);
@@ -92,8 +101,8 @@ export class PromptAttention {
       await session.run({
         [CAUSAL_INPUTS.q]: rows(queries),
         ...this.#positions(position, { ...range, numTokens, group: heads / kvHeads }),
-        ...headsOf(keys, CAUSAL_INPUTS.k, { ...range, numKeys, kvHeads, headSize }),
-        ...headsOf(values, CAUSAL_INPUTS.v, { ...range, numKeys, kvHeads, headSize }),
+        ...headsOf(keys, CAUSAL_INPUTS.k, { ...range, firstRead, numKeys, kvHeads, headSize }),
+        ...headsOf(values, CAUSAL_INPUTS.v, { ...range, firstRead, numKeys, kvHeads, headSize }),
       }, { out: rows(out as Float32Array<ArrayBuffer>) });
     }
     if (out !== into) into.set(out);
@@ -155,13 +164,14 @@ export class PromptAttention {
   }
 }
 
-/** The keys or values of a range, by head: parts of those of a sequence, `[kvHeads, numKeys, headSize]`. */
+/** The keys or values of a range, by head: parts of those from `firstRead` on, `[kvHeads, numKeys, headSize]`. */
 function headsOf(
   all: Float32Array<ArrayBuffer>,
   nameOf: (head: number) => string,
-  { firstKey, endKey, numKeys, kvHeads, headSize }: {
+  { firstKey, endKey, firstRead, numKeys, kvHeads, headSize }: {
     readonly firstKey: number;
     readonly endKey: number;
+    readonly firstRead: number;
     readonly numKeys: number;
     readonly kvHeads: number;
     readonly headSize: number;
@@ -169,7 +179,7 @@ function headsOf(
 ): Record<string, Tensor> {
   const dims = [endKey - firstKey, headSize];
   return Object.fromEntries(Array.from({ length: kvHeads }, (_, head) => {
-    const begin = head * numKeys;
+    const begin = head * numKeys - firstRead;
     const part = all.subarray((begin + firstKey) * headSize, (begin + endKey) * headSize);
     return [nameOf(head), new Tensor("float32", part, dims)];
   }));

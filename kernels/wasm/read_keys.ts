@@ -1,0 +1,23 @@
+/** Copies keys of a head out of the cache, where they lie side by side in tiles, as rows. */
+import { transpose } from "./lanes";
+import { Site, TILE, tileOffset } from "./layout";
+
+/**
+ * Reads whole tiles.
+ *
+ * @param table i32, the blocks of the sequence from the one that holds its first tile on.
+ * @param into f32 `[numTiles * TILE, headSize]`.
+ */
+export function readKeys(site: Site, table: usize, head: u32, numTiles: u32, into: usize): void {
+  const rowBytes = <usize> site.headSize * 4;
+  for (let i: u32 = 0; i < numTiles; i++, into += TILE * rowBytes) {
+    const tile = site.kCache + tileOffset(site, table, head, i * TILE);
+    // Four elements of four keys at a time.
+    for (let element: usize = 0; element < rowBytes; element += 16) {
+      const from = tile + element * TILE;
+      for (let key: usize = 0; key < TILE; key += 4) {
+        transpose(from + key * 4, TILE * 4, into + key * rowBytes + element, rowBytes);
+      }
+    }
+  }
+}
