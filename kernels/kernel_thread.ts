@@ -1,6 +1,6 @@
 /**
- * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again. Without a job for
- * long it ends: the thread that started it may have been terminated without notice.
+ * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again. It ends when it is
+ * told to, or without a job for long: the thread that started it may have been terminated without notice.
  *
  * @module
  */
@@ -69,5 +69,5 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
       leave();
     }
   }
-  if (!awaitJob(job)) break;
+  if (!awaitJob(job) || Atomics.load(control, WORD.ended) !== 0) break;
 }

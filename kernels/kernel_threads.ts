@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { Worker } from "node:worker_threads";
+import { startThread, type Thread } from "../src/start_thread.ts";
 import type { AttentionExports } from "./attention_module.ts";
 import {
   type KernelName,
@@ -53,7 +53,7 @@ export interface ThreadsOptions {
 
 /** A part takes a millisecond or so; but a machine may be suspended. */
 const PATIENCE_MS = 10_000;
-/** Starting one takes some 50 ms, in which the caller works alone; each takes 34 MiB. */
+/** Starting one takes some 100 ms, in which the caller works alone; each takes 34 MiB. */
 const IDLE_MS = 20_000;
 /** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
@@ -146,7 +146,7 @@ export class KernelThreads {
     this.#memories.clear();
   }
 
-  /** Starts the helpers that do not run yet: the first job finds them only some 50 ms later. */
+  /** Starts the helpers that do not run yet: the first job finds them only some 100 ms later. */
   start(): void {
     while (this.#helpers.length < this.numThreads - 1) {
       const { port1, port2 } = new MessageChannel();
@@ -160,15 +160,15 @@ export class KernelThreads {
         port: port2,
         idleMs,
       };
-      const worker = new Worker(this.#options.module, {
-        workerData,
-        transferList: [port2 as never],
-      });
-      const helper: Helper = { worker, port: port1, thread };
-      // An error of the thread itself, such as a module that does not load.
-      worker.on("error", () => this.#drop(helper, { isLoss: true }));
-      worker.on("exit", (code) => this.#drop(helper, { isLoss: code !== 0 }));
-      worker.unref();
+      const helper: Helper = {
+        running: startThread(this.#options.module, {
+          workerData,
+          ports: [port2],
+          onEnd: (failure) => this.#drop(helper, { isLoss: failure !== undefined }),
+        }),
+        port: port1,
+        thread,
+      };
       for (const [memory, id] of this.#memories) port1.postMessage({ id, memory });
       this.#helpers.push(helper);
     }
@@ -211,27 +211,30 @@ export class KernelThreads {
   /** Ends all helpers, one of which timed out. */
   #abandon(): void {
     const control = this.#control;
+    const helpers = this.#helpers;
     Atomics.store(control, WORD.next, 2 ** 31 - 1);
     this.#losses++;
     this.#endHelpers();
     // If it is alive after all, it finishes its part before the work is repeated.
     const gate = Atomics.load(control, WORD.gate);
     if (gate > 0) Atomics.wait(control, WORD.gate, gate, 100);
+    for (const { running } of helpers) running.terminate();
   }
 
+  /** They end by themselves: Deno keeps the memory of a thread that is terminated while it waits. */
   #endHelpers(): void {
-    for (const { worker, port } of this.#helpers) {
-      port.close();
-      void worker.terminate();
-    }
+    for (const { port } of this.#helpers) port.close();
     this.#helpers = [];
+    Atomics.store(this.#control, WORD.ended, 1);
+    Atomics.add(this.#control, WORD.job, 1);
+    Atomics.notify(this.#control, WORD.job);
     // Replaces the memory that an ended helper may still write to.
     this.#control = makeControl();
   }
 }
 
 interface Helper {
-  readonly worker: Worker;
+  readonly running: Thread;
   readonly port: MessagePort;
   readonly thread: number;
 }

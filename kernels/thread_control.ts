@@ -26,6 +26,8 @@ export const WORD = {
   helped: 12,
   /** How often helpers look for the next job before they sleep. */
   polls: 13,
+  /** Not 0 once helpers are to end. */
+  ended: 14,
 } as const;
 
 export const NUM_WORDS = 16;

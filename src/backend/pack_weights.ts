@@ -4,12 +4,12 @@
  *
  * @module
  */
-import { Worker } from "node:worker_threads";
 import type { MatrixForm } from "../../kernels/matvec_params.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
 import type { SimdRows } from "../../kernels/row_simd.ts";
 import type { RowMemory } from "../../kernels/row_arena.ts";
 import { log } from "../log.ts";
+import { startThread } from "../start_thread.ts";
 import { FolderFiles, type ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -98,16 +98,13 @@ function isStored({ data }: StoredTensor): boolean {
   }
 }
 
-function packOnThread(job: PackJob): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  // A literal URL, since deno compile searches for it.
-  const thread = new Worker(new URL("./pack_thread.ts", import.meta.url), { workerData: job });
-  thread.once("message", (reason: string) => reject(new Error(reason)));
-  // An error of the thread itself, such as a module that does not load.
-  thread.once("error", reject);
-  thread.once("exit", (code) => {
-    if (code === 0) resolve();
-    else reject(new Error(`The thread that packs weights ended with code ${code}.`));
+async function packOnThread(job: PackJob): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  startThread(new URL("./pack_thread.ts", import.meta.url), {
+    workerData: job,
+    isAwaited: true,
+    onEnd: resolve,
   });
-  return promise;
+  const failure = await promise;
+  if (failure !== undefined) throw new Error(failure);
 }

@@ -5,6 +5,7 @@
  */
 import type { MetricObject } from "prom-client";
 import type { LoadProgress } from "../models/open_context.ts";
+import { serveThreads } from "../start_thread.ts";
 import { mediaOf, type Task } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
 
@@ -25,6 +26,8 @@ const RELEASE_TIMEOUT_MS = 1_000;
 export class WorkerClient {
   readonly #worker: Worker;
   readonly #listener: WorkerListener;
+  /** Where the worker asks for threads that help it. */
+  readonly #threads: MessagePort;
   readonly #metricsWaiting = new Map<number, () => void>();
   #metrics: MetricObject[] = [];
   readonly #stopped = Promise.withResolvers<void>();
@@ -51,7 +54,11 @@ export class WorkerClient {
       this.#stopped.resolve();
       this.#lose(`the worker died: ${event.message}`);
     };
-    this.#send({ type: "load", options: load });
+    const { port1, port2 } = new MessageChannel();
+    this.#threads = port1;
+    serveThreads(port1);
+    const message = { type: "load", options: load, threads: port2 } satisfies ToWorker;
+    worker.postMessage(message, [port2]);
   }
 
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
@@ -107,6 +114,7 @@ export class WorkerClient {
 
   #terminate(): void {
     this.#worker.terminate();
+    this.#threads.close();
     this.#ended.resolve();
   }
 

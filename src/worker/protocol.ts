@@ -68,7 +68,8 @@ export interface ModelInfo {
 
 /** Server to worker. */
 export type ToWorker =
-  | { readonly type: "load"; readonly options: LoadOptions }
+  /** `threads` is where the worker's helpers are started; see `start_thread.ts`. */
+  | { readonly type: "load"; readonly options: LoadOptions; readonly threads: MessagePort }
   | { readonly type: "request"; readonly task: Task; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly id: number }
   | { readonly type: "stop" };

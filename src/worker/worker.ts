@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
+import { startThreadsBy } from "../start_thread.ts";
 import { HearthError, type Refusal, StartupError, startupMessage } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
@@ -176,6 +177,7 @@ scope.addEventListener("unhandledrejection", (event) => void die(event, event.re
 scope.onmessage = async ({ data: message }) => {
   switch (message.type) {
     case "load":
+      startThreadsBy(message.threads);
       return await load(message.options);
     case "request":
       return take(message.task, message.port);

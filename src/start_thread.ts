@@ -1,0 +1,133 @@
+/**
+ * Threads that help the model's, started by the main thread on its behalf: in Deno 2.9 a worker that a worker starts
+ * waits half a second for a debugger before it runs its first module, one that the main thread starts does not.
+ *
+ * @module
+ */
+import { Worker } from "node:worker_threads";
+
+/** What a thread is given, and whom it tells. */
+export interface ThreadOptions {
+  /** What its module finds as `workerData`, where memory may be shared. */
+  readonly workerData: unknown;
+  /** Ports in that data. */
+  readonly ports?: readonly MessagePort[];
+  /** Whether the process is to wait until it has ended. */
+  readonly isAwaited?: boolean;
+  /**
+   * It has ended, or says why it will: with the message that it posts to its parent, or the error that ended it. Not
+   * called if it is terminated first.
+   */
+  readonly onEnd: (failure?: string) => void;
+}
+
+/** A thread that was started. */
+export interface Thread {
+  terminate(): void;
+}
+
+/** To the main thread. */
+type ToStarter =
+  | {
+    readonly type: "start";
+    readonly id: number;
+    readonly module: string;
+    readonly workerData: unknown;
+    readonly ports: readonly MessagePort[];
+  }
+  | { readonly type: "terminate"; readonly id: number };
+
+/** From the main thread. */
+interface ThreadEnd {
+  readonly id: number;
+  readonly failure: string | undefined;
+}
+
+/** The main thread's, in a worker that was given it. */
+let starter: ThreadStarter | undefined;
+
+/** From now on, threads of this worker are started at the other end of `port`, by {@linkcode serveThreads}. */
+export function startThreadsBy(port: MessagePort): void {
+  starter = new ThreadStarter(port);
+}
+
+/** Starts a thread. @param module a `new URL("./…", import.meta.url)`, which `deno compile` searches for. */
+export function startThread(module: URL, options: ThreadOptions): Thread {
+  return starter?.start(module, options) ?? startHere(module, options);
+}
+
+function startHere(
+  module: URL,
+  { workerData, ports = [], isAwaited = false, onEnd }: ThreadOptions,
+): Thread {
+  const worker = new Worker(module, { workerData, transferList: [...ports] as never });
+  let hasEnded = false;
+  const end = (failure?: string) => {
+    if (hasEnded) return;
+    hasEnded = true;
+    onEnd(failure);
+  };
+  worker.on("message", (failure: string) => end(failure));
+  // An error that it did not catch, such as a module that does not load; Deno writes it to standard error, too.
+  worker.on("error", (error) => end(error.message));
+  worker.on("exit", (code) => end(code === 0 ? undefined : `It ended with code ${code}.`));
+  if (!isAwaited) worker.unref();
+  return {
+    terminate: () => {
+      hasEnded = true;
+      void worker.terminate();
+    },
+  };
+}
+
+class ThreadStarter {
+  readonly #port: MessagePort;
+  readonly #onEnd = new Map<number, ThreadOptions["onEnd"]>();
+  #lastId = 0;
+
+  constructor(port: MessagePort) {
+    this.#port = port;
+    port.onmessage = ({ data: { id, failure } }: MessageEvent<ThreadEnd>) => {
+      this.#onEnd.get(id)?.(failure);
+      this.#onEnd.delete(id);
+    };
+  }
+
+  start(module: URL, { workerData, ports = [], onEnd }: ThreadOptions): Thread {
+    const id = ++this.#lastId;
+    this.#onEnd.set(id, onEnd);
+    this.#send({ type: "start", id, module: module.href, workerData, ports }, ports);
+    return {
+      terminate: () => {
+        if (this.#onEnd.delete(id)) this.#send({ type: "terminate", id });
+      },
+    };
+  }
+
+  #send(message: ToStarter, ports: readonly MessagePort[] = []): void {
+    this.#port.postMessage(message, [...ports]);
+  }
+}
+
+/**
+ * Starts the threads that a worker at the other end of `port` asks for, until the port is closed. Those that run then end
+ * by themselves.
+ */
+export function serveThreads(port: MessagePort): void {
+  const running = new Map<number, Thread>();
+  const end = (id: number, failure?: string) => {
+    running.delete(id);
+    port.postMessage({ id, failure } satisfies ThreadEnd);
+  };
+  port.onmessage = ({ data: message }: MessageEvent<ToStarter>) => {
+    const { id } = message;
+    if (message.type === "start") {
+      const { module, workerData, ports } = message;
+      const onEnd = (failure?: string) => end(id, failure);
+      running.set(id, startHere(new URL(module), { workerData, ports, onEnd }));
+    } else {
+      running.get(id)?.terminate();
+      running.delete(id);
+    }
+  };
+}
