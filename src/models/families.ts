@@ -22,6 +22,7 @@ import {
   visionGraphs,
 } from "./family.ts";
 import { allGraphs, graphsBeside, graphsNamed, type WantedGraph } from "./graph_choice.ts";
+import { isMatting } from "./matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
 const MERGED = "decoder_model_merged";
@@ -113,9 +114,8 @@ const FAMILIES: readonly Family[] = [
     name: "background-removal",
     kind: "matting",
     matches: (folder) =>
-      isForTask(folder, "background-removal") ||
-      isOfType(folder, "isnet", "modnet", "birefnet", "ben") ||
-      isBuiltAs(folder, /ImageMatting|BiRefNet|ISNet|MODNet|BriaRMBG/i),
+      isForTask(folder, "background-removal") || isMatting(folder.config) ||
+      isBuiltAs(folder, /ImageMatting/i),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
     loader: "matting",

@@ -41,6 +41,16 @@ Deno.test("familyOf() tells decoders that embed or rerank by their names", () =>
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
 });
 
+Deno.test("familyOf() knows a background remover by each name that its family has", () => {
+  const kind = (config: Record<string, unknown>) => familyOf(folderOf(config)).kind;
+  for (const type of ["isnet", "ormbg", "modnet", "birefnet", "ben", "ben2"]) {
+    assert.equal(kind({ model_type: type }), "matting", type);
+  }
+  for (const name of ["BriaRMBG", "BiRefNet", "BEN_Base", "VitMatteForImageMatting"]) {
+    assert.equal(kind({ model_type: "custom", architectures: [name] }), "matting", name);
+  }
+});
+
 function folderOf(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
   return { path: "/models/x", files: new Set(files), config };
 }

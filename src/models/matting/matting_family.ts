@@ -78,7 +78,15 @@ const UNKNOWN: MattingFamily = {
 
 /** The family of a folder, by its configuration. */
 export function mattingFamilyOf(config: Json): MattingFamily {
-  const { model_type: type, architectures } = config;
+  return findFamily(config) ?? UNKNOWN;
+}
+
+/** Whether a configuration names one of the families. */
+export function isMatting(config: Json): boolean {
+  return findFamily(config) !== undefined;
+}
+
+function findFamily({ model_type: type, architectures }: Json): MattingFamily | undefined {
   const names = [type, ...Array.isArray(architectures) ? architectures : []].map(String);
-  return FAMILIES.find(({ pattern }) => names.some((name) => pattern.test(name))) ?? UNKNOWN;
+  return FAMILIES.find(({ pattern }) => names.some((name) => pattern.test(name)));
 }
