@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isFlacFrame, splitFlac } from "./flac_frames.ts";
+import { isFlacFrame, isShortFrame, makeSilentFrame, splitFlac } from "./flac_frames.ts";
 import { skipId3 } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
@@ -29,6 +29,12 @@ export function countFlacSamples(file: Uint8Array): number {
 /** @param head begins with the magic and the first block, whose sample count has 36 bits. */
 function readSampleCount(head: Uint8Array): number {
   return (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer, head.byteOffset).getUint32(22);
+}
+
+/** @param head as {@linkcode readSampleCount}'s. */
+function readShape(head: Uint8Array): { numChannels: number; bitsPerSample: number } {
+  const bits = new DataView(head.buffer, head.byteOffset).getUint16(20);
+  return { numChannels: (bits >> 9 & 7) + 1, bitsPerSample: (bits >> 4 & 31) + 1 };
 }
 
 /**
@@ -78,6 +84,10 @@ export async function* decodeFlac(
         isDamaged = true;
         budget.spend([{ message: "A frame's checksum is wrong." }]);
         continue;
+      }
+      if (numSamples === 0 && isShortFrame(frame)) {
+        // Buffers that libFLAC makes for so few samples are overrun; those for more it keeps.
+        await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
       }
       const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
       isDamaged ||= errors.length > 0;

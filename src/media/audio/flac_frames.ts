@@ -42,6 +42,26 @@ export function isFlacFrame(bytes: Uint8Array): boolean {
   return check === 0;
 }
 
+/** Whether a frame is of at most 256 samples, as only a last frame is usually. */
+export function isShortFrame(frame: Uint8Array): boolean {
+  return frame[2]! >> 4 === 6;
+}
+
+/** A frame of 4096 silent samples with another frame's number, whose rate and bits are those of the stream. */
+export function makeSilentFrame(
+  { numChannels, bitsPerSample }: { readonly numChannels: number; readonly bitsPerSample: number },
+  numbered: Uint8Array,
+): Uint8Array {
+  const number = numbered.subarray(4, 4 + countNumberBytes(numbered[4]!));
+  const header = [SYNC_BYTE, numbered[1]!, 12 << 4, numChannels - 1 << 4, ...number];
+  header.push(header.reduce((check, byte) => CRC8[check ^ byte]!, 0));
+  // Of each channel a constant: 8 bits that say so, and its one sample.
+  const body = new Uint8Array(Math.ceil(numChannels * (8 + bitsPerSample) / 8));
+  const frame = [...header, ...body];
+  const check = frame.reduce(nextCheck, 0);
+  return Uint8Array.of(...frame, check >> 8, check & 0xff);
+}
+
 /** The offset behind the frame at `start`, or behind what is damaged there. */
 function findEnd(stream: Uint8Array, start: number): number {
   const last = Math.min(stream.length, start + MAX_FRAME_BYTES);
@@ -70,16 +90,21 @@ function measureHeader(stream: Uint8Array, at: number): number {
   const isReserved = size === 0 || rate === RESERVED_RATE ||
     channelsAndBits >> 4 > MAX_CHANNELS_CODE ||
     (channelsAndBits >> 1 & 7) === RESERVED_BITS || (channelsAndBits & 1) !== 0;
-  // The frame's or sample's number is coded as UTF-8 is, in up to 7 bytes.
-  const numOnes = Math.clz32(~(number << 24));
-  if (isReserved || numOnes === 1 || numOnes > 7) return 0;
+  const numberBytes = countNumberBytes(number);
+  if (isReserved || numberBytes === 0) return 0;
   const sizeBytes = size === 6 ? 1 : size === 7 ? 2 : 0;
   const rateBytes = rate === 12 ? 1 : rate === 13 || rate === 14 ? 2 : 0;
-  const numBytes = 4 + Math.max(1, numOnes) + sizeBytes + rateBytes + 1;
+  const numBytes = 4 + numberBytes + sizeBytes + rateBytes + 1;
   if (at + numBytes > stream.length) return 0;
   let check = 0;
   for (let i = at; i < at + numBytes; i++) check = CRC8[check ^ stream[i]!]!;
   return check === 0 ? numBytes : 0;
+}
+
+/** Bytes of a frame's or sample's number, coded as UTF-8 is, by the first; 0 if that begins none. */
+function countNumberBytes(first: number): number {
+  const numOnes = Math.clz32(~(first << 24));
+  return numOnes === 1 || numOnes > 7 ? 0 : Math.max(1, numOnes);
 }
 
 /** Over a whole frame, its own checksum included, it is 0. */

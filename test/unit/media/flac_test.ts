@@ -43,6 +43,12 @@ Deno.test("decodeAudio() leaves out a damaged frame of FLAC without a length, an
   assert.equal((await decodeWhole(file)).length, 4 * FRAME_SAMPLES);
 });
 
+Deno.test("decodeAudio() reads FLAC of stereo blocks of 16 samples", async () => {
+  const short = await decodeWhole(readFixture("short_blocks_22k_stereo.flac"), 22_050);
+  const whole = await decodeWhole(readFixture("speech_22k_stereo.flac"), 22_050);
+  assert.deepEqual(short, whole.slice(0, 2205));
+});
+
 Deno.test("decodeAudio() plays whole frames cut out of a FLAC file that promises more", async () => {
   const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
   const wanted = frames.slice(3, 6);
