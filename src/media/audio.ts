@@ -21,6 +21,7 @@ import {
 import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
 import { AudioResampler } from "./resample_audio.ts";
+import { describeUnread, type Signature } from "./signature.ts";
 
 interface AudioFormat {
   readonly name: string;
@@ -37,6 +38,31 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
   { name: "AAC", matches: (file) => findAdts(file) !== undefined, read: readAdts },
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
+];
+
+/** Formats that are often sent as audio all the same. */
+const UNREAD: readonly Signature[] = [
+  ["AMR", 0, "#!AMR"],
+  ["AIFF", 8, "AIFF"],
+  ["AIFF-C", 8, "AIFC"],
+  ["CAF", 0, "caff"],
+  ["WMA or WMV", 0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"],
+  ["AVI", 8, "AVI "],
+  ["Wave64", 0, "riff\x2e\x91\xcf\x11"],
+  ["Sun audio (AU)", 0, ".snd"],
+  ["Digital Speech Standard (DSS)", 1, "dss"],
+  ["Digital Speech Standard (DS2)", 1, "ds2"],
+  ["AC-3", 0, "\x0b\x77"],
+  ["MPEG program stream", 0, "\x00\x00\x01\xba"],
+  ["MPEG transport stream", 0, "\x47\x40"],
+  ["Flash video", 0, "FLV\x01"],
+  ["WavPack", 0, "wvpk"],
+  ["TTA", 0, "TTA1"],
+  ["Monkey's Audio", 0, "MAC "],
+  ["Musepack", 0, "MPCK"],
+  ["DSD", 0, "DSD "],
+  ["RealMedia", 0, ".RMF"],
+  ["MIDI", 0, "MThd"],
 ];
 
 /** Longest time without yielding to other work of the thread. */
@@ -97,8 +123,8 @@ function detect(file: Uint8Array): AudioFormat {
   if (file.length === 0) throw invalidAudio("The audio file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format !== undefined) return format;
-  const names = FORMATS.map(({ name }) => name).join(", ");
-  throw invalidAudio(`The file is not supported audio: want one of ${names}.`);
+  const read = FORMATS.map(({ name }) => name);
+  throw invalidAudio(describeUnread(file, { kind: "supported audio", unread: UNREAD, read }));
 }
 
 /** A few bytes of silence can be minutes of sound, which must not be processed without a pause. */

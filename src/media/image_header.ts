@@ -6,18 +6,19 @@
 import { HearthError } from "../errors.ts";
 import { AVIF } from "./image/avif.ts";
 import { BMP } from "./image/bmp.ts";
-import { hasText, type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
 import { GIF } from "./image/gif.ts";
 import { JPEG } from "./image/jpeg.ts";
 import { PNG } from "./image/png.ts";
 import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
+import { describeUnread, type Signature } from "./signature.ts";
 
 /** In the order they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP];
 
-/** Unsupported formats that are often sent as images, with their signatures and offsets. */
-const UNREAD: readonly (readonly [name: string, offset: number, start: string])[] = [
+/** Formats that are often sent as images all the same. */
+const UNREAD: readonly Signature[] = [
   ["HEIC", 4, "ftyphei"],
   ["HEIC", 4, "ftypmif1"],
   ["HEIC", 4, "ftyphev"],
@@ -45,12 +46,9 @@ export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
   if (file.length === 0) throw invalidImage("The image file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format === undefined) {
-    const names = FORMATS.map(({ name }) => name).join(", ");
-    const unread = UNREAD.find(([, offset, start]) => hasText(file, offset, start));
+    const read = FORMATS.map(({ name }) => name);
     throw invalidImage(
-      unread === undefined
-        ? `The file is not a supported image: want one of ${names}.`
-        : `The file seems to be ${unread[0]}, which is not read; one of ${names} is wanted.`,
+      describeUnread(file, { kind: "a supported image", unread: UNREAD, read }),
     );
   }
   const size = readSize(format, file);

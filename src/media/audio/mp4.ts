@@ -34,6 +34,20 @@ const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
 /** Size of a sample entry's fixed fields, by QuickTime's version of them. */
 const ENTRY_BYTES = [28, 44, 64] as const;
 const MP3_OBJECT_TYPES = [0x69, 0x6b];
+/** Codecs that phones and cameras write and that are not read. */
+const UNREAD_TYPES: Readonly<Record<string, string>> = {
+  "alac": "Apple Lossless",
+  "samr": "AMR",
+  "sawb": "AMR-WB",
+  "ac-3": "AC-3",
+  "ec-3": "E-AC-3",
+  "sowt": "PCM",
+  "twos": "PCM",
+  "lpcm": "PCM",
+  "ipcm": "PCM",
+  "in24": "PCM",
+  "ima4": "IMA ADPCM",
+};
 const AAC_OBJECT_TYPES = [0x40, 0x66, 0x67, 0x68];
 const DESCRIPTOR = { stream: 3, decoder: 4, specific: 5 } as const;
 
@@ -112,10 +126,12 @@ function decode(
         joinBytes([new TextEncoder().encode("fLaC"), detail("dfLa").bytes(4)]),
         frames,
       );
-    default:
+    default: {
+      const name = UNREAD_TYPES[type] === undefined ? "" : ` (${UNREAD_TYPES[type]})`;
       throw invalidAudio(
-        `The MP4 file's sound is ${type.trim()}; AAC, MP3, Opus or FLAC is wanted.`,
+        `The MP4 file's sound is ${type.trim()}${name}; AAC, MP3, Opus or FLAC is wanted.`,
       );
+    }
   }
 }
 

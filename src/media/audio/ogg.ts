@@ -8,6 +8,7 @@ import { type OggPacket, type OggPage, readOggPackets, readOggPages } from "./og
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { countOpusSamples } from "./opus_packet.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
+import { hasText } from "../signature.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
 /** What a stream's first packet begins with, and how its pages are read. */
@@ -18,6 +19,8 @@ const CODECS: Readonly<
   "\x01vorbis": readVorbis,
   "\x7fFLAC": readFlac,
 };
+/** A codec that is not read. */
+const SPEEX = "Speex   ";
 /** The identification and the comment. */
 const NUM_OPUS_HEADERS = 2;
 /** The setup too. */
@@ -33,8 +36,10 @@ const FLAC_FRAME_BYTE = 0xff;
  */
 export async function* readOgg(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
   let isKnown = false;
+  let isSpeex = false;
   for (const link of splitLinks(readOggPages(file))) {
     for (const first of link.filter(({ isFirst }) => isFirst)) {
+      isSpeex ||= hasText(first.body, 0, SPEEX);
       const read = findCodec(first.body);
       if (read === undefined) continue;
       isKnown = true;
@@ -44,7 +49,9 @@ export async function* readOgg(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
   }
   if (!isKnown) {
     throw invalidAudio(
-      "The Ogg file holds no Opus, Vorbis or FLAC, or the beginning of it is damaged.",
+      isSpeex
+        ? "The Ogg file's sound is Speex; Opus, Vorbis or FLAC is wanted."
+        : "The Ogg file holds no Opus, Vorbis or FLAC, or the beginning of it is damaged.",
     );
   }
 }
@@ -63,8 +70,7 @@ function* splitLinks(pages: Iterable<OggPage>): Generator<OggPage[]> {
 }
 
 function findCodec(body: Uint8Array) {
-  const beginning = String.fromCharCode(...body.subarray(0, 8));
-  return Object.entries(CODECS).find(([magic]) => beginning.startsWith(magic))?.[1];
+  return Object.entries(CODECS).find(([magic]) => hasText(body, 0, magic))?.[1];
 }
 
 /** The packets after the first `numHeaders`. Not a list: hours of sound are millions of them. */

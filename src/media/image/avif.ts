@@ -5,7 +5,8 @@
  */
 import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 import type { Orientation } from "./orientation.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 

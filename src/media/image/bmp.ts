@@ -4,7 +4,8 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 
 interface BmpHeader {
   readonly width: number;

@@ -36,15 +36,6 @@ export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** Whether a file has these ASCII characters at an offset. */
-export function hasText(file: Uint8Array, offset: number, text: string): boolean {
-  if (offset + text.length > file.length) return false;
-  for (let i = 0; i < text.length; i++) {
-    if (file[offset + i] !== text.charCodeAt(i)) return false;
-  }
-  return true;
-}
-
 /** Reads numbers of a file; beyond its end they throw. */
 export function viewOf(file: Uint8Array): DataView {
   return new DataView(file.buffer, file.byteOffset, file.byteLength);

@@ -5,7 +5,8 @@
  */
 import { pad } from "../crop.ts";
 import type { Pixels } from "../pixels.ts";
-import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 import { unpackLzw } from "./lzw.ts";
 
 interface GifFrame {

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { hasText, invalidImage, viewOf } from "./format.ts";
+import { invalidImage, viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 
 /** The header chunk. */
 export interface PngHeader {

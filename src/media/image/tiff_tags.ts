@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { hasText, viewOf } from "./format.ts";
+import { viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 import { type Orientation, toOrientation } from "./orientation.ts";
 
 /** Tags Hearth reads, by their numbers. */

@@ -6,7 +6,8 @@
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
 import { pad } from "../crop.ts";
 import type { Pixels } from "../pixels.ts";
-import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { hasText } from "../signature.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
+import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
 import { MAX_AUDIO_HOURS } from "../../../src/media/audio/sound.ts";
 import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
@@ -83,6 +84,25 @@ Deno.test("decodeAudio() refuses what is not audio", async () => {
   await assertInvalid(new TextEncoder().encode("<html>".repeat(1000)), /want one of WAV, Ogg/);
 });
 
+Deno.test("decodeAudio() names formats that it does not read", async () => {
+  const starts = {
+    "AMR": "#!AMR\n<U",
+    "AIFF-C": "FORM\0\0\0\x20AIFCFVER",
+    "CAF": "caff\0\x01",
+    "WMA or WMV": "\x30\x26\xb2\x75\x8e\x66\xcf\x11",
+    "Wave64": "riff\x2e\x91\xcf\x11",
+    "MPEG transport stream": "\x47\x40\x11\x10",
+  };
+  for (const [name, start] of Object.entries(starts)) {
+    const file = new Uint8Array(10_000);
+    file.set(Array.from(start, (letter) => letter.charCodeAt(0)));
+    await assertInvalid(
+      file,
+      new RegExp(`seems to be ${name}, which is not read; one of WAV, Ogg`),
+    );
+  }
+});
+
 Deno.test("decodeAudio() refuses files whose end is missing, where they tell", async () => {
   const half = (name: string) => {
     const file = readFixture(name);
@@ -101,13 +121,21 @@ Deno.test("decodeAudio() refuses containers without sound it can decode", async 
     file.set(new TextEncoder().encode(to), text.indexOf(from));
     return file;
   };
-  await assertInvalid(spoil("speech_44k_stereo.m4a", "mp4a", "alac"), /sound is alac; AAC, MP3/);
+  await assertInvalid(
+    spoil("speech_44k_stereo.m4a", "mp4a", "alac"),
+    /sound is alac \(Apple Lossless\); AAC/,
+  );
   await assertInvalid(spoil("speech_44k_stereo.m4a", "soun", "vide"), /no sound track/);
   await assertInvalid(spoil("speech_48k_opus.webm", "A_OPUS", "A_DTS_"), /sound is A_DTS_; A_OPUS/);
   await assertInvalid(
     spoil("speech_48k_stereo.opus", "OpusHead", "Speex   "),
     /no Opus, Vorbis or FLAC/,
   );
+});
+
+Deno.test("decodeAudio() names a codec of Ogg that it does not read", async () => {
+  const head = new TextEncoder().encode("Speex   1.2.1".padEnd(80, "\0"));
+  await assertInvalid(makeOggPage(head, 0), /sound is Speex; Opus, Vorbis or FLAC is wanted/);
 });
 
 Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
