@@ -30,9 +30,20 @@ export function describeUnread(
     readonly read: readonly string[];
   },
 ): string {
-  const seen = unread.find(([, offset, text]) => hasText(file, offset, text));
+  const [seen] = unread.find(([, offset, text]) => hasText(file, offset, text)) ??
+    [nameMarkup(file)];
   const names = read.join(", ");
   return seen === undefined
     ? `The file is not ${kind}: want one of ${names}.`
-    : `The file seems to be ${seen[0]}, which is not read; one of ${names} is wanted.`;
+    : `The file seems to be ${seen}, which is not read; one of ${names} is wanted.`;
+}
+
+/** Comments, declarations and spaces may precede what tells SVG from a web page. */
+const MARKUP_BYTES = 2048;
+
+function nameMarkup(file: Uint8Array): string | undefined {
+  const text = new TextDecoder().decode(file.subarray(0, MARKUP_BYTES)).trimStart();
+  if (!text.startsWith("<")) return undefined;
+  if (/<(!doctype )?html\b/i.test(text)) return "HTML";
+  return /<svg\b/i.test(text) ? "SVG" : /^<\?xml\b/i.test(text) ? "XML" : undefined;
 }

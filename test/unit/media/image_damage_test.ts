@@ -128,8 +128,18 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
   await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /want one of/);
   await assertRefused(new Uint8Array(), /is empty/);
   await assertRefused(Buffer.from("<svg></svg>"), /seems to be SVG/);
-  const heic = Buffer.from("\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\0", "latin1");
-  await assertRefused(heic, /seems to be HEIC, which is not read; one of JPEG, PNG/);
+  const svg =
+    '\ufeff<?xml version="1.0"?>\n<!-- A drawing. -->\n<svg xmlns="http://www.w3.org/2000/svg"/>';
+  await assertRefused(Buffer.from(svg), /seems to be SVG/);
+  await assertRefused(
+    Buffer.from("\n<!DOCTYPE html>\n<html><svg></svg></html>"),
+    /seems to be HTML/,
+  );
+  for (const brand of ["heic", "mif1", "msf1"]) {
+    const heic = Buffer.from(`\0\0\0\x18ftyp${brand}\0\0\0\0mif1heic\0\0\0\0`, "latin1");
+    await assertRefused(heic, /seems to be HEIC, which is not read; one of JPEG, PNG/);
+  }
+  await assertRefused(Buffer.from("\0\0\x01\0\x01\0\x10\x10", "latin1"), /seems to be an icon/);
 });
 
 Deno.test("decodeImage() refuses a strip out of all proportion, on which resizing would take minutes", async () => {
