@@ -95,14 +95,24 @@ function assertClose(golden: Golden, samples: Float32Array, closeness: Closeness
   }
 }
 
-async function assertSpeech(backend: Backend, dtype: Dtype): Promise<void> {
+interface SpeechOptions {
+  readonly dtype: Dtype;
+  readonly goldens?: readonly Golden[];
+  /** Whether a golden is spoken again, to sound the same; all are if absent. */
+  readonly repeats?: (golden: Golden) => boolean;
+}
+
+async function assertSpeech(
+  backend: Backend,
+  { dtype, goldens = cases, repeats = () => true }: SpeechOptions,
+): Promise<void> {
   const { synthesizer } = await openSynthesizer(await openFolder(FOLDER), {
     backend,
     dtype,
     onProgress: () => {},
   });
   try {
-    for (const golden of cases) {
+    for (const golden of goldens) {
       const { text, speed, input_ids } = golden;
       const voice = synthesizer.voices.find(({ id }) => id === golden.voice)!;
       const tokens = await synthesizer.tokenize(text, voice);
@@ -111,6 +121,7 @@ async function assertSpeech(backend: Backend, dtype: Dtype): Promise<void> {
       const speak = () => synthesizer.synthesize(tokens, { voice, speed, noiseOffset: 0, signal });
       const samples = await speak();
       assertClose(golden, samples, CLOSENESS[dtype]!);
+      if (!repeats(golden)) continue;
       const again = await speak();
       assert.ok(
         samples.length === again.length && samples.every((sample, i) => sample === again[i]),
@@ -122,14 +133,26 @@ async function assertSpeech(backend: Backend, dtype: Dtype): Promise<void> {
   }
 }
 
+/**
+ * What is spoken on WebGPU, where a software adapter takes half a second for one of speech. Texts and voices are the same
+ * to each dtype: all in one, and each half in one of the others.
+ */
+const ON_GPU = {
+  fp32: cases,
+  fp16: cases.filter((_, i) => i % 2 === 0),
+  q8: cases.filter((_, i) => i % 2 === 1),
+} as const;
+
 for (const dtype of ["fp32", "fp16", "q8"] as const) {
   cpuTest(
     `hearth-demo-tts ${dtype} speaks as its goldens on the CPU`,
-    (backend) => assertSpeech(backend, dtype),
+    (backend) => assertSpeech(backend, { dtype }),
   );
 
-  gpuTest(
-    `hearth-demo-tts ${dtype} speaks as its goldens on WebGPU`,
-    async (gpu) => await assertSpeech(await WebGpuBackend.create(gpu), dtype),
-  );
+  const goldens = ON_GPU[dtype];
+  const shortest = goldens.toSorted((a, b) => a.samples - b.samples)[0];
+  gpuTest(`hearth-demo-tts ${dtype} speaks as its goldens on WebGPU`, async (gpu) => {
+    const repeats = (golden: Golden) => golden === shortest;
+    await assertSpeech(await WebGpuBackend.create(gpu), { dtype, goldens, repeats });
+  });
 }
