@@ -72,7 +72,8 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
   for (const [name, { encode, scale }] of Object.entries(FORMS)) {
     await t.step(name, async () => {
       const size = scale === 0 ? { width: WIDE, height: WIDE } : { width: 256, height: 256 };
-      const scenes = scale === 0 ? SCENES.slice(0, 4) : SCENES;
+      // Drawing and encoding one takes seconds.
+      const scenes = scale === 0 ? SCENES.slice(0, 1) : SCENES;
       const answers: string[] = [];
       for (const scene of scenes) {
         const file = encode(drawShape(scene, size).pixels);
@@ -81,7 +82,7 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
       const numRight = scenes.filter(({ shape, color }, at) =>
         answers[at] === `A ${color} ${shape} on a white background.`
       ).length;
-      assert.ok(numRight >= Math.floor(DESCRIBED * scenes.length), answers.join("\n"));
+      assert.ok(numRight >= Math.max(1, Math.floor(DESCRIBED * scenes.length)), answers.join("\n"));
       // A word that stands on its side is none, so Exif counts.
       const drawn = new Drawing(size).text("OPEN", {
         x: 0.12 * size.width,

@@ -69,9 +69,9 @@ function mixedTexts(count: number): string[] {
 async function assertEqualInAnyBatch(
   backend: Backend,
   folder: string,
-  { dtype, tolerance }: Case,
+  { dtype, tolerance, numTexts }: Case & { readonly numTexts: number },
 ): Promise<void> {
-  const texts = mixedTexts(40);
+  const texts = mixedTexts(numTexts);
   const alone: Float32Array[] = [];
   {
     await using model = await openModel(folder, { backend, dtype, maxBatchTokens: 1 });
@@ -112,11 +112,13 @@ for (const golden of CASES) {
   cpuTest(
     `${name} gives a text the same vector alone and in any batch on the CPU`,
     async (backend) => {
-      await assertEqualInAnyBatch(backend, folder, golden);
+      await assertEqualInAnyBatch(backend, folder, { ...golden, numTexts: 40 });
     },
   );
   gpuTest(`${name} gives a text the same vector alone and in any batch on WebGPU`, async (gpu) => {
-    await assertEqualInAnyBatch(await WebGpuBackend.create(gpu), folder, golden);
+    const backend = await WebGpuBackend.create(gpu);
+    // Texts of 2 to 233 words: a software adapter takes its time.
+    await assertEqualInAnyBatch(backend, folder, { ...golden, numTexts: 16 });
   });
 }
 
