@@ -75,6 +75,9 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
 /** Fields of which 0 is a value like any other. */
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
 
+/** Fields of which an empty object is: it asks for the defaults. */
+const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
+
 /**
  * @param body of a request in JSON, or the texts of a form.
  * @param answer what it is answered with.
@@ -96,7 +99,8 @@ export function requireServed(body: unknown, answer: keyof typeof UNSERVED = "te
 /** Whether a field's value is that of an absent field: nothing, `false`, 0, an empty list or object, or its default. */
 export function changesNothing(name: string, value: unknown): boolean {
   if (value === 0) return !ZERO_COUNTS.has(name);
-  const isEmpty = typeof value === "object" && value !== null && Object.keys(value).length === 0;
+  const isEmpty = typeof value === "object" && value !== null &&
+    Object.keys(value).length === 0 && !EMPTY_COUNTS.has(name);
   const text = String(value);
   return !value || isEmpty || text === "false" || text === String(HARMLESS[name]);
 }
