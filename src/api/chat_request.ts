@@ -5,14 +5,13 @@
  */
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
-import { flag, integerFrom, listOf, numberFrom, stopString, text } from "./fields.ts";
+import { flag, integerFrom, listOf, numberFrom, stopString, stopStrings, text } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
-const MAX_STOP_STRINGS = 16;
 const MAX_STOP_TOKENS = 64;
 const MAX_TOP_LOGPROBS = 20;
 const MAX_LOGIT_BIAS = 100;
@@ -63,12 +62,9 @@ export const ChatRequest = z.object({
   max_completion_tokens: integerFrom(1).nullish().describe(
     "The newer name of max_tokens, which it overrules",
   ),
-  stop: z.union(
-    [stopString(), listOf(stopString(), { max: MAX_STOP_STRINGS })],
-    {
-      error: `a string of 1 to 1024 characters, or an array of at most ${MAX_STOP_STRINGS} of them`,
-    },
-  ).nullish().describe("The completion ends before the first of these"),
+  stop: z.union([stopString(), stopStrings()], {
+    error: "a string of 1 to 1024 characters, or an array of at most 64 of them",
+  }).nullish().describe("The completion ends before the first of these"),
   stop_token_ids: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()

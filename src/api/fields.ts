@@ -30,11 +30,23 @@ export function text(what = "a string that is not empty"): z.ZodString {
 
 /** Longer ones are no use: a completion is searched for each from its first token on. */
 const MAX_STOP_CHARACTERS = 1024;
+/** Editors that complete code send two dozen. */
+const MAX_STOP_STRINGS = 64;
+/** The model's thread prepares its search for all of them. */
+const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
 /** A string that ends a completion. */
 export function stopString(): z.ZodString {
   const error = `a string of 1 to ${MAX_STOP_CHARACTERS} characters`;
   return text(error).max(MAX_STOP_CHARACTERS, { error });
+}
+
+/** Strings that end a completion. */
+export function stopStrings(): z.ZodPreprocess<z.ZodArray<z.ZodString>> {
+  return listOf(stopString(), { max: MAX_STOP_STRINGS }).refine(
+    (stops) => stops.reduce((sum, { length }) => sum + length, 0) <= MAX_ALL_STOP_CHARACTERS,
+    { error: `strings of at most ${MAX_ALL_STOP_CHARACTERS} characters in all` },
+  );
 }
 
 /** An array of `min` to `max` items. */

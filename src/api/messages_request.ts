@@ -10,13 +10,12 @@ import {
   integerFrom,
   listOf,
   numberFrom,
-  stopString,
+  stopStrings,
   text,
 } from "./fields.ts";
 import { Parameters } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
-const MAX_STOP_STRINGS = 16;
 
 const words = () => z.string({ error: "a string" });
 
@@ -129,7 +128,7 @@ const PROMPT_FIELDS = {
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
   max_tokens: integerFrom(1),
-  stop_sequences: listOf(stopString(), { max: MAX_STOP_STRINGS }).nullish(),
+  stop_sequences: stopStrings().nullish(),
   stream: flag().nullish(),
   temperature: numberFrom(0, 1).nullish(),
   top_p: numberFrom(0, 1).nullish(),

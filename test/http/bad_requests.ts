@@ -33,7 +33,7 @@ const WRONG: Readonly<Record<string, readonly unknown[]>> = {
   min_p: ["1", -0.01, 1.01, {}, []],
   max_tokens: ["1", 0, -1, 1.5, 1e300, {}, []],
   max_completion_tokens: ["1", 0, -1, 1.5, {}, []],
-  stop: [5, "", [""], [5], Array(17).fill("a"), {}, [["a"]], true, "a".repeat(1025)],
+  stop: [5, "", [""], [5], Array(65).fill("a"), {}, [["a"]], true, "a".repeat(1025)],
   seed: ["1", 0.5, 1e300, {}, [], true],
   n: ["1", 0, -1, 1.5, 17, {}, []],
   presence_penalty: ["1", -2.01, 2.01, {}, []],

@@ -133,6 +133,13 @@ Deno.test("chat stream: log-probabilities come with the text that they are of, a
   assert.equal(textOf(chunks, 0), guided_choice[0]);
 });
 
+Deno.test("chat: as many stop strings as editors send end the answer where the first of them is", async () => {
+  await using app = await new TestApp().ready();
+  const others = Array.from({ length: 30 }, (_, i) => `\nfunction ${i}`);
+  const { choices } = await complete(app, { stop: [...others, " Fran"] });
+  assert.equal(choices[0]!.message.content, "The capital of");
+});
+
 Deno.test("chat stream: a completion without text still names the role", async () => {
   await using app = await new TestApp().ready();
   const chunks = await streamChunks(app, { stop: "T", temperature: 0 });

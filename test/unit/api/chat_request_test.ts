@@ -66,9 +66,14 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [{ seed: 1e30 }, "seed", "seed: want a whole number of 64 bits, saw 1e+30."],
     [{ stop: ["a", ""] }, "stop[1]", 'stop[1]: want a string of 1 to 1024 characters, saw "".'],
     [
-      { stop: Array(17).fill("a") },
+      { stop: Array(65).fill("a") },
       "stop",
-      "stop: want an array of 0 to 16 items, saw an array of 17.",
+      "stop: want an array of 0 to 64 items, saw an array of 65.",
+    ],
+    [
+      { stop: Array(17).fill("a".repeat(1000)) },
+      "stop",
+      "stop: want strings of at most 16384 characters in all, saw an array of 17.",
     ],
     [
       { logit_bias: { "7": 101 } },
