@@ -9,7 +9,12 @@ import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { ToolFunction } from "../task.ts";
 import { fitEscapes } from "./string_escapes.ts";
-import { type RenderOptions, tellCalls, type TemplateMessage } from "./template_message.ts";
+import {
+  mergeTurns,
+  type RenderOptions,
+  tellCalls,
+  type TemplateMessage,
+} from "./template_message.ts";
 
 /** Sources of templates by their names: `default`, and `tool_use` if conversations with tools have a separate one. */
 type TemplateSources = ReadonlyMap<string, string>;
@@ -44,12 +49,27 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt of a conversation, up to where the assistant's answer begins.
+   * The prompt of a conversation, up to where the assistant's answer begins. Turns of one role in a row are merged if
+   * the template refuses them.
    *
    * @throws {HearthError} `invalid_value` when the template refuses it.
    */
   render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
     const fitting = this.#mergeSystemMessages(messages);
+    try {
+      return this.#renderTurns(fitting, options);
+    } catch (error) {
+      const merged = mergeTurns(fitting);
+      if (merged.length === fitting.length) throw error;
+      try {
+        return this.#renderTurns(merged, options);
+      } catch {
+        throw error;
+      }
+    }
+  }
+
+  #renderTurns(fitting: readonly TemplateMessage[], options: RenderOptions): string {
     if (!options.continuesFinalMessage) return this.#render(fitting, options);
     return cutAfterLast(
       this.#render(fitting, { ...options, addsGenerationPrompt: false }),

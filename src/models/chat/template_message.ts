@@ -113,6 +113,32 @@ function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: Call
   return markup.trigger + markup.open + written.join(markup.separator) + markup.close;
 }
 
+/** Messages in which no user or assistant speaks twice in a row; of what is more than text, nothing is merged. */
+export function mergeTurns(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
+  const merged: TemplateMessage[] = [];
+  for (const message of messages) {
+    const last = merged.at(-1);
+    const isSame = last?.role === message.role && [last, message].every(isPlainTurn);
+    if (isSame) merged.splice(-1, 1, { ...last, content: join(last.content, message.content) });
+    else merged.push(message);
+  }
+  return merged;
+}
+
+function isPlainTurn({ role, content: _, ...others }: TemplateMessage): boolean {
+  return (role === "user" || role === "assistant") && Object.keys(others).length === 0;
+}
+
+function join(
+  first: TemplateMessage["content"],
+  second: TemplateMessage["content"],
+): TemplateMessage["content"] {
+  if (typeof first === "string" && typeof second === "string") return `${first}\n\n${second}`;
+  return [first, second].flatMap((content) =>
+    typeof content === "string" ? [{ type: "text", text: content }] : content
+  );
+}
+
 /** How a conversation is rendered. */
 export interface RenderOptions extends PromptOptions {
   /** The functions offered to the model. */

@@ -32,6 +32,29 @@ Deno.test("ChatTemplate.render() merges leading system messages where the templa
   assert.throws(() => templateOf(ONE_SYSTEM).render(late), { kind: "invalid_value" });
 });
 
+Deno.test("ChatTemplate.render() merges turns of one role in a row where the template refuses them", () => {
+  const alternating =
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}{{ m.content | map(attribute='type') | join('+') }}{% endif %}{% endfor %}";
+  const say = (role: "user" | "assistant", content: string) => ({ role, content });
+  const twice = [say("user", "A"), say("user", "B"), say("assistant", "C"), say("assistant", "D")];
+  assert.equal(templateOf(ROLES).render(twice), "[user]A[user]B[assistant]C[assistant]D");
+  assert.equal(templateOf(alternating).render(twice), "[user]A\n\nB[assistant]C\n\nD");
+  const image = { role: "user" as const, content: [{ type: "image" }] };
+  assert.equal(templateOf(alternating).render([twice[0]!, image]), "[user]text+image");
+  assert.equal(
+    templateOf(alternating).render(twice, { continuesFinalMessage: true }),
+    "[user]A\n\nB[assistant]C\n\nD",
+  );
+  const called = {
+    ...say("assistant", ""),
+    tool_calls: [{ id: "c", type: "function" as const, function: { name: "f", arguments: {} } }],
+  };
+  assert.throws(() => templateOf(alternating).render([twice[0]!, called, called]), {
+    kind: "invalid_value",
+    message: /roles must alternate/,
+  });
+});
+
 Deno.test("ChatTemplate.render() continues the final message as transformers does", () => {
   const source = `${ROLES}</s>{% if add_generation_prompt %}[assistant]{% endif %}`;
   const begun = (content: string) => [CONVERSATION[2], { role: "assistant" as const, content }];
