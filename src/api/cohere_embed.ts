@@ -20,9 +20,16 @@ export const CohereEmbedRequest = z.object({
   output_dimension: integerFrom(1).nullish(),
   truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()
     .describe("END, which is the default, cuts what is longer than the model takes"),
+  max_tokens: integerFrom(1).nullish()
+    .describe("Cut each text to this many tokens, special ones included"),
   images: z.null({ error: "nothing, as images are not embedded" }).optional(),
   inputs: z.null({ error: "texts instead" }).optional(),
-}, { error: "a JSON object" }).meta({ id: "CohereEmbedRequest" });
+}, { error: "a JSON object" })
+  .refine(({ truncate, max_tokens: most }) => truncate !== "NONE" || typeof most !== "number", {
+    path: ["max_tokens"],
+    error: "nothing beside truncate NONE, with which no text is cut",
+  })
+  .meta({ id: "CohereEmbedRequest" });
 
 const Vectors = z.array(z.array(z.number()));
 

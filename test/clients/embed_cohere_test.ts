@@ -34,6 +34,24 @@ Deno.test("cohere-ai: embed of the second version, in every type", async () => {
   });
 });
 
+Deno.test("cohere-ai: embed cuts texts to maxTokens", async () => {
+  await using server = await TestServer.start({ model: MODEL });
+  const client = new CohereClientV2({ token: "any", environment: server.base });
+  const embed = async (texts: string[], maxTokens?: number) => {
+    const { embeddings, meta } = await client.embed({
+      ...{ model: MODEL, texts, inputType: "classification", embeddingTypes: ["float"] },
+      ...(maxTokens !== undefined && { maxTokens }),
+    });
+    return { rows: embeddings.float!, numTokens: meta!.billedUnits!.inputTokens! };
+  };
+  const whole = await embed(["a green"]);
+  const cut = await embed(["a green apple", "a green car in the rain"], whole.numTokens);
+  assert.equal(cut.numTokens, 2 * whole.numTokens);
+  for (const row of cut.rows) {
+    row.forEach((value, i) => assert.ok(Math.abs(value - whole.rows[0]![i]!) < 1e-4));
+  }
+});
+
 Deno.test("cohere-ai: what cannot be embedded is an error that says why", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
@@ -47,6 +65,10 @@ Deno.test("cohere-ai: what cannot be embedded is an error that says why", async 
     wanted.test(JSON.stringify(error.body));
   const options = { maxRetries: 0 };
   await assert.rejects(client.embed({ ...request, texts: [] }, options), isBad(/texts/));
+  await assert.rejects(
+    client.embed({ ...request, texts: TEXTS, maxTokens: 2 }, options),
+    isBad(/max_tokens: want more/),
+  );
   const long = "word ".repeat(5000);
   const cut = await client.embed({ ...request, texts: [long] }, options);
   assert.equal(cut.embeddings.float!.length, 1);

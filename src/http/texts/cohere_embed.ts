@@ -8,6 +8,7 @@ import {
   CohereEmbedResponse,
   embeddingsByType,
 } from "../../api/cohere_embed.ts";
+import { inOwnWords } from "../chat/own_param.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { readTextRequest, TEXT_ERRORS } from "./text_request.ts";
 
@@ -38,6 +39,7 @@ async function answer(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
     schema: CohereEmbedRequest,
   });
   const { texts, input_type: type, embedding_types: types, truncate } = request;
+  const cut = request.max_tokens ?? "model";
   const { vectors, dimensions, promptTokens } = await deps.session.answer({
     type: "embed",
     requestId: call.get("requestId"),
@@ -48,8 +50,10 @@ async function answer(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
       ? "document"
       : undefined,
     dimensions: request.output_dimension ?? undefined,
-    truncation: truncate === "NONE" ? undefined : "model",
-  }, { signal: call.req.raw.signal });
+    truncation: truncate === "NONE" ? undefined : cut,
+  }, { signal: call.req.raw.signal }).catch((error) => {
+    throw inOwnWords(error, (param) => param.replace("truncate_prompt_tokens", "max_tokens"));
+  });
   const wanted = types !== null && types !== undefined && types.length > 0
     ? types
     : ["float" as const];
