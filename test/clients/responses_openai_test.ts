@@ -96,6 +96,10 @@ Deno.test("openai: a response, and one that goes on from it", async () => {
   // The first turn is part of the prompt.
   assert.ok(second.usage!.input_tokens > first.usage!.input_tokens + first.usage!.output_tokens);
   assert.equal((await client.responses.retrieve(second.id)).output_text, second.output_text);
+  await assert.rejects(
+    client.responses.retrieve(second.id, { stream: true }),
+    (error) => error instanceof BadRequestError && error.param === "stream",
+  );
   const items = await client.responses.inputItems.list(second.id);
   assert.equal(items.data.length, 1);
   await client.responses.delete(first.id);

@@ -63,9 +63,17 @@ export function responsesRoutes(deps: AppDeps): Route[] {
     operation: {
       summary: "A stored response",
       response: { description: "The response", content: ResponseObject },
-      ...missing,
+      errors: ["invalid_value", "not_found"],
     },
-    handle: (call) => call.json(store.get(call.req.param("id")!).response),
+    handle: (call) => {
+      const { response } = store.get(call.req.param("id")!);
+      if (call.req.query("stream") !== "true") return call.json(response);
+      throw new HearthError(
+        "invalid_value",
+        'stream: want false, saw "true": a stored response is given whole.',
+        { param: "stream" },
+      );
+    },
   }, {
     method: "DELETE",
     path: `${PATH}/:id`,
