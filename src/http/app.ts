@@ -150,6 +150,8 @@ function identify(
     await next();
     const { status, headers } = call.res;
     headers.set("x-request-id", requestId);
+    // Anthropic's name of it.
+    if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
     headers.set("x-content-type-options", "nosniff");
     call.env.completed.then(() => {
       const { method, raw: { signal } } = call.req;

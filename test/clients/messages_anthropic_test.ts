@@ -192,7 +192,13 @@ Deno.test("anthropic: arguments of strict tools fit their schema", async () => {
 });
 
 Deno.test("anthropic: errors have its shape and types", async () => {
-  await assert.rejects(client.messages.create({ ...REQUEST, model: "other" }), NotFoundError);
+  const requestId = "req_of_the_test";
+  await assert.rejects(
+    client.messages.create({ ...REQUEST, model: "other" }, {
+      headers: { "x-request-id": requestId },
+    }),
+    (error) => error instanceof NotFoundError && error.requestID === requestId,
+  );
   const isRefused = (wanted: RegExp) => (error: unknown) => {
     assert.ok(error instanceof BadRequestError);
     assert.equal(error.type, "invalid_request_error");
