@@ -1,5 +1,6 @@
 /** Lays out a matrix of f32 for `floatProduct`, from some of its rows at a time. The memory is 0 at first. */
 import { FLOAT_GROUP, FLOAT_GROUP_BYTES } from "./float_product_layout";
+import { transpose } from "./lanes";
 
 /**
  * Of a matrix that is stored by inputs.
@@ -46,8 +47,11 @@ export function packRows(from: usize, k: u32, count: u32, into: usize): void {
   for (let output: u32 = 0; output < count; output += 4, from += 4 * rowBytes) {
     const to = into + <usize> (output / FLOAT_GROUP) * groupBytes +
       <usize> (output % FLOAT_GROUP) * 4;
-    if (count - output >= 4) transpose(from, rowBytes, to);
-    else {
+    if (count - output >= 4) {
+      for (let at: usize = 0; at < rowBytes; at += 16) {
+        transpose(from + at, rowBytes, to + at / 4 * FLOAT_GROUP_BYTES, FLOAT_GROUP_BYTES);
+      }
+    } else {
       for (let lane: usize = 0; lane < count - output; lane++) {
         for (let input: usize = 0; input < k; input++) {
           const element = load<f32>(from + lane * rowBytes + input * 4);
@@ -55,23 +59,5 @@ export function packRows(from: usize, k: u32, count: u32, into: usize): void {
         }
       }
     }
-  }
-}
-
-/** Four rows to a half of the group's columns. */
-function transpose(from: usize, rowBytes: usize, to: usize): void {
-  for (let at: usize = 0; at < rowBytes; at += 16, to += 4 * FLOAT_GROUP_BYTES) {
-    const a = v128.load(from + at);
-    const b = v128.load(from + rowBytes + at);
-    const c = v128.load(from + 2 * rowBytes + at);
-    const d = v128.load(from + 3 * rowBytes + at);
-    const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5);
-    const cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
-    const ab2 = v128.shuffle<i32>(a, b, 2, 6, 3, 7);
-    const cd2 = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
-    v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2));
-    v128.store(to + FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab, cd, 1, 3));
-    v128.store(to + 2 * FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab2, cd2, 0, 2));
-    v128.store(to + 3 * FLOAT_GROUP_BYTES, v128.shuffle<i64>(ab2, cd2, 1, 3));
   }
 }
