@@ -25,9 +25,12 @@ export interface ModelTokenizer {
   readonly render?: (chat: Pick<ChatTask, "messages" | "prompt" | "tools">) => string;
 }
 
-/** The tokenizer operations of a text model. */
+/** The operations of a tokenizer. */
 export function offerTokenizer(
-  tokenizer: TextTokenizer,
+  tokenizer: Pick<
+    TextTokenizer,
+    "decodeAll" | "encode" | "encodeWhole" | "tokenTexts" | "vocabSize"
+  >,
   render?: ModelTokenizer["render"],
 ): ModelTokenizer {
   return {

@@ -93,9 +93,14 @@ export class EncoderTokenizer {
     return this.#long.encode(text, length);
   }
 
+  /** The tokens of a text, with the special tokens around it. */
+  encodeWhole(text: string): number[] {
+    return [...this.frame(this.encode(text)).ids];
+  }
+
   /** The text of tokens, special ones as they are spelled. */
-  decode(ids: readonly number[]): string {
-    return ids.length === 0 ? "" : this.#tokenizer.decode([...ids]);
+  decodeAll(ids: number[]): string {
+    return this.#tokenizer.decode(ids);
   }
 
   /** Removes the special tokens at the ends of `ids`, if both are present. */

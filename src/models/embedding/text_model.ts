@@ -6,7 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { ActiveRequests } from "../active_requests.ts";
-import type { ModelTokenizer } from "../model_tokenizer.ts";
+import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ErrorEvent } from "../task.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
@@ -62,15 +62,7 @@ export class TextModel {
 
   constructor({ texts, dtype, maxTokens, tokenizer }: LoadedTexts) {
     this.#texts = texts;
-    this.tokenizer = {
-      vocabSize: tokenizer.vocabSize,
-      encode: (text, hasSpecial) => {
-        const ids = tokenizer.encode(text);
-        return hasSpecial ? tokenizer.frame(ids).ids : ids;
-      },
-      decode: (ids) => tokenizer.decode(ids),
-      pieceOf: (id) => tokenizer.tokenTexts.of(id),
-    };
+    this.tokenizer = offerTokenizer(tokenizer);
     this.dtype = dtype;
     this.contextLength = maxTokens;
   }

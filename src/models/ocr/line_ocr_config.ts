@@ -24,13 +24,12 @@ export interface LineOcrConfig {
 /** @throws {StartupError} naming what is missing. */
 export async function readLineOcrConfig(folder: ModelFolder): Promise<LineOcrConfig> {
   const { config } = folder;
-  const isBgr = config["channel_order"] === "bgr";
-  const detection = new Section(folder, "detection", isBgr);
+  const detection = new Section(folder, "detection");
   const classification = "classification" in config
-    ? new Section(folder, "classification", isBgr)
+    ? new Section(folder, "classification")
     : undefined;
   const recognition = Object.keys(config["recognition"] as Json)
-    .map((name) => new Section(folder, `recognition.${name}`, isBgr));
+    .map((name) => new Section(folder, `recognition.${name}`));
   if (recognition.length === 0) {
     throw new StartupError(`${folder.path}/config.json names no recognition.`);
   }
@@ -65,12 +64,10 @@ class Section {
   readonly #folder: ModelFolder;
   readonly #path: string;
   readonly #values: Json;
-  readonly #isBgr: boolean;
 
-  constructor(folder: ModelFolder, path: string, isBgr: boolean) {
+  constructor(folder: ModelFolder, path: string) {
     this.#folder = folder;
     this.#path = path;
-    this.#isBgr = isBgr;
     this.name = path.slice(path.lastIndexOf(".") + 1);
     this.#values = path.split(".").reduce((json, key) => (json[key] ?? {}) as Json, folder.config);
   }
@@ -84,10 +81,8 @@ class Section {
   graph(): { readonly file: string; readonly levels: ChannelLevels } {
     const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
     const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
-    return {
-      file: this.#file("file"),
-      levels: channelLevelsOf({ rescale, mean, std, isBgr: this.#isBgr }),
-    };
+    const isBgr = this.#folder.config["channel_order"] === "bgr";
+    return { file: this.#file("file"), levels: channelLevelsOf({ rescale, mean, std, isBgr }) };
   }
 
   /** The dictionary's lines, with the blank inserted and a space at the end if the model has one. */

@@ -11,7 +11,7 @@ import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-/** ChannelLevels, characters and sizes by key; empty without the file. */
+/** Levels, characters and sizes by key; empty without the file. */
 export class PaddleSettings {
   /** In the folder. */
   readonly file: string | undefined;
@@ -37,14 +37,20 @@ export class PaddleSettings {
 
   /** The number below these keys. @throws {StartupError} when it is not a number. */
   number(path: readonly string[]): number | undefined {
-    return this.#numeric(this.#find(path), path);
+    return this.numbers(path)?.[0];
   }
 
   /** Like `number`, of a list. */
   numbers(path: readonly string[]): number[] | undefined {
     const values = this.#find(path);
     if (values === undefined) return undefined;
-    return [values].flat().map((value) => this.#numeric(value as Yaml, path)!);
+    return [values].flat().map((value) => {
+      const number = Number(value);
+      if (Number.isFinite(number)) return number;
+      throw new StartupError(
+        `${this.file}: ${path.join(".")} wants a number, has ${JSON.stringify(value)}.`,
+      );
+    });
   }
 
   /** The characters of a recogniser. */
@@ -61,15 +67,6 @@ export class PaddleSettings {
       std: this.numbers(["NormalizeImage", "std"]) ?? usual.std,
       isBgr: mode === undefined ? usual.isBgr : mode === "BGR",
     });
-  }
-
-  #numeric(value: Yaml | undefined, path: readonly string[]): number | undefined {
-    if (value === undefined) return undefined;
-    const number = Number(value);
-    if (Number.isFinite(number)) return number;
-    throw new StartupError(
-      `${this.file}: ${path.join(".")} wants a number, has ${JSON.stringify(value)}.`,
-    );
   }
 
   /** The value at a path of keys that may be nested at any depth. */
