@@ -7,7 +7,7 @@
 import { Worker } from "node:worker_threads";
 
 /** What a thread is given, and whom it tells. */
-export interface ThreadOptions {
+interface ThreadOptions {
   /** What its module finds as `workerData`, where memory may be shared. */
   readonly workerData: unknown;
   /** Ports in that data. */
@@ -51,7 +51,7 @@ export function startThreadsBy(port: MessagePort): void {
   starter = new ThreadStarter(port);
 }
 
-/** Starts a thread. @param module a `new URL("./…", import.meta.url)`, which `deno compile` searches for. */
+/** Starts a thread. @param module the address of its file; `deno compile` must be told of it. */
 export function startThread(module: URL, options: ThreadOptions): Thread {
   return starter?.start(module, options) ?? startHere(module, options);
 }

@@ -5,7 +5,7 @@
  */
 
 /** What a schema is a part of, if it is not whole: what its references are about. */
-export interface SchemaDocumentSpec {
+interface SchemaDocumentSpec {
   readonly schema: unknown;
   readonly param: string;
 }

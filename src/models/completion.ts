@@ -7,7 +7,7 @@ import type { SampledToken } from "../decoder/decoder.ts";
 import { Detokenizer } from "../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
-import type { TokenText } from "../engine/token_text.ts";
+import type { TokenText } from "./token_text.ts";
 import type { AnswerForm } from "./chat/answer_form.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../errors.ts";
 import type { ModelKind } from "../config.ts";
-import type { TokenText } from "../engine/token_text.ts";
+import type { TokenText } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TokenTexts } from "../engine/token_text.ts";
+import type { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { LongTextEncoder } from "./long_text.ts";

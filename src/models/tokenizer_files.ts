@@ -4,7 +4,7 @@
  * @module
  */
 import { Tokenizer } from "@huggingface/tokenizers";
-import { TokenTexts } from "../engine/token_text.ts";
+import { TokenTexts } from "./token_text.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
 
 /** The two files, and the tokenizer made of them. */

@@ -31,8 +31,13 @@ async function speak(text: string): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 async function hasEspeak(): Promise<boolean> {
-  const command = new Deno.Command("espeak-ng", { args: ["--version"], stdout: "null" });
-  return await command.output().then(({ success }) => success, () => false);
+  try {
+    const command = new Deno.Command("espeak-ng", { args: ["--version"], stdout: "null" });
+    return (await command.output()).success;
+  } catch {
+    // It throws before there is a promise.
+    return false;
+  }
 }
 
 async function write(format: SoundFormat, samples: Float32Array): Promise<Uint8Array> {

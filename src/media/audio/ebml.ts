@@ -5,7 +5,7 @@
  */
 
 /** An element without children, or the start of one with children. */
-export interface EbmlElement {
+interface EbmlElement {
   readonly id: number;
   /** Content of an element without children; else empty. */
   readonly data: Uint8Array<ArrayBuffer>;

@@ -15,7 +15,7 @@ const FILES = ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.j
 /** A feature extractor takes sound; a processor a text too, with a placeholder for it. */
 type Prepare = (...given: readonly unknown[]) => Promise<Readonly<Record<string, unknown>>>;
 
-export interface SpeechFeatures {
+interface SpeechFeatures {
   readonly sampleRateHz: number;
   /** @param prompt with a placeholder for the sound; for processors alone. @returns `input_ids` too then. */
   prepare(samples: Float32Array, prompt?: string): Promise<PlainTensors>;

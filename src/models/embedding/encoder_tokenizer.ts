@@ -6,7 +6,7 @@
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { type LengthOptions, LongTextEncoder } from "../long_text.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
-import type { TokenTexts } from "../../engine/token_text.ts";
+import type { TokenTexts } from "../token_text.ts";
 import {
   countTokenIds,
   readTokenizer,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TokenText } from "../../engine/token_text.ts";
+import type { TokenText } from "../token_text.ts";
 import type { ChatTask } from "./chat.ts";
 import type { ErrorEvent } from "./ending.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { TokenTexts } from "../../../src/engine/token_text.ts";
-import { Random } from "./random.ts";
-import { type LoadedTokenizer, TOKENIZER_FOLDERS, tokenizerTest } from "./tokenizers.ts";
+import { TokenTexts } from "../../../src/models/token_text.ts";
+import { Random } from "../engine/random.ts";
+import { type LoadedTokenizer, TOKENIZER_FOLDERS, tokenizerTest } from "../engine/tokenizers.ts";
 
 const GENERATIVE = TOKENIZER_FOLDERS.filter((folder) => !/embed|MiniLM|unigram/.test(folder));
 
