@@ -9,6 +9,10 @@ const DATE = String.raw`(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|`
   String.raw`(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`;
 const TIME = String.raw`(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?` +
   String.raw`(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)`;
+// As RFC 3339 has it: no unit is left out between two others.
+const CLOCK = String.raw`T(?:\d{1,6}H(?:\d{1,6}M(?:\d{1,6}S)?)?|\d{1,6}M(?:\d{1,6}S)?|\d{1,6}S)`;
+const CALENDAR = String.raw`(?:\d{1,6}Y(?:\d{1,6}M(?:\d{1,6}D)?)?|\d{1,6}M(?:\d{1,6}D)?|\d{1,6}D)`;
+const DURATION = String.raw`P(?:\d{1,6}W|${CALENDAR}(?:${CLOCK})?|${CLOCK})`;
 const OCTET = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
 const IPV4 = String.raw`${OCTET}(?:\.${OCTET}){3}`;
 const LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
@@ -39,8 +43,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   "date-time": `${DATE}T${TIME}`,
   date: DATE,
   time: TIME,
-  duration: String.raw`P(?:\d{1,6}W|(?=[\dT])(?:\d{1,6}Y)?(?:\d{1,6}M)?(?:\d{1,6}D)?` +
-    String.raw`(?:T(?=\d)(?:\d{1,6}H)?(?:\d{1,6}M)?(?:\d{1,6}S)?)?)`,
+  duration: DURATION,
   email: EMAIL,
   "idn-email": EMAIL,
   hostname: HOSTNAME,

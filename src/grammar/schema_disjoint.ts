@@ -44,8 +44,8 @@ export function excludes(
   const isOpen = choices.length + otherChoices.length > 0;
   if (a === undefined || b === undefined) return true;
   if (depth > MAX_DEPTH) return false;
-  const values = listedValues(a);
-  const otherValues = listedValues(b);
+  const values = listedOfType(a);
+  const otherValues = listedOfType(b);
   if (values !== undefined && otherValues !== undefined) {
     const known = new Set(otherValues.map(canonical));
     return values.every((value) => !known.has(canonical(value)));
@@ -57,6 +57,12 @@ export function excludes(
   return [...ownTypes].every((type) =>
     !otherTypes.has(type) || excludesType(type, { a, b, parts, depth, isOpen })
   );
+}
+
+/** The values that are listed, of the types that are named. */
+function listedOfType(nodes: Schemas): unknown[] | undefined {
+  const { types } = typesOf(nodes);
+  return listedValues(nodes)?.filter((value) => types.has(typeOfValue(value)));
 }
 
 /** The types that a validator allows: all if none is named. */

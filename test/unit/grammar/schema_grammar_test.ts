@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
+import { STRING_FORMATS } from "../../../src/grammar/formats.ts";
 import { compile, matches, schemaSpec } from "../../fixtures/grammar.ts";
 
 interface Case {
@@ -218,6 +219,18 @@ const CASES: Readonly<Record<string, Case>> = {
       '["2024-01-01T00:00:00Z", "1::2::3"]',
     ],
   },
+  "durations": {
+    schema: { type: "string", format: "duration" },
+    good: ['"P3W"', '"P1Y2M3DT4H5M6S"', '"P2D"', '"PT30M"', '"P1M"', '"PT0S"'],
+    bad: ['"P"', '"PT"', '"P1DT"', '"P1"', '"P1W2D"', '"P1Y2D"', '"PT1H2S"', '"1D"'],
+  },
+  "oneOf of listed values beside a type that not all have": {
+    schema: {
+      oneOf: [{ type: "boolean", enum: [true, "ab", 100] }, { type: "string" }, { type: "number" }],
+    },
+    good: ['"ab"', "100", "true"],
+    bad: ["false", "null"],
+  },
   "references of URIs": {
     schema: { type: "string", format: "uri-reference" },
     good: ['"//example.com:80/p"', '"/a:b//c?d#e"', '"a/b.png"', '"/"', '"mailto:a@b.c"'],
@@ -309,6 +322,10 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [{ allOf: [{ type: "string" }, { type: "integer" }] }, "schema"],
   [3, "schema"],
 ];
+
+Deno.test("every format that is listed as enforced compiles", () => {
+  for (const format of STRING_FORMATS) compile(schemaSpec({ type: "string", format }));
+});
 
 for (const [schema, param] of REFUSED) {
   Deno.test(`a schema is refused at ${param}: ${JSON.stringify(schema).slice(0, 60)}`, () => {
