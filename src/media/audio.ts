@@ -6,6 +6,7 @@
 import { HearthError } from "../errors.ts";
 import { nextTurn } from "../next_turn.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
+import { isAiff, readAiff } from "./audio/aiff.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { findMp3, readMp3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
@@ -35,6 +36,7 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "Ogg", matches: isOgg, read: readOgg },
   { name: "WebM", matches: isWebm, read: readWebm },
   { name: "MP4", matches: isMp4, read: readMp4 },
+  { name: "AIFF", matches: isAiff, read: readAiff },
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
   { name: "AAC", matches: (file) => findAdts(file) !== undefined, read: readAdts },
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
@@ -43,8 +45,6 @@ const FORMATS: readonly AudioFormat[] = [
 /** Formats that are often sent as audio all the same. */
 const UNREAD: readonly Signature[] = [
   ["AMR", 0, "#!AMR"],
-  ["AIFF", 8, "AIFF"],
-  ["AIFF-C", 8, "AIFC"],
   ["CAF", 0, "caff"],
   ["WMA or WMV", 0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"],
   ["AVI", 8, "AVI "],

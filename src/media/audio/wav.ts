@@ -4,16 +4,14 @@
  *
  * @module
  */
+import {
+  getSampleReader,
+  MAX_PCM_CHANNELS,
+  type PcmFormat,
+  readPcm,
+  type SampleCoding,
+} from "./pcm.ts";
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
-
-interface WavFormat {
-  readonly numChannels: number;
-  readonly sampleRateHz: number;
-  readonly bytesPerSample: number;
-  readonly read: SampleReader;
-}
-
-type SampleReader = (view: DataView, offset: number) => number;
 
 const FORMAT_PCM = 1;
 const FORMAT_FLOAT = 3;
@@ -28,7 +26,6 @@ const UNREAD: Readonly<Record<number, string>> = {
   0x50: "MPEG audio",
   0x55: "MP3",
 };
-const MAX_CHANNELS = 8;
 /** Programs that write to a pipe cannot know the size and leave 0, one of these, or the next multiple of a frame. */
 const UNKNOWN_SIZE = 0x7fff_f000;
 /** What stands for a size of 64 bits (EBU Tech 3306), which is in the chunk `ds64`. */
@@ -36,40 +33,13 @@ const LONG_SIZE = 0xffff_ffff;
 /** From the content of `ds64` to the size of the data. */
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
-const FRAMES_PER_PIECE = 32_768;
 
-const INTEGER_READERS: Readonly<Record<number, SampleReader>> = {
-  1: (view, offset) => (view.getUint8(offset) - 128) / 2 ** 7,
-  2: (view, offset) => view.getInt16(offset, true) / 2 ** 15,
-  3: (view, offset) => (view.getInt16(offset + 1, true) * 256 + view.getUint8(offset)) / 2 ** 23,
-  4: (view, offset) => view.getInt32(offset, true) / 2 ** 31,
+const KINDS: Readonly<Record<number, SampleCoding["kind"]>> = {
+  [FORMAT_PCM]: "signed",
+  [FORMAT_FLOAT]: "float",
+  [FORMAT_A_LAW]: "A-law",
+  [FORMAT_MU_LAW]: "mu-law",
 };
-const FLOAT_READERS: Readonly<Record<number, SampleReader>> = {
-  4: (view, offset) => view.getFloat32(offset, true),
-  8: (view, offset) => view.getFloat64(offset, true),
-};
-const READERS: Readonly<Record<number, Readonly<Record<number, SampleReader>>>> = {
-  [FORMAT_PCM]: INTEGER_READERS,
-  [FORMAT_FLOAT]: FLOAT_READERS,
-  [FORMAT_A_LAW]: { 1: (view, offset) => expandALaw(view.getUint8(offset)) / 2 ** 15 },
-  [FORMAT_MU_LAW]: { 1: (view, offset) => expandMuLaw(view.getUint8(offset)) / 2 ** 15 },
-};
-
-/** Sign, three bits of exponent and four of mantissa, every other bit inverted. */
-function expandALaw(code: number): number {
-  const bits = code ^ 0x55;
-  const exponent = bits >> 4 & 7;
-  const mantissa = (bits & 15) << 4;
-  const size = exponent === 0 ? mantissa + 8 : mantissa + 0x108 << exponent - 1;
-  return bits & 0x80 ? size : -size;
-}
-
-/** Sign, three bits of exponent and four of mantissa, all inverted. */
-function expandMuLaw(code: number): number {
-  const bits = ~code;
-  const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;
-  return bits & 0x80 ? -size : size;
-}
 
 /** Whether a file begins as a WAV file does, or as its 64-bit forms. */
 export function isWav(file: Uint8Array): boolean {
@@ -84,7 +54,7 @@ export function isWav(file: Uint8Array): boolean {
  */
 export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  let format: WavFormat | undefined;
+  let format: PcmFormat | undefined;
   let longSize = LONG_SIZE;
   for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
     const tag = tagAt(file, at);
@@ -97,7 +67,7 @@ export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
     if (tag === "data") {
       if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
       const end = findEnd(file, start, size === LONG_SIZE ? longSize : size);
-      yield* readSamples(view, format, [start, end]);
+      yield* readPcm(file.subarray(start, end), format);
       return;
     }
     // Chunks are padded to an even size.
@@ -110,7 +80,7 @@ function tagAt(file: Uint8Array, at: number): string {
   return String.fromCharCode(...file.subarray(at, at + 4));
 }
 
-function readFormat(view: DataView, start: number, size: number): WavFormat {
+function readFormat(view: DataView, start: number, size: number): PcmFormat {
   if (size < 16 || start + size > view.byteLength) {
     throw invalidAudio("The WAV file's format is cut short.");
   }
@@ -119,9 +89,9 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
   const sampleRateHz = view.getUint32(start + 4, true);
   const bytesPerFrame = view.getUint16(start + 12, true);
   const bitsPerSample = view.getUint16(start + 14, true);
-  if (numChannels < 1 || numChannels > MAX_CHANNELS) {
+  if (numChannels < 1 || numChannels > MAX_PCM_CHANNELS) {
     throw invalidAudio(
-      `The WAV file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+      `The WAV file has ${numChannels} channels; 1 to ${MAX_PCM_CHANNELS} are wanted.`,
     );
   }
   checkSampleRate(sampleRateHz);
@@ -129,7 +99,8 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
   const bytesPerSample = Math.ceil(bitsPerSample / 8);
-  const read = READERS[actual]?.[bytesPerSample];
+  const kind = actual === FORMAT_PCM && bytesPerSample === 1 ? "unsigned" : KINDS[actual];
+  const read = kind && getSampleReader({ kind, bytes: bytesPerSample, isLittleEndian: true });
   if (read === undefined) {
     const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
     throw invalidAudio(
@@ -152,23 +123,4 @@ function findEnd(file: Uint8Array, start: number, size: number): number {
   throw invalidAudio(
     `The WAV file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
   );
-}
-
-function* readSamples(
-  view: DataView,
-  { numChannels, sampleRateHz, bytesPerSample, read }: WavFormat,
-  [start, end]: readonly [number, number],
-): Generator<Sound, void> {
-  const bytesPerFrame = bytesPerSample * numChannels;
-  const numFrames = Math.floor((end - start) / bytesPerFrame);
-  for (let first = 0; first < numFrames; first += FRAMES_PER_PIECE) {
-    const length = Math.min(FRAMES_PER_PIECE, numFrames - first);
-    const channels = Array.from({ length: numChannels }, (_, channel) => {
-      const samples = new Float32Array(length);
-      let offset = start + first * bytesPerFrame + channel * bytesPerSample;
-      for (let i = 0; i < length; i++, offset += bytesPerFrame) samples[i] = read(view, offset);
-      return samples;
-    });
-    yield { channels, sampleRateHz };
-  }
 }

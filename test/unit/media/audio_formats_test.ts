@@ -18,6 +18,7 @@ const FLOAT_DOWNMIX = Math.SQRT2;
 
 const EXPECTED: Readonly<Record<string, Expectation>> = {
   "speech.wav": { decibels: 200 },
+  "speech_8k.aifc": { decibels: 35 },
   "speech_8k.wav": { decibels: 35 },
   "speech_44k_stereo.mp3": { decibels: 25, gain: 0.95 * QUIET_RIGHT },
   "speech_22k.mp3": { decibels: 22, gain: 0.95 },

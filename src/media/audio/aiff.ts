@@ -1,0 +1,114 @@
+/**
+ * Reads AIFF and AIFF-C files (Apple 1989 and 1991): integer PCM of 8 to 32 bits, floating point, A-law and mu-law.
+ *
+ * @module
+ */
+import { hasText } from "../signature.ts";
+import {
+  getSampleReader,
+  MAX_PCM_CHANNELS,
+  type PcmFormat,
+  readPcm,
+  type SampleCoding,
+} from "./pcm.ts";
+import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+
+const CHUNK_HEADER_BYTES = 8;
+const COMMON_BYTES = 18;
+/** An offset and a block size, before the samples. */
+const SOUND_HEADER_BYTES = 8;
+/** Programs that write to a pipe cannot know the size and leave 0 or one from here on. */
+const UNKNOWN_SIZE = 0x7f00_0000;
+/** What AIFF-C calls its encodings, in lower case; AIFF has only the first. */
+const CODINGS: Readonly<Record<string, Omit<SampleCoding, "bytes">>> = {
+  "none": { kind: "signed", isLittleEndian: false },
+  "twos": { kind: "signed", isLittleEndian: false },
+  "in24": { kind: "signed", isLittleEndian: false },
+  "in32": { kind: "signed", isLittleEndian: false },
+  "sowt": { kind: "signed", isLittleEndian: true },
+  "raw ": { kind: "unsigned", isLittleEndian: false },
+  "fl32": { kind: "float", isLittleEndian: false },
+  "fl64": { kind: "float", isLittleEndian: false },
+  "alaw": { kind: "A-law", isLittleEndian: false },
+  "ulaw": { kind: "mu-law", isLittleEndian: false },
+};
+
+/** Whether a file begins as an AIFF or AIFF-C file does. */
+export function isAiff(file: Uint8Array): boolean {
+  return hasText(file, 0, "FORM") && (hasText(file, 8, "AIFF") || hasText(file, 8, "AIFC"));
+}
+
+/**
+ * Decodes an AIFF file.
+ *
+ * @throws {HearthError} `invalid_media` when it was cut, or its encoding is none of these.
+ */
+export async function* readAiff(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  let format: PcmFormat | undefined;
+  let data: Uint8Array | undefined;
+  for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
+    const size = view.getUint32(at + 4);
+    const start = at + CHUNK_HEADER_BYTES;
+    if (hasText(file, at, "COMM")) format = readFormat(file, start, size);
+    if (hasText(file, at, "SSND")) data = findData(file, start, size);
+    // Chunks are padded to an even size.
+    at = start + size + size % 2;
+  }
+  if (format === undefined || data === undefined) {
+    throw invalidAudio("The AIFF file ends before its format or its sound.");
+  }
+  yield* readPcm(data, format);
+}
+
+function readFormat(file: Uint8Array, start: number, size: number): PcmFormat {
+  if (size < COMMON_BYTES || start + size > file.length) {
+    throw invalidAudio("The AIFF file's format is cut short.");
+  }
+  const view = new DataView(file.buffer, file.byteOffset + start, size);
+  const numChannels = view.getUint16(0);
+  if (numChannels < 1 || numChannels > MAX_PCM_CHANNELS) {
+    throw invalidAudio(
+      `The AIFF file has ${numChannels} channels; 1 to ${MAX_PCM_CHANNELS} are wanted.`,
+    );
+  }
+  const sampleRateHz = readExtended(view, 8);
+  checkSampleRate(sampleRateHz);
+  const bits = view.getUint16(6);
+  const isCompressed = hasText(file, 8, "AIFC") && size >= COMMON_BYTES + 4;
+  const nameAt = start + COMMON_BYTES;
+  const name = isCompressed ? String.fromCharCode(...file.subarray(nameAt, nameAt + 4)) : "NONE";
+  const coding = CODINGS[name.toLowerCase()];
+  // G.711 gives the bits that its samples had before.
+  const isTelephony = coding?.kind === "A-law" || coding?.kind === "mu-law";
+  const bytesPerSample = isTelephony ? 1 : Math.ceil(bits / 8);
+  const read = coding && getSampleReader({ ...coding, bytes: bytesPerSample });
+  if (read === undefined) {
+    throw invalidAudio(
+      `The AIFF file has encoding ${name} with ${bits} bits; ` +
+        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
+    );
+  }
+  return { numChannels, sampleRateHz, bytesPerSample, read };
+}
+
+/** Floating point of 80 bits: sign and exponent, then 64 bits of mantissa with its leading 1. */
+function readExtended(view: DataView, at: number): number {
+  const exponent = view.getUint16(at) - 16_383;
+  return (view.getUint32(at + 2) * 2 ** 32 + view.getUint32(at + 6)) * 2 ** (exponent - 63);
+}
+
+function findData(file: Uint8Array, start: number, size: number): Uint8Array {
+  const present = file.length - start;
+  const isUnknown = size <= SOUND_HEADER_BYTES || size >= UNKNOWN_SIZE;
+  if (size > present && !isUnknown) {
+    throw invalidAudio(
+      `The AIFF file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
+    );
+  }
+  const end = isUnknown ? file.length : start + size;
+  const skipped = present < SOUND_HEADER_BYTES
+    ? 0
+    : new DataView(file.buffer, file.byteOffset + start).getUint32(0);
+  return file.subarray(Math.min(end, start + SOUND_HEADER_BYTES + skipped), end);
+}

@@ -1,0 +1,95 @@
+/**
+ * Samples that are stored as they are (PCM), and the A-law and mu-law of telephony (ITU-T G.711).
+ *
+ * @module
+ */
+import type { Sound } from "./sound.ts";
+
+/** How the samples of a file are stored, one of each channel after the other. */
+export interface PcmFormat {
+  readonly numChannels: number;
+  readonly sampleRateHz: number;
+  readonly bytesPerSample: number;
+  readonly read: SampleReader;
+}
+
+/** Reads the sample at an offset, full scale at 1. */
+export type SampleReader = (view: DataView, offset: number) => number;
+
+/** How one sample is coded. */
+export interface SampleCoding {
+  readonly kind: "signed" | "unsigned" | "float" | "A-law" | "mu-law";
+  readonly bytes: number;
+  readonly isLittleEndian: boolean;
+}
+
+/** Most channels of a file. */
+export const MAX_PCM_CHANNELS = 8;
+
+const FRAMES_PER_PIECE = 32_768;
+
+/** The reader of samples of a kind and a size; `undefined` if there is none. */
+export function getSampleReader(
+  { kind, bytes, isLittleEndian }: SampleCoding,
+): SampleReader | undefined {
+  switch (`${kind} ${bytes}`) {
+    case "unsigned 1":
+      return (view, offset) => (view.getUint8(offset) - 128) / 2 ** 7;
+    case "signed 1":
+      return (view, offset) => view.getInt8(offset) / 2 ** 7;
+    case "signed 2":
+      return (view, offset) => view.getInt16(offset, isLittleEndian) / 2 ** 15;
+    case "signed 3":
+      return isLittleEndian
+        ? (view, at) => (view.getInt16(at + 1, true) * 256 + view.getUint8(at)) / 2 ** 23
+        : (view, at) => (view.getInt16(at) * 256 + view.getUint8(at + 2)) / 2 ** 23;
+    case "signed 4":
+      return (view, offset) => view.getInt32(offset, isLittleEndian) / 2 ** 31;
+    case "float 4":
+      return (view, offset) => view.getFloat32(offset, isLittleEndian);
+    case "float 8":
+      return (view, offset) => view.getFloat64(offset, isLittleEndian);
+    case "A-law 1":
+      return (view, offset) => expandALaw(view.getUint8(offset)) / 2 ** 15;
+    case "mu-law 1":
+      return (view, offset) => expandMuLaw(view.getUint8(offset)) / 2 ** 15;
+    default:
+      return undefined;
+  }
+}
+
+/** The sound of whole frames, piece by piece. */
+export function* readPcm(
+  data: Uint8Array,
+  { numChannels, sampleRateHz, bytesPerSample, read }: PcmFormat,
+): Generator<Sound, void> {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const bytesPerFrame = bytesPerSample * numChannels;
+  const numFrames = Math.floor(data.length / bytesPerFrame);
+  for (let first = 0; first < numFrames; first += FRAMES_PER_PIECE) {
+    const length = Math.min(FRAMES_PER_PIECE, numFrames - first);
+    const channels = Array.from({ length: numChannels }, (_, channel) => {
+      const samples = new Float32Array(length);
+      let offset = first * bytesPerFrame + channel * bytesPerSample;
+      for (let i = 0; i < length; i++, offset += bytesPerFrame) samples[i] = read(view, offset);
+      return samples;
+    });
+    yield { channels, sampleRateHz };
+  }
+}
+
+/** Sign, three bits of exponent and four of mantissa, every other bit inverted. */
+function expandALaw(code: number): number {
+  const bits = code ^ 0x55;
+  const exponent = bits >> 4 & 7;
+  const mantissa = (bits & 15) << 4;
+  const size = exponent === 0 ? mantissa + 8 : mantissa + 0x108 << exponent - 1;
+  return bits & 0x80 ? size : -size;
+}
+
+/** Sign, three bits of exponent and four of mantissa, all inverted. */
+function expandMuLaw(code: number): number {
+  const bits = ~code;
+  const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;
+  return bits & 0x80 ? -size : size;
+}
