@@ -14,7 +14,7 @@ export interface PcmFormat {
 }
 
 /** Reads the sample at an offset, full scale at 1. */
-export type SampleReader = (view: DataView, offset: number) => number;
+type SampleReader = (view: DataView, offset: number) => number;
 
 /** How one sample is coded. */
 export interface SampleCoding {
