@@ -66,7 +66,8 @@ export function logFailure(
   requestId: string,
 ): (error: Pick<HearthError, "kind" | "message">) => void {
   return ({ kind, message }) => {
-    const write = kind === "model_not_loaded" ? log.debug : log.warn;
+    const isLoss = kind === "model_not_loaded" && message !== "shutting down";
+    const write = isLoss ? log.debug : log.warn;
     write("a stream ended in an error", { requestId, code: kind, reason: message });
   };
 }
