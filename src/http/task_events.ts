@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { explainNotReady } from "../session/session_state.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { TaskEvent } from "../models/task.ts";
@@ -66,7 +67,8 @@ export function logFailure(
   requestId: string,
 ): (error: Pick<HearthError, "kind" | "message">) => void {
   return ({ kind, message }) => {
-    const isLoss = kind === "model_not_loaded" && message !== "shutting down";
+    const isStopping = message === explainNotReady({ phase: "stopping" });
+    const isLoss = kind === "model_not_loaded" && !isStopping;
     const write = isLoss ? log.debug : log.warn;
     write("a stream ended in an error", { requestId, code: kind, reason: message });
   };
