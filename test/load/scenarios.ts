@@ -136,10 +136,16 @@ function idle({ url }: Target): Promise<string> {
   return raw(url, () => pause(IDLE_MS));
 }
 
-/** A chat about an image; for models that take none as well, which refuse it. */
-function withImage({ small: { model } }: Target, url: string): string {
-  const content = [{ type: "image_url", image_url: { url } }, { type: "text", text: "What?" }];
-  return JSON.stringify({ model, messages: [{ role: "user", content }], max_tokens: 4 });
+/** A chat about an image; for models that take none as well, which refuse it. Matting takes nothing beside the image. */
+function withImage({ small: { model, path } }: Target, url: string): string {
+  const image = { type: "image_url", image_url: { url } };
+  const body = path.startsWith("/v1/images/")
+    ? { messages: [{ role: "user", content: [image] }] }
+    : {
+      messages: [{ role: "user", content: [image, { type: "text", text: "What?" }] }],
+      max_tokens: 4,
+    };
+  return JSON.stringify({ model, ...body });
 }
 
 /** Sends 95 MiB, as fast as they are taken: an image, which is none. */
