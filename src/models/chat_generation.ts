@@ -8,7 +8,7 @@ import type { GenerationRequest } from "../engine/generation_request.ts";
 import { HearthError } from "../errors.ts";
 import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { emitError } from "./active_requests.ts";
-import { Completion } from "./completion.ts";
+import { OutputProcessor } from "./output_processor.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_form.ts";
 import { answerGrammarOf } from "./chat/answer_grammar.ts";
@@ -55,7 +55,7 @@ export function generateChat(
   requireKnownTokens(task, engine.limits.vocabSize);
   const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
   const { tokenTexts } = tokenizer;
-  const completion = new Completion({
+  const output = new OutputProcessor({
     tokenizer: { tokenTexts, decode: tokenizer.decoderKeeping(markersOf(form)) },
     form,
     eosTokenIds: defaults.eosTokenIds,
@@ -67,8 +67,8 @@ export function generateChat(
     emit,
   });
   if (task.onlyCounts) {
-    completion.begin();
-    completion.end(0);
+    output.begin();
+    output.end(0);
     return () => {};
   }
   const spec = answerGrammarOf(task, form);
@@ -85,14 +85,14 @@ export function generateChat(
     promptLogprobs: options.promptLogprobs,
     grammar: spec && grammars?.compile(spec),
   }, {
-    onScored: (token) => completion.pushPrompt(token),
-    onToken: (index, token, end) => completion.push(index, token, end),
-    onDone: (numCachedTokens, times) => completion.end(numCachedTokens, times),
+    onScored: (token) => output.pushPrompt(token),
+    onToken: (index, token, end) => output.push(index, token, end),
+    onDone: (numCachedTokens, times) => output.end(numCachedTokens, times),
     onError: (error) => emitError(error, { requestId, what: "generation", emit }),
   });
-  if (prompt.numEncoded === undefined) completion.begin();
+  if (prompt.numEncoded === undefined) output.begin();
   if (options.promptLogprobs !== undefined) {
-    completion.pushPrompt({ tokenId: promptTokens[0]!, top: [] });
+    output.pushPrompt({ tokenId: promptTokens[0]!, top: [] });
   }
   return end;
 }

@@ -6,7 +6,7 @@
 import type { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
-import { LongTextEncoder } from "./long_text.ts";
+import { LongTextEncoder } from "./long_text_encoder.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
 import { countTokenIds, readTokenizer, tokenTextsOf } from "./tokenizer_files.ts";
 

@@ -10,7 +10,7 @@ import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput } from "../graph_ports.ts";
-import type { LengthOptions } from "../long_text.ts";
+import type { LengthOptions } from "../long_text_encoder.ts";
 import { type Model, requireTask } from "../model.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";

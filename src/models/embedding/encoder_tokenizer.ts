@@ -4,7 +4,7 @@
  * @module
  */
 import type { Tokenizer } from "@huggingface/tokenizers";
-import { type LengthOptions, LongTextEncoder } from "../long_text.ts";
+import { type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import type { TokenTexts } from "../token_text.ts";
 import {

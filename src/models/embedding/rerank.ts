@@ -8,7 +8,7 @@ import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import { findOutput } from "../graph_ports.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { LengthOptions } from "../long_text.ts";
+import type { LengthOptions } from "../long_text_encoder.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";

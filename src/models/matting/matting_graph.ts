@@ -18,7 +18,7 @@ import {
 } from "../../onnx/file/proto.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
-import type { Size } from "../image_processor.ts";
+import type { Size } from "../preprocessor_config.ts";
 
 /** Names of the graph's input and output. */
 export const IMAGES = "hearth_images";

@@ -12,7 +12,7 @@ import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
-import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
+import { type PreprocessorConfig, readPreprocessorConfig } from "../preprocessor_config.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
 
@@ -38,16 +38,16 @@ export async function loadMatting(context: OpenContext): Promise<MattingModel> {
 async function readProcessor(
   folder: ModelFolder,
   family: MattingFamily,
-): Promise<ImageProcessor> {
+): Promise<PreprocessorConfig> {
   const name = "preprocessor_config.json";
   if (folder.files.has(name)) {
-    return readImageProcessor(await readOptionalJson(folder, name));
+    return readPreprocessorConfig(await readOptionalJson(folder, name));
   }
   log.warn("the folder has no image preprocessing configuration", {
     missing: name,
     assumed: family.name,
   });
-  return readImageProcessor(family.processor);
+  return readPreprocessorConfig(family.processor);
 }
 
 /**
@@ -59,7 +59,7 @@ async function openNetwork(
   { graph, stretches, processor, backend }: {
     readonly graph: MattingGraph;
     readonly stretches: boolean;
-    readonly processor: ImageProcessor;
+    readonly processor: PreprocessorConfig;
     readonly backend: Backend;
   },
 ): Promise<MattingNetwork> {

@@ -10,7 +10,7 @@ import { HearthError } from "../../errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { IMAGES, MASKS, type MattingGraph } from "./matting_graph.ts";
-import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
+import { type PreprocessorConfig, type Size, tensorFormOf } from "../preprocessor_config.ts";
 
 /** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
@@ -30,7 +30,7 @@ interface MattingNetworkParts {
   /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;
-  readonly processor: ImageProcessor;
+  readonly processor: PreprocessorConfig;
   readonly graph: Pick<MattingGraph, "layout" | "size" | "takesBatches">;
 }
 

@@ -6,7 +6,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { type Levels, levelsOf } from "../image_processor.ts";
+import { type Levels, levelsOf } from "../preprocessor_config.ts";
 
 export interface ChannelLevels extends Levels {
   /** The channel of an RGB image that comes first, second, third. */

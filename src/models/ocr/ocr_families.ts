@@ -5,7 +5,7 @@
  */
 import type { Transformers } from "../../onnx/runtime/hook.ts";
 import { type Json, requireNumber } from "../../hub/model_folder.ts";
-import type { Size } from "../image_processor.ts";
+import type { Size } from "../preprocessor_config.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { HearthError } from "../../errors.ts";
 

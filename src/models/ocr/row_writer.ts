@@ -4,7 +4,7 @@
  * @module
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
-import { Completion, type TokenDecoder } from "../completion.ts";
+import { OutputProcessor, type TokenDecoder } from "../output_processor.ts";
 import type { LineCharacter } from "./ctc_line.ts";
 import type { TextRow } from "./line_reader.ts";
 
@@ -16,7 +16,7 @@ const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 const LEAST_PROBABILITY = 1e-30;
 
 export class RowWriter implements TokenDecoder {
-  readonly #completion: Completion;
+  readonly #output: OutputProcessor;
   readonly #maxTokens: number;
   #characters: readonly string[] = [];
   #numTokens = 0;
@@ -29,7 +29,7 @@ export class RowWriter implements TokenDecoder {
   constructor({ options }: ChatTask, emit: (event: ChatEvent) => void) {
     this.#maxTokens = options.maxTokens ?? Infinity;
     this.#emit = emit;
-    this.#completion = new Completion({
+    this.#output = new OutputProcessor({
       tokenizer: this,
       eosTokenIds: new Set([SEPARATORS.end]),
       // Tokens are characters, and the answer ends with the image.
@@ -66,13 +66,13 @@ export class RowWriter implements TokenDecoder {
   /** Ends the answer unless it has ended. */
   end(): void {
     this.#push(certain(SEPARATORS.end));
-    this.#completion.end(0);
+    this.#output.end(0);
   }
 
   #push(token: SampledToken): void {
     if (this.#hasEnded) return;
     const isLast = ++this.#numTokens === this.#maxTokens;
-    this.#hasEnded = this.#completion.push(0, token, isLast ? "length" : undefined);
+    this.#hasEnded = this.#output.push(0, token, isLast ? "length" : undefined);
   }
 
   #collect(event: ChatEvent): void {

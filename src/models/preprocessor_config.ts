@@ -33,7 +33,7 @@ type SizeRule =
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
-export interface ImageProcessor extends Levels {
+export interface PreprocessorConfig extends Levels {
   readonly size: SizeRule;
   /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
   readonly multipleOf: number;
@@ -46,7 +46,7 @@ export interface ImageProcessor extends Levels {
  *
  * @throws {StartupError} when it has unsupported settings.
  */
-export function readImageProcessor(config: Json): ImageProcessor {
+export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   const refused = REFUSED.find((name) => config[name] === true);
   if (refused !== undefined) {
     throw new StartupError(`preprocessor_config.json asks for ${refused}, which is not supported.`);
@@ -133,7 +133,11 @@ function readSize(size: unknown, maxSize: unknown): SizeRule {
   };
 }
 
-function readBorder(config: Json, size: SizeRule, multipleOf: number): ImageProcessor["border"] {
+function readBorder(
+  config: Json,
+  size: SizeRule,
+  multipleOf: number,
+): PreprocessorConfig["border"] {
   if (config["do_pad"] !== true) return "none";
   const given = config["pad_size"];
   if (typeof given === "number") return { width: given, height: given };
@@ -145,7 +149,7 @@ function readBorder(config: Json, size: SizeRule, multipleOf: number): ImageProc
 
 /** The form of an image; a graph of fixed size overrides it, and images are stretched to that. */
 export function tensorFormOf(
-  processor: ImageProcessor,
+  processor: PreprocessorConfig,
   { image, graph, layout }: {
     readonly image: Size;
     readonly graph: Size | undefined;
@@ -170,7 +174,7 @@ export function tensorFormOf(
   };
 }
 
-function contentOf({ size, multipleOf, border }: ImageProcessor, image: Size): Size {
+function contentOf({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
   const factor = size === undefined ? 1 : edgeFactor(image, size);
   // A border makes up for what is missing to a multiple; without one the image is cut down to it.
@@ -195,7 +199,7 @@ function edgeFactor(
   return longestEdge === undefined ? factor : Math.min(factor, longestEdge / longer);
 }
 
-function borderedOf({ border, multipleOf }: ImageProcessor, content: Size): Size {
+function borderedOf({ border, multipleOf }: PreprocessorConfig, content: Size): Size {
   if (border === "none") return content;
   const fit = (length: number) => Math.ceil(length / multipleOf) * multipleOf;
   const whole = border === "toMultiple"

@@ -19,7 +19,7 @@ export interface TokenDecoder {
   readonly tokenTexts: { of(id: number): TokenText };
 }
 
-interface CompletionOptions {
+interface OutputOptions {
   readonly tokenizer: TokenDecoder;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
@@ -31,13 +31,13 @@ interface CompletionOptions {
   readonly emit: (event: ChatEvent) => void;
 }
 
-export class Completion {
-  readonly #options: CompletionOptions;
+export class OutputProcessor {
+  readonly #options: OutputOptions;
   readonly #choices: readonly Choice[];
   readonly #prompt: PromptToken[] = [];
   #hasStarted = false;
 
-  constructor(options: CompletionOptions) {
+  constructor(options: OutputOptions) {
     this.#options = options;
     this.#choices = Array.from(
       { length: options.options.n },
@@ -97,7 +97,7 @@ class Choice {
   /** Those of them that are reasoning. */
   numReasoningTokens = 0;
   readonly #index: number;
-  readonly #options: CompletionOptions;
+  readonly #options: OutputOptions;
   readonly #detokenizer: Detokenizer;
   readonly #stops: StopMatcher;
   /** Absent if all is text. */
@@ -111,7 +111,7 @@ class Choice {
   /** The stop string that was found. */
   #stopSequence: string | undefined;
 
-  constructor(index: number, options: CompletionOptions) {
+  constructor(index: number, options: OutputOptions) {
     this.#index = index;
     this.#options = options;
     this.#detokenizer = new Detokenizer((ids) => options.tokenizer.decode(ids));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Tokenizer } from "@huggingface/tokenizers";
-import { LongTextEncoder } from "../../../src/models/long_text.ts";
+import { LongTextEncoder } from "../../../src/models/long_text_encoder.ts";
 import { unlessThere } from "../../fixtures/goldens.ts";
 
 const SHARED = fileURLToPath(new URL("../../../../shared/tokenizers", import.meta.url));

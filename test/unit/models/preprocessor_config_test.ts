@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readImageProcessor, tensorFormOf } from "../../../src/models/image_processor.ts";
+import { readPreprocessorConfig, tensorFormOf } from "../../../src/models/preprocessor_config.ts";
 
 type Config = Record<string, unknown>;
 
@@ -9,42 +9,42 @@ function sizesOf(
   [width, height]: readonly [number, number],
   graph?: { width: number; height: number },
 ): number[] {
-  const processor = readImageProcessor(config);
+  const processor = readPreprocessorConfig(config);
   const form = tensorFormOf(processor, { image: { width, height }, graph, layout: "nchw" });
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 
-Deno.test("readImageProcessor() makes one product and sum of rescaling and normalising", () => {
+Deno.test("readPreprocessorConfig() makes one product and sum of rescaling and normalising", () => {
   const config = { size: 8, do_normalize: true, image_mean: [0.5, 0.4, 0.3], image_std: 0.5 };
-  const { scale, offset } = readImageProcessor(config);
+  const { scale, offset } = readPreprocessorConfig(config);
   for (const level of [0, 1, 200, 255]) {
     [0.5, 0.4, 0.3].forEach((mean, c) => {
       const want = (level / 255 - mean) / 0.5;
       assert.ok(Math.abs(level * scale[c]! + offset[c]! - want) < 1e-12);
     });
   }
-  const plain = readImageProcessor({ size: 8 });
+  const plain = readPreprocessorConfig({ size: 8 });
   assert.deepEqual([plain.scale[0], plain.offset[0]], [1 / 255, 0]);
-  const raw = readImageProcessor({ size: 8, do_rescale: false });
+  const raw = readPreprocessorConfig({ size: 8, do_rescale: false });
   assert.deepEqual([raw.scale[2], raw.offset[2]], [1, 0]);
 });
 
-Deno.test("readImageProcessor() reads Pillow's numbers of filters, bilinear without one", () => {
-  const filters = [0, 1, 2, 3, 4, 5].map((resample) => readImageProcessor({ resample }).filter);
+Deno.test("readPreprocessorConfig() reads Pillow's numbers of filters, bilinear without one", () => {
+  const filters = [0, 1, 2, 3, 4, 5].map((resample) => readPreprocessorConfig({ resample }).filter);
   assert.deepEqual(filters, ["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]);
-  assert.equal(readImageProcessor({}).filter, "bilinear");
+  assert.equal(readPreprocessorConfig({}).filter, "bilinear");
 });
 
-Deno.test("readImageProcessor() refuses what would misplace the mask or makes no sense", () => {
+Deno.test("readPreprocessorConfig() refuses what would misplace the mask or makes no sense", () => {
   for (
     const name of ["do_center_crop", "do_crop_margin", "do_thumbnail", "do_flip_channel_order"]
   ) {
-    assert.throws(() => readImageProcessor({ [name]: true }), { message: new RegExp(name) });
-    readImageProcessor({ [name]: false });
+    assert.throws(() => readPreprocessorConfig({ [name]: true }), { message: new RegExp(name) });
+    readPreprocessorConfig({ [name]: false });
   }
-  assert.throws(() => readImageProcessor({ resample: 7 }), { message: /0 to 5, has 7/ });
+  assert.throws(() => readPreprocessorConfig({ resample: 7 }), { message: /0 to 5, has 7/ });
   assert.throws(
-    () => readImageProcessor({ do_normalize: true, image_mean: [0.5] }),
+    () => readPreprocessorConfig({ do_normalize: true, image_mean: [0.5] }),
     { message: /3 numbers, have \[0\.5\]/ },
   );
 });
