@@ -159,6 +159,11 @@ export function dtypesOf(folder: ModelFolder, graph: string): Dtype[] {
   return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
 }
 
+/** Whether a folder has a graph whose name begins so, in any dtype. */
+export function hasGraph({ files }: ModelFolder, name: string): boolean {
+  return [...files].some((file) => file.startsWith(`onnx/${name}`) && file.endsWith(".onnx"));
+}
+
 /** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` …, `model.onnx.data`. */
 export function externalDataFiles(folder: ModelFolder, graphPath: string): string[] {
   const [prefix, other] = [`${graphPath}_data`, `${graphPath}.data`];

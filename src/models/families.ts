@@ -7,11 +7,10 @@
  */
 import { MODEL_KINDS, type ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import type { ModelFolder } from "../hub/model_folder.ts";
+import { hasGraph, type ModelFolder } from "../hub/model_folder.ts";
 import {
   asr,
   type Family,
-  hasGraph,
   isBuiltAs,
   isDecoderFor,
   isForTask,
@@ -21,11 +20,10 @@ import {
   tts,
   visionGraphs,
 } from "./family.ts";
-import { allGraphs, graphsBeside, graphsNamed, type WantedGraph } from "./graph_choice.ts";
+import { allGraphs, graphsBeside, graphsNamed, MERGED, type WantedGraph } from "./graph_choice.ts";
 import { isMatting } from "./matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
-const MERGED = "decoder_model_merged";
 const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
 const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
 /** Texts and images of many requests run together. */

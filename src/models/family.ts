@@ -6,8 +6,8 @@
  */
 import type { ModelKind } from "../config.ts";
 import { modelNameOf } from "../hub/cache.ts";
-import { dtypesOf, type ModelFolder } from "../hub/model_folder.ts";
-import { allGraphs, type WantedGraph } from "./graph_choice.ts";
+import { dtypesOf, hasGraph, type ModelFolder } from "../hub/model_folder.ts";
+import { allGraphs, MERGED, type WantedGraph } from "./graph_choice.ts";
 import type { LOADERS } from "./loaders.ts";
 
 export interface Family {
@@ -44,12 +44,6 @@ export function isForTask({ config }: ModelFolder, task: string): boolean {
   return config["task"] === task;
 }
 
-/** Whether a folder has a graph, in any dtype. */
-export function hasGraph({ files }: ModelFolder, name: string): boolean {
-  return [...files].some((file) => file.startsWith(`onnx/${name}`) && file.endsWith(".onnx"));
-}
-
-const MERGED = "decoder_model_merged";
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
 /** A family of speech recognition models, recognised by its types. */

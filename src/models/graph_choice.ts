@@ -166,7 +166,8 @@ export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
   return () => names.map((name) => ({ name }));
 }
 
-const MERGED = "decoder_model_merged";
+/** Optimum's graph of two decoders, with and without keys and values of earlier tokens. */
+export const MERGED = "decoder_model_merged";
 /** Separate decoders that a merged one replaces. */
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;

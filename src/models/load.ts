@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
 import { deviceClassOf } from "../backend/device_class.ts";
-import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
+import type { Dtype, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
 import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "./memory.ts";
@@ -13,21 +12,18 @@ import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
-import type { LoadProgress } from "./open_context.ts";
+import type { OpenContext } from "./open_context.ts";
 
-interface ModelLoadOptions {
+interface ModelLoadOptions extends
+  Pick<
+    OpenContext,
+    "backend" | "engine" | "vadFolder" | "speakerEncoderFolder" | "onProgress"
+  > {
   readonly model: ResolvedModel;
   /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
   /** Detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
-  readonly engine: EngineSettings;
-  /** Folder of a voice activity model, for speech recognition. */
-  readonly vadFolder?: string | undefined;
-  /** Folder of a speaker-embedding model, for speech synthesis. */
-  readonly speakerEncoderFolder?: string | undefined;
-  readonly backend: Backend;
-  readonly onProgress: (progress: LoadProgress) => void;
 }
 
 /**

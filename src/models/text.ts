@@ -5,7 +5,7 @@
  */
 import { warmUp } from "../engine/warm_up.ts";
 import { HearthError } from "../errors.ts";
-import { type ModelFolder, readOptionalJson } from "../hub/model_folder.ts";
+import { hasGraph, type ModelFolder, readOptionalJson } from "../hub/model_folder.ts";
 import { log } from "../log.ts";
 import { renderOptions, toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
@@ -87,14 +87,11 @@ function requireText({ content }: ChatMessage): string {
 }
 
 /** An incompletely downloaded vision folder looks like a text model, which would refuse images without a reason. */
-function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
-  const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
-  if (!("vision_config" in config) || hasEncoder) return;
+function warnOfMissingEyes(folder: ModelFolder): void {
+  if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;
   log.warn(
     "a vision model is served for text only: its folder has no onnx/vision_encoder*.onnx",
-    {
-      folder: path,
-    },
+    { folder: folder.path },
   );
 }
 

@@ -10,10 +10,10 @@ import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_decod
 import { nextTurn } from "../../next_turn.ts";
 import { isCrossCache } from "../../onnx/cut/cache_names.ts";
 import { disposeTensors, type Tensors } from "../../onnx/runtime/ort.ts";
+import { MERGED } from "../graph_choice.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Feed, type Feeds, freeFeed, TtsGraph } from "./tts_graph.ts";
 
-const DECODER = "decoder_model_merged";
 const KNOWN =
   /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
 /** Stop probability at which the sound ends. */
@@ -37,10 +37,10 @@ export class MelDecoder {
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
   static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
-    const { path } = context.graphs.of(DECODER);
+    const { path } = context.graphs.of(MERGED);
     const open = (graph: "project" | "step") =>
       TtsGraph.open(context, {
-        name: DECODER,
+        name: MERGED,
         known: KNOWN,
         change: (model) => requireMerged(model, path)[graph],
       });
