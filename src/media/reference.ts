@@ -88,7 +88,13 @@ async function readMediaFile(
   if (!isLocal && (real === undefined || !await isBelow(real, mediaDir!))) {
     throw invalidMedia("the file is not below the folder of --media-dir");
   }
-  if (real === undefined) throw invalidMedia("there is no such file");
+  if (real === undefined) {
+    throw invalidMedia(
+      readPaths(path).some(isAbsolute)
+        ? "there is no such file"
+        : "want the absolute path of a file after file://, such as file:///home/me/a.png",
+    );
+  }
   const { isFile, size } = await Deno.stat(real);
   // A device or a pipe may never end.
   if (!isFile) throw invalidMedia("it is not a file");

@@ -2,6 +2,8 @@
  * Every row of the specification's case table and status table, and of the decisions beside it that are about errors.
  */
 import assert from "node:assert/strict";
+import { parseTranscription } from "../../src/api/transcription_request.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { LOCAL_CALLER, MODEL, TestApp } from "../fixtures/server.ts";
 
@@ -106,6 +108,42 @@ Deno.test("case table: remote shutdown not allowed", async () => {
     await assertFlat(await app.request(path, init, REMOTE_CALLER), 403);
   }
   assert.equal(shutdowns, 0);
+});
+
+Deno.test("every shutdown request has its line, also one that is refused", async () => {
+  const request = { method: "POST" };
+  const foreign = { ...request, headers: { host: "example.org" } };
+  const apiKeys = [{ label: "a", key: "secret" }];
+  for (const allowRemoteShutdown of [false, true]) {
+    using stderr = new CapturedStderr();
+    const app = new TestApp({ settings: { allowRemoteShutdown, apiKeys } });
+    await app.request("/shutdown", request, REMOTE_CALLER);
+    await app.request("/v1/shutdown/", request);
+    await app.request("/shutdown", foreign);
+    await app.request("/shutdown");
+    const line = `[SHUTDOWN] Shutdown requested (remote_allowed: ${allowRemoteShutdown})`;
+    assert.deepEqual(stderr.lines, [line, line, line]);
+  }
+});
+
+Deno.test("transcriptions take every language of the specification, and no other", () => {
+  const specified =
+    "zh en yue ar de fr es pt id it ko ru th vi ja tr hi ms nl sv da fi pl cs fil " +
+    "fa el ro hu mk";
+  for (const language of specified.split(" ")) {
+    assert.equal(parseTranscription([["language", language]]).language, language);
+  }
+  for (const language of ["uk", "tl", "english", "EN"]) {
+    assert.throws(() => parseTranscription([["language", language]]), { kind: "invalid_value" });
+  }
+});
+
+Deno.test("transcriptions are greedy and in JSON by default, at temperatures from 0 to 1", () => {
+  const { format, temperature } = parseTranscription([]);
+  assert.deepEqual({ format, temperature }, { format: "json", temperature: 0 });
+  for (const text of ["0", "0.0", "0.5", "1", "1.0"]) {
+    assert.equal(parseTranscription([["temperature", text]]).temperature, Number(text));
+  }
 });
 
 testReady("case table: unknown model", "/chat/completions", async (app, path) => {

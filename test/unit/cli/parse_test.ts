@@ -166,6 +166,28 @@ Deno.test("chooseCommand() takes the first command where none is named, and name
   assert.match(usage(() => chooseCommand(commands, ["bkae"])), /Did you mean "bake"\?/);
 });
 
+Deno.test("SERVE_FLAGS are those of the specification, with its defaults", () => {
+  const parsed = parseCall(SERVE, [], {});
+  assert.ok(typeof parsed === "object");
+  assert.partialDeepStrictEqual(parsed.flags, {
+    address: "127.0.0.1",
+    port: 10100,
+    allowRemoteShutdown: false,
+    drainSeconds: 1,
+    apiKey: undefined,
+    allowPrivateMedia: false,
+  });
+  const words = ["-m", "some/model", "-a", "0.0.0.0", "-p", "80", "--allow-remote-shutdown"];
+  const named = parseCall(SERVE, words, {});
+  assert.ok(typeof named === "object");
+  assert.partialDeepStrictEqual(named.flags, {
+    model: "some/model",
+    address: "0.0.0.0",
+    port: 80,
+    allowRemoteShutdown: true,
+  });
+});
+
 Deno.test("SERVE_FLAGS take origins and host names in their own form only", () => {
   const serve = (...words: string[]) => parseCall(SERVE, words, {});
   for (const origin of ["*", "https://example.org", "http://localhost:3000"]) {

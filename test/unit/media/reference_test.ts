@@ -74,7 +74,9 @@ Deno.test("readMedia() reads any file for callers on this machine", () =>
     assert.equal(await readText(`file://${folder}/link.txt`), "outside");
     assert.equal(await readText(`file://localhost${outside}`), "outside");
     await assertRefused(`file://${folder}/none.txt`, /no such file/);
-    await assertRefused("file://relative.txt", /no such file/);
+    for (const path of ["relative.txt", "./relative.txt", "", "~/a.txt", "relative%2ftxt"]) {
+      await assertRefused(`file://${path}`, /want the absolute path of a file after file:/);
+    }
     await assertRefused(`file://${folder}`, /not a file/);
     await Deno.writeFile(outside, new Uint8Array(1025));
     await assertRefused(`file://${outside}`, /more than/);
