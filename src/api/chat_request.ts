@@ -5,7 +5,16 @@
  */
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
-import { flag, integerFrom, listOf, numberFrom, stopString, stopStrings, text } from "./fields.ts";
+import {
+  flag,
+  integerFrom,
+  listOf,
+  numberFrom,
+  stopString,
+  stopStrings,
+  text,
+  tokenLimit,
+} from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
@@ -57,14 +66,18 @@ export const ChatRequest = z.object({
   top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),
   top_k: integerFrom(-1).nullish().describe("0 and -1 are off; default off, or the model's own"),
   min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
-  max_tokens: integerFrom(1).nullish()
-    .describe("Most tokens of completion; to the end of the context if absent"),
-  max_completion_tokens: integerFrom(1).nullish().describe(
+  max_tokens: tokenLimit(1).nullish()
+    .describe("Most tokens of completion; to the end of the context if absent or -1"),
+  max_completion_tokens: tokenLimit(1).nullish().describe(
     "The newer name of max_tokens, which it overrules",
   ),
   stop: z.union([stopString(), stopStrings()], {
     error: "a string of 1 to 1024 characters, or an array of at most 64 of them",
   }).nullish().describe("The completion ends before the first of these"),
+  include_stop_str_in_output: flag().nullish()
+    .describe("The completion ends behind the string or token that ends it, not before"),
+  skip_special_tokens: flag().nullish()
+    .describe("Whether special tokens are left out of the text; default true"),
   stop_token_ids: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()
@@ -107,8 +120,7 @@ export const ChatRequest = z.object({
     error: "logprobs to be true beside it",
   })
   .refine(
-    ({ min_tokens: least, max_tokens: most, max_completion_tokens: newer }) =>
-      (least ?? 0) <= (newer ?? most ?? Infinity),
+    (request) => (request.min_tokens ?? 0) <= (maxTokensOf(request) ?? Infinity),
     {
       path: ["min_tokens"],
       error: "no more than max_tokens",
@@ -125,3 +137,14 @@ export const ChatRequest = z.object({
   .meta({ id: "ChatRequest" });
 
 export type ChatRequest = z.output<typeof ChatRequest>;
+
+/** The most tokens that a request wants; `undefined` for no limit. */
+export function maxTokensOf(
+  { max_tokens: most, max_completion_tokens: newer }: {
+    readonly max_tokens?: number | null | undefined;
+    readonly max_completion_tokens?: number | null | undefined;
+  },
+): number | undefined {
+  const limit = newer ?? most ?? -1;
+  return limit === -1 ? undefined : limit;
+}

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, listOf, text } from "./fields.ts";
+import { flag, integerFrom, listOf, text, tokenLimit } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 
 const MAX_PROMPTS = 256;
@@ -47,11 +47,14 @@ export const CompletionsRequest = z.object({
   prompt: Prompt.describe("The text or texts to continue; token ids are the model's"),
   suffix: text().nullish()
     .describe("What follows what is to be filled in, for models that can fill in the middle"),
-  max_tokens: integerFrom(0).nullish().describe(
-    `Default ${DEFAULT_MAX_TOKENS}; 0 for the prompt alone, with echo or prompt_logprobs`,
+  max_tokens: tokenLimit(0).nullish().describe(
+    `Default ${DEFAULT_MAX_TOKENS}; -1 to the end of the context; ` +
+      "0 for the prompt alone, with echo or prompt_logprobs",
   ),
   logprobs: integerFrom(0, 20).nullish()
     .describe("Report the log-probability of each token, and of as many of the most likely"),
+  add_special_tokens: flag().nullish()
+    .describe("Whether the tokenizer's special tokens, such as BOS, stand around it; default true"),
   echo: flag().nullish().describe("Put the prompt before its completion"),
   best_of: integerFrom(1, MAX_BEST_OF).nullish()
     .describe("Generate so many, and give the n of the highest mean log-probability"),

@@ -18,6 +18,13 @@ export function integerFrom(min: number, max: number = Number.MAX_SAFE_INTEGER):
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
+/** Most tokens of an answer, from `min` up; -1 (llama.cpp's) sets no limit. */
+export function tokenLimit(min: 0 | 1): z.ZodInt {
+  const error = `a whole number from ${min} up, or -1 for no limit`;
+  const isLimit = (value: number) => value === -1 || value >= min;
+  return z.int({ error }).min(-1, { error }).refine(isLimit, { error });
+}
+
 /** True or false. */
 export function flag(): z.ZodBoolean {
   return z.boolean({ error: "true or false" });

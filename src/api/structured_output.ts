@@ -39,7 +39,8 @@ const ResponseFormat = z.discriminatedUnion("type", [
 
 const Choices = listOf(text(), { min: 1, max: MAX_CHOICES });
 
-const notServed = z.null({ error: "nothing, as it is not served" }).optional();
+const notServed = z.union([z.null(), z.literal(false)], { error: "nothing, as it is not served" })
+  .optional();
 
 const StructuredOutputs = z.object({
   json: SchemaOrText.nullish(),
@@ -49,6 +50,8 @@ const StructuredOutputs = z.object({
   json_object: flag().nullish(),
   structural_tag: notServed,
   whitespace_pattern: notServed,
+  disable_any_whitespace: notServed,
+  disable_additional_properties: notServed,
 }, { error: "an object with one of json, regex, choice and grammar" });
 
 export const STRUCTURED_OUTPUT = {

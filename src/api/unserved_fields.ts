@@ -16,17 +16,31 @@ const BY_TEXT: Unserved = {
   // vLLM
   best_of: "n",
   use_beam_search: "sampling",
-  include_stop_str_in_output: "stop strings that are left out",
   bad_words: "logit_bias",
   allowed_token_ids: "logit_bias",
   truncate_prompt_tokens: "a prompt that fits",
+  thinking_token_budget: "max_tokens, or reasoning_effort",
   chat_template: "the model's own template",
+  add_special_tokens: "special tokens that the template writes",
+  mm_processor_kwargs: "the model's own settings",
+  media_io_kwargs: "the model's own settings",
+  guided_whitespace_pattern: "a grammar",
   documents: "documents within messages",
   echo: "continue_final_message",
   return_token_ids: "text",
   return_tokens_as_token_ids: "text",
   logits_processors: "logit_bias",
+  // SGLang
+  regex: "structured_outputs.regex",
+  ebnf: "grammar, in GBNF",
+  stop_regex: "stop",
+  no_stop_trim: "include_stop_str_in_output",
   // llama.cpp and others
+  n_predict: "max_tokens",
+  n_probs: "logprobs and top_logprobs",
+  repeat_penalty: "repetition_penalty",
+  dynatemp_range: "temperature",
+  top_n_sigma: "min_p",
   typical_p: "top_p",
   tfs_z: "top_p",
   top_a: "min_p",
@@ -63,17 +77,26 @@ const UNSERVED = {
 /** Values of these fields that change nothing, besides those that are empty, false or 0. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
+  max_tokens: -1,
+  max_completion_tokens: -1,
   n: 1,
+  n_predict: -1,
   output_format: "png",
+  repeat_penalty: 1,
   repetition_penalty: 1,
+  skip_special_tokens: true,
   tfs_z: 1,
   top_k: -1,
+  top_n_sigma: -1,
   top_p: 1,
   typical_p: 1,
 };
 
 /** Fields of which 0 is a value like any other. */
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
+
+/** Fields of which `false` is: the default is true. */
+const FALSE_COUNTS: ReadonlySet<string> = new Set(["skip_special_tokens"]);
 
 /** Fields of which an empty object is: it asks for the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
@@ -99,6 +122,7 @@ export function requireServed(body: unknown, answer: keyof typeof UNSERVED = "te
 /** Whether a field's value is that of an absent field: nothing, `false`, 0, an empty list or object, or its default. */
 export function changesNothing(name: string, value: unknown): boolean {
   if (value === 0) return !ZERO_COUNTS.has(name);
+  if (value === false) return !FALSE_COUNTS.has(name);
   const isEmpty = typeof value === "object" && value !== null &&
     Object.keys(value).length === 0 && !EMPTY_COUNTS.has(name);
   const text = String(value);

@@ -30,7 +30,10 @@ export interface ChatPrompt extends
 
 interface ChatGenerationParts {
   readonly engine: EngineLoop;
-  readonly tokenizer: Pick<TextTokenizer, "decoderKeeping" | "idOf" | "template" | "tokenTexts">;
+  readonly tokenizer: Pick<
+    TextTokenizer,
+    "decodeAll" | "decoderKeeping" | "idOf" | "template" | "tokenTexts"
+  >;
   readonly defaults: GenerationDefaults;
   /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
   readonly grammars?: GrammarCompiler;
@@ -55,8 +58,11 @@ export function generateChat(
   requireKnownTokens(task, engine.limits.vocabSize);
   const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
   const { tokenTexts } = tokenizer;
+  const decode = options.skipsSpecialTokens === false
+    ? tokenizer.decodeAll
+    : tokenizer.decoderKeeping(markersOf(form));
   const output = new OutputProcessor({
-    tokenizer: { tokenTexts, decode: tokenizer.decoderKeeping(markersOf(form)) },
+    tokenizer: { tokenTexts, decode },
     form,
     eosTokenIds: defaults.eosTokenIds,
     options,

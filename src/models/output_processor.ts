@@ -126,12 +126,14 @@ class Choice {
     // Text from the stop string on is not wanted.
     if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
-    if (this.#isEnd(token.tokenId)) return this.#finish("stop");
+    const isEnd = this.#isEnd(token.tokenId);
+    if (isEnd && !this.#showsEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);
     const wasReasoning = this.#parser?.isReasoning;
     const foundStop = this.#pushText(this.#detokenizer.push(token.tokenId));
     if (wasReasoning || this.#parser?.isReasoning) this.numReasoningTokens++;
     if (foundStop) return this.#finish("stop", false);
+    if (isEnd) return this.#finish("stop");
     if (this.#parser?.isOver) return this.#finish("stop", false);
     return end !== undefined && this.#finish(end);
   }
@@ -139,6 +141,12 @@ class Choice {
   #isEnd(tokenId: number): boolean {
     const { eosTokenIds, options: { ignoreEos = false, stopTokenIds = [] } } = this.#options;
     return stopTokenIds.includes(tokenId) || (!ignoreEos && eosTokenIds.has(tokenId));
+  }
+
+  /** Whether the token that ends the choice is part of its text. */
+  #showsEnd(tokenId: number): boolean {
+    const { tokenizer, options } = this.#options;
+    return options.includesStop === true && tokenizer.decode([tokenId]) !== "";
   }
 
   /** @returns whether a stop string was found. */
@@ -151,9 +159,10 @@ class Choice {
     const { text, stop } = this.#stops.push(fragment);
     if (stop === undefined) this.#emit(text);
     else {
-      const end = this.#numShown + text.length;
+      const shown = this.#options.options.includesStop ? text + stop : text;
+      const end = this.#numShown + shown.length;
       this.#pendingLogprobs = this.#pendingLogprobs.filter(({ offset }) => offset < end);
-      this.#emit(text, true);
+      this.#emit(shown, true);
     }
     this.#stopSequence = stop;
     return stop !== undefined;

@@ -111,7 +111,7 @@ const FILL_IN_MIDDLE = [
  * `invalid_value` for unknown tokens.
  */
 function encodeRaw(
-  { prompt, suffix }: RawPrompt,
+  { prompt, suffix, addsSpecialTokens: adds = true }: RawPrompt,
   { tokenizer, vocabSize }: { readonly tokenizer: TextTokenizer; readonly vocabSize: number },
 ): ChatPrompt {
   if (typeof prompt !== "string") {
@@ -126,7 +126,8 @@ function encodeRaw(
     return { text: tokenizer.decodeAll([...prompt]), promptTokens: Int32Array.from(prompt) };
   }
   if (suffix === undefined) {
-    return { text: prompt, promptTokens: Int32Array.from(tokenizer.encodeWhole(prompt)) };
+    const ids = adds ? tokenizer.encodeWhole(prompt) : tokenizer.encode(prompt);
+    return { text: prompt, promptTokens: Int32Array.from(ids) };
   }
   const [before, between, after] = FILL_IN_MIDDLE
     .map((spellings) => spellings.map((spelling) => tokenizer.idOf(spelling)))

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
 import { eventData } from "../fixtures/sse.ts";
 
@@ -221,6 +222,10 @@ Deno.test("chat takes what clients send by habit", async () => {
     modalities: ["text"],
     audio: null,
     best_of: 1,
+    add_special_tokens: false,
+    spaces_between_special_tokens: true,
+    repeat_penalty: 1,
+    n_predict: -1,
   };
   const { top_k: _, ...rest } = habits;
   assert.deepEqual((await complete(app, rest)).choices, expected);
@@ -246,6 +251,16 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
     bad_words: ["x"],
     top_a: 0.5,
     mirostat: 2,
+    add_special_tokens: true,
+    mm_processor_kwargs: { min_pixels: 1 },
+    guided_whitespace_pattern: " ?",
+    thinking_token_budget: 5,
+    stop_regex: "a+",
+    repeat_penalty: 1.1,
+    n_predict: 5,
+    n_probs: 3,
+    dynatemp_range: 0.5,
+    top_n_sigma: 1,
   };
   for (const [name, value] of Object.entries(fields)) {
     const response = await app.post(CHAT, chatBody({ [name]: value }));
@@ -275,6 +290,73 @@ Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end th
   }
   const late = await complete(app, { ...greedy, min_tokens: 4, stop: ["capital", "Paris"] });
   assert.equal(late.choices[0]!.message.content, "The capital of France is ");
+});
+
+Deno.test("chat and completions: max_tokens -1 sets no limit", async () => {
+  await using app = await new TestApp().ready();
+  for (const limit of [{ max_tokens: -1 }, { max_tokens: 3, max_completion_tokens: -1 }]) {
+    const { choices: [choice] } = await complete(app, { ...limit, min_tokens: 5 });
+    assert.equal(choice!.message.content, "The capital of France is Paris.");
+    assert.equal(choice!.finish_reason, "stop");
+  }
+  const { logit_bias } = ENDLESS;
+  const body = { model: MODEL, prompt: "Once upon a time", temperature: 0, logit_bias };
+  const response = await app.post("/v1/completions", { ...body, max_tokens: -1 });
+  const { choices: [choice], usage } = await response.json();
+  assert.equal(choice.finish_reason, "length");
+  assert.equal(usage.total_tokens, 2048);
+});
+
+Deno.test("chat and completions: include_stop_str_in_output and skip_special_tokens", async () => {
+  await using app = await new TestApp().ready();
+  const whole = "The capital of France is Paris.";
+  const includes = { include_stop_str_in_output: true };
+  const keeps = { skip_special_tokens: false };
+  const cases: [Record<string, unknown>, string][] = [
+    [{ stop: ["pital o"], ...includes }, "The capital o"],
+    [{ stop: ["pital o"], ...keeps }, "The ca"],
+    // " of"
+    [{ stop_token_ids: [470], ...includes }, "The capital of"],
+    [{ ...includes }, whole],
+    [{ ...keeps }, whole],
+    [{ ...includes, ...keeps }, `${whole}<|im_end|>`],
+    [{ ...keeps, stop: ["_end|>"], ignore_eos: true }, `${whole}<|im`],
+    [{ ...includes, ...keeps, stop: ["_end|>"], ignore_eos: true }, `${whole}<|im_end|>`],
+  ];
+  const logprobs = { logprobs: true, max_tokens: 20 };
+  for (const [extra, expected] of cases) {
+    const { choices: [choice] } = await complete(app, { ...logprobs, ...extra });
+    const { message, finish_reason, logprobs: scored } = choice!;
+    assert.deepEqual([message.content, finish_reason], [expected, "stop"], JSON.stringify(extra));
+    const tokens = scored!.content.map(({ token }) => token).join("");
+    assert.ok(tokens.startsWith(expected), `${tokens} ${JSON.stringify(extra)}`);
+    assert.equal(textOf(await streamChunks(app, { max_tokens: 20, ...extra })), expected);
+  }
+  const prompt =
+    "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n" +
+    "<think>\n\n</think>\n\n";
+  const body = { model: MODEL, prompt, temperature: 0, max_tokens: 20, ...includes, ...keeps };
+  const { choices } = await (await app.post("/v1/completions", body)).json();
+  assert.deepEqual([choices[0].text, choices[0].finish_reason], [`${whole}<|im_end|>`, "stop"]);
+});
+
+const LLAMA = findModelFolder("stories260k-llama");
+
+Deno.test({
+  name: "completions: add_special_tokens false leaves BOS out" +
+    unlessThere(LLAMA !== undefined, "models/stories260k-llama", "a model with BOS"),
+  ignore: LLAMA === undefined,
+  fn: async () => {
+    await using app = await new TestApp({ folder: LLAMA! }).ready();
+    const numTokens = async (extra: Record<string, unknown>) => {
+      const body = { model: MODEL, prompt: "Once upon a time", max_tokens: 1, ...extra };
+      const answer = await (await app.post("/v1/completions", body)).json();
+      return answer.usage.prompt_tokens;
+    };
+    const whole = await numTokens({});
+    assert.equal(await numTokens({ add_special_tokens: true }), whole);
+    assert.equal(await numTokens({ add_special_tokens: false }), whole - 1);
+  },
 });
 
 Deno.test("chat: continue_final_message continues the last message", async () => {

@@ -27,6 +27,7 @@ const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
   ["tools", { functions: [FUNCTION] }],
   ["prompt_logprobs", { prompt_logprobs: 0 }],
   ["continue_final_message", { continue_final_message: true, add_generation_prompt: false }],
+  ["skip_special_tokens", { skip_special_tokens: false }],
 ];
 
 /** Of those that sample no tokens. */
@@ -34,6 +35,7 @@ const NO_GENERATION: typeof NO_CHAT = [
   ["n", { n: 2 }],
   ["min_tokens", { min_tokens: 2 }],
   ["ignore_eos", { ignore_eos: true }],
+  ["include_stop_str_in_output", { include_stop_str_in_output: true }],
   ["stop_token_ids", { stop_token_ids: [3] }],
   ["logit_bias", { logit_bias: { 3: 1 } }],
   ["presence_penalty", { presence_penalty: 1 }],
@@ -59,6 +61,9 @@ const DEFAULTS: Fields = {
   response_format: { type: "text" },
   min_tokens: 0,
   ignore_eos: false,
+  max_tokens: -1,
+  include_stop_str_in_output: false,
+  skip_special_tokens: true,
 };
 
 async function assertRefused(

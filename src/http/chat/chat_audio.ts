@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ChatRequest } from "../../api/chat_request.ts";
+import { type ChatRequest, maxTokensOf } from "../../api/chat_request.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../../models/task.ts";
@@ -32,7 +32,7 @@ export async function transcribeChat(
   const { session, requestId, signal } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
+  const maxTokens = maxTokensOf(request);
   const task = { type: "transcribe", requestId, audio, param, temperature, maxTokens } as const;
   return new TranscriptAsChat(session.stream(task, { signal }));
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ChatRequest } from "../../api/chat_request.ts";
+import { type ChatRequest, maxTokensOf } from "../../api/chat_request.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { grammarOf } from "./chat_grammar.ts";
@@ -68,9 +68,11 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
       ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
       : undefined,
     seed: typeof request.seed === "number" ? foldSeed(request.seed) : undefined,
-    maxTokens: request.max_completion_tokens ?? request.max_tokens ?? undefined,
+    maxTokens: maxTokensOf(request),
     minTokens: request.min_tokens ?? undefined,
     stop: typeof stop === "string" ? [stop] : stop ?? [],
+    includesStop: request.include_stop_str_in_output ?? undefined,
+    skipsSpecialTokens: request.skip_special_tokens ?? undefined,
     stopTokenIds: request.stop_token_ids ?? undefined,
     ignoreEos: request.ignore_eos ?? undefined,
     n: request.n ?? 1,

@@ -17,6 +17,7 @@ type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 const NO_CHAT: Reasons = {
   prompt_logprobs: "scores no prompts",
   continue_final_message: "continues no messages",
+  skip_special_tokens: "writes text without special tokens",
 };
 
 /** Of models whose answer is read off their input. */
@@ -24,6 +25,7 @@ const NO_GENERATION: Reasons = {
   n: "gives one answer",
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
+  include_stop_str_in_output: "ends before a stop string",
   stop_token_ids: "ends where its input ends, or at a string",
   logit_bias: "weighs no tokens",
   presence_penalty: "weighs no tokens",

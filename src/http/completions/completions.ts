@@ -50,7 +50,10 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(CompletionsRequest, body);
   // All other fields are shared with chats.
-  const { echo: _, best_of: __, ...common } = body as Record<string, unknown>;
+  const { add_special_tokens: _adds, best_of: _best, echo: _echo, ...common } = body as Record<
+    string,
+    unknown
+  >;
   requireServed(common);
   const info = session.requireReady();
   requireModelName(info, request.model);
@@ -87,7 +90,8 @@ function completionTask(
   request: CompletionsRequest,
   { prompt, requestId }: { readonly prompt: Prompt; readonly requestId: string },
 ): ChatTask {
-  const { suffix, echo, logprobs, max_tokens: maxTokens, ...others } = request;
+  const { suffix, echo, logprobs, max_tokens: maxTokens, add_special_tokens: adds, ...others } =
+    request;
   const hasLogprobs = (logprobs ?? null) !== null;
   const numToGenerate = choicesToGenerate(request);
   const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
@@ -106,7 +110,12 @@ function completionTask(
     type: "chat",
     requestId,
     messages: [],
-    raw: { prompt, suffix: suffix ?? undefined, echo: echo ?? undefined },
+    raw: {
+      prompt,
+      suffix: suffix ?? undefined,
+      echo: echo ?? undefined,
+      addsSpecialTokens: adds ?? undefined,
+    },
     options: generationOptions(chat),
     grammar: grammarOf(chat),
   };

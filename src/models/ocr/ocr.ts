@@ -137,12 +137,13 @@ export class OcrModel implements Model {
     const eosTokenIds = defaults.eosTokenIds.union(
       new Set(endToken === undefined ? [] : [endToken]),
     );
-    const decoderKeeping = () => (ids: number[]) => family.textOf(ids);
+    const decodeAll = (ids: number[]) => family.textOf(ids);
+    const decoderKeeping = () => decodeAll;
     const send = finish === undefined ? emit : holdBack(emit, (text) => finish(text, image));
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,
-      tokenizer: { tokenTexts, idOf, decoderKeeping, template: undefined },
+      tokenizer: { tokenTexts, idOf, decodeAll, decoderKeeping, template: undefined },
       defaults: { ...defaults, eosTokenIds },
     }, {
       task: { ...task, onlyCounts: false, options: { ...task.options, promptLogprobs: undefined } },

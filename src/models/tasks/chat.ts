@@ -80,6 +80,8 @@ export interface RawPrompt {
   readonly prompt: string | readonly number[];
   /** The text after the gap, for fill-in-the-middle. */
   readonly suffix?: string | undefined;
+  /** Whether a text gets the tokenizer's special tokens around it; true if absent. */
+  readonly addsSpecialTokens?: boolean | undefined;
   /** Whether to echo the prompt's text. */
   readonly echo?: boolean | undefined;
 }
@@ -115,6 +117,10 @@ export interface GenerationOptions {
   /** To the end of the context if absent. */
   readonly maxTokens?: number | undefined;
   readonly stop: readonly string[];
+  /** Whether the text includes what ends it, a stop string or a token; not if absent. */
+  readonly includesStop?: boolean | undefined;
+  /** Whether special tokens are left out of the text; true if absent. */
+  readonly skipsSpecialTokens?: boolean | undefined;
   /** Tokens that end a completion besides the model's own. */
   readonly stopTokenIds?: readonly number[] | undefined;
   /** Until a completion has this many tokens, neither a token nor a stop string ends it. */
