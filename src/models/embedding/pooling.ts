@@ -8,7 +8,13 @@
  */
 import type { EncoderTail } from "../../onnx/cut/encoder_cut.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { int64Tensor, makeNode, type ModelProto, type Node } from "../../onnx/file/proto.ts";
+import {
+  int64Tensor,
+  makeNode,
+  type ModelProto,
+  type Node,
+  opsetOf,
+} from "../../onnx/file/proto.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import { keepOutput } from "../graph_ports.ts";
 
@@ -125,10 +131,6 @@ function maximum(hidden: string, opset: number): Added {
     inputs: [WEIGHTS],
     outputs: [ROWS_BY_MODE],
   };
-}
-
-function opsetOf({ operatorSets }: ModelProto): number {
-  return operatorSets.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0;
 }
 
 /**

@@ -15,6 +15,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  opsetOf,
 } from "../../onnx/file/proto.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
@@ -176,13 +177,12 @@ function symbolic(shape: readonly (number | string | undefined)[] = []): (number
 
 /** Each mask of a batch by itself: `(x − min) / max(max − min, LEAST_RANGE)`. */
 function stretch(
-  { operatorSets }: ModelProto,
+  model: ModelProto,
   { levels, rank }: { levels: string; rank: number },
 ): Pick<Graph, "nodes" | "initializers"> {
-  const version = operatorSets.find(({ domain }) => domain === "")?.version ?? 0;
   const axes = [1, 2, 3].slice(0, rank - 1);
   const reduce = (opType: string, to: string) =>
-    version >= AXES_INPUT_VERSION
+    opsetOf(model) >= AXES_INPUT_VERSION
       ? makeNode(opType, [levels, "hearth_axes"], [to], { attributes: { keepdims: 1 } })
       : makeNode(opType, [levels], [to], { attributes: { keepdims: 1, axes } });
   const leastRange = new Uint8Array(Float32Array.of(LEAST_RANGE).buffer);

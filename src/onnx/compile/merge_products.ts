@@ -13,6 +13,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  opsetOf,
   type Tensor,
 } from "../file/proto.ts";
 import { concatenate } from "./concatenate.ts";
@@ -123,7 +124,6 @@ export function mergeProducts(
   { maxBytes, outputsMultipleOf }: MergeOptions,
 ): ModelProto {
   const index = new GraphIndex(model.graph);
-  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
   const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));
   const replaced = new Map<Node, readonly Node[]>();
   const constants: Tensor[] = [];
@@ -136,7 +136,7 @@ export function mergeProducts(
     // Some vectors are of one element, and some are read by others too.
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;
-    const joined = join(parts, index, opset);
+    const joined = join(parts, index, opsetOf(model));
     if (joined.constants.some((tensor) => storedBytes(tensor) > maxBytes)) continue;
     constants.push(...joined.constants);
     for (const node of [...nodes, ...joined.dropped]) replaced.set(node, []);

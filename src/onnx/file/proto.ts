@@ -70,6 +70,11 @@ export interface ModelProto {
   readonly rest: readonly Field[];
 }
 
+/** The version of ONNX's own operators; 0 if the model names none. */
+export function opsetOf({ operatorSets }: ModelProto): number {
+  return operatorSets.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0;
+}
+
 /** Field numbers of AttributeProto that are read and written here. */
 export const ATTRIBUTE = {
   name: 1,

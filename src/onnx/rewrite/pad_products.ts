@@ -6,7 +6,7 @@
 import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
-import { int64Tensor, makeNode, type ModelProto, type Tensor } from "../file/proto.ts";
+import { int64Tensor, makeNode, type ModelProto, opsetOf, type Tensor } from "../file/proto.ts";
 import { sliceColumns } from "../file/slice_columns.ts";
 
 const VECTOR = 4;
@@ -30,8 +30,7 @@ export function padProducts(cut: GraphCut): GraphCut {
 function pad(model: ModelProto): ModelProto {
   const { graph } = model;
   const index = new GraphIndex(graph);
-  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
-  if (opset < OPSET) return model;
+  if (opsetOf(model) < OPSET) return model;
   const added: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
     const [x, name] = node.inputs as [string, string];

@@ -5,7 +5,14 @@
  * @module
  */
 import { integersOf, vectorOf } from "../constants.ts";
-import { int64Tensor, intAttribute, makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import {
+  int64Tensor,
+  intAttribute,
+  makeNode,
+  type ModelProto,
+  type Node,
+  opsetOf,
+} from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 
 /** `Split` takes its sizes as an input from here on. */
@@ -19,8 +26,7 @@ interface Part {
 
 /** The model with a split in place of slices that are all of a product's outputs, each once. */
 export function slicesToSplits(model: ModelProto): ModelProto {
-  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
-  if (opset < SPLIT_BY_INPUT) return model;
+  if (opsetOf(model) < SPLIT_BY_INPUT) return model;
   const index = new GraphIndex(model.graph);
   const slices = model.graph.nodes.filter(({ opType }) => opType === "Slice");
   const replaced = new Map<Node, readonly Node[]>();
