@@ -1,3 +1,9 @@
+/**
+ * The text and the bytes of single tokens.
+ *
+ * @module
+ */
+
 /** What {@linkcode TokenTexts} needs of a tokenizer. */
 interface TokenSource {
   /** `decoder` of its `tokenizer.json`. */
@@ -63,22 +69,15 @@ export class TokenTexts {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** Byte-level BPE spells each byte as a printable character (Radford et al. 2019, GPT-2's `bytes_to_unicode`). */
-const BYTE_OF_CHAR = mapBytes();
-
-function mapBytes(): Map<string, number> {
-  const map = new Map<string, number>();
-  let numShifted = 0;
-  for (let byte = 0; byte < 256; byte++) {
-    const isPrintable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte !== 0xad);
-    map.set(String.fromCharCode(isPrintable ? byte : 0x100 + numShifted++), byte);
-  }
-  return map;
-}
-
-/** The same by code unit: vocabularies of 150,000 tokens are read whole. */
+/**
+ * Byte-level BPE spells each byte as a printable character (Radford et al. 2019, GPT-2's `bytes_to_unicode`): the byte by
+ * code unit.
+ */
 const BYTE_OF_UNIT = new Uint8Array(0x200);
-for (const [char, byte] of BYTE_OF_CHAR) BYTE_OF_UNIT[char.charCodeAt(0)] = byte;
+for (let byte = 0, numShifted = 0; byte < 256; byte++) {
+  const isPrintable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte !== 0xad);
+  BYTE_OF_UNIT[isPrintable ? byte : 0x100 + numShifted++] = byte;
+}
 
 function bytesOfSpelling(token: string): Uint8Array {
   const bytes = new Uint8Array(token.length);

@@ -51,6 +51,7 @@ export class AsrModel implements Model {
   readonly dtype: Dtype;
   readonly contextLength = undefined;
   readonly maxSequences: number;
+  readonly metrics: Registry;
   readonly #recogniser: Recogniser;
   readonly #voiceActivity: VoiceActivity | undefined;
   readonly #metrics: SpeechMetrics;
@@ -68,6 +69,7 @@ export class AsrModel implements Model {
     this.maxSequences = maxRecordings;
     this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SHORT_BYTES });
     this.#metrics = metrics;
+    this.metrics = metrics.registry;
     metrics.requests = () => this.#requests.counts;
     this.#recogniser = recogniser;
     this.#voiceActivity = voiceActivity;
@@ -86,10 +88,6 @@ export class AsrModel implements Model {
     const recogniser = await load(context, options);
     await voiceActivity?.requireRate(recogniser.sampleRateHz);
     return new AsrModel(recogniser, { ...options, voiceActivity });
-  }
-
-  get metrics(): Registry {
-    return this.#metrics.registry;
   }
 
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError, startupStep } from "../../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
@@ -63,12 +63,10 @@ interface SentenceModule {
 async function readModules(folder: ModelFolder): Promise<readonly SentenceModule[] | undefined> {
   if (!folder.files.has("modules.json")) return undefined;
   const path = join(folder.path, "modules.json");
-  try {
+  return await startupStep(async () => {
     const modules = JSON.parse(await Deno.readTextFile(path)) as { type: string; path: string }[];
     return modules.map((each) => ({ type: each.type.split(".").at(-1)!, path: each.path }));
-  } catch (error) {
-    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
-  }
+  }, (reason) => `${path} cannot be read: ${reason}`);
 }
 
 /** Switches of a pooling's configuration, in the order in which their results follow one another. */

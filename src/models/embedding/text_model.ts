@@ -57,18 +57,16 @@ export class TextModel {
   readonly dtype: Dtype;
   readonly contextLength: number | undefined;
   readonly tokenizer: ModelTokenizer;
+  readonly metrics: Registry;
   readonly #texts: TextRunner;
   readonly #requests = new ActiveRequests();
 
   constructor({ texts, dtype, maxTokens, tokenizer }: LoadedTexts) {
     this.#texts = texts;
+    this.metrics = texts.metrics.registry;
     this.tokenizer = offerTokenizer(tokenizer);
     this.dtype = dtype;
     this.contextLength = maxTokens;
-  }
-
-  get metrics(): Registry {
-    return this.#texts.metrics.registry;
   }
 
   async dispose(): Promise<void> {

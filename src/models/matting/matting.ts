@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { Registry } from "prom-client";
 import type { MaskedImage } from "../../backend/images.ts";
 import type { Dtype, EngineSettings } from "../../config.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
@@ -34,6 +33,7 @@ export class MattingModel implements Model {
   readonly maxSequences: number;
   readonly #network: MattingNetwork;
   readonly #metrics = new MattingMetrics();
+  readonly metrics = this.#metrics.registry;
   readonly #batcher: MattingBatcher;
   /** Most pixels in memory: one of the largest images, or several smaller ones. */
   readonly #pixels: Budget;
@@ -64,10 +64,6 @@ export class MattingModel implements Model {
       waiting: this.#pixels.numWaiting + this.#smallPixels.numWaiting,
     });
     this.#batcher = new MattingBatcher(network, this.#metrics);
-  }
-
-  get metrics(): Registry {
-    return this.#metrics.registry;
   }
 
   start(task: Task, emit: (event: MatteEvent) => void): () => void {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import { StartupError } from "../../errors.ts";
+import { startupStep } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
@@ -85,7 +85,7 @@ async function openNetwork(
 async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
   const pixels = probeImage();
   const image = network.images.open(pixels);
-  try {
+  return await startupStep(async () => {
     const row = { image, form: network.formOf(pixels) };
     const masks = await network.run([row]);
     maskSizeOf(masks);
@@ -93,12 +93,8 @@ async function probe(network: MattingNetwork, backend: Backend): Promise<Float32
     await network.mask(row, masks, 0);
     masks.dispose();
     return values.slice();
-  } catch (cause) {
-    const reason = (cause as Error).message;
-    throw new StartupError(`The model cannot be used for background removal: ${reason}`, { cause });
-  } finally {
-    image.close();
-  }
+  }, (reason) => `The model cannot be used for background removal: ${reason}`)
+    .finally(() => image.close());
 }
 
 /** A bright disc on a dark background, with some texture on both. */

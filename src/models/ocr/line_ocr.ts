@@ -5,10 +5,9 @@
  * @module
  */
 import { join } from "node:path";
-import type { Registry } from "prom-client";
 import type { OpenSessionOptions } from "../../backend/backend.ts";
 import type { EngineSettings } from "../../config.ts";
-import { HearthError, StartupError } from "../../errors.ts";
+import { HearthError, startupStep } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
@@ -53,6 +52,7 @@ export class LineOcrModel implements Model {
   readonly #reader: LineReader;
   readonly #imagePreprocessor: ImagePreprocessor;
   readonly #metrics = new LineOcrMetrics();
+  readonly metrics = this.#metrics.registry;
   readonly #requests: ActiveRequests;
 
   private constructor(
@@ -81,10 +81,6 @@ export class LineOcrModel implements Model {
     await warmUp(reader);
     const imagePreprocessor = await ImagePreprocessor.open({ maxPixels: engine.maxImagePixels });
     return new LineOcrModel(reader, imagePreprocessor, engine);
-  }
-
-  get metrics(): Registry {
-    return this.#metrics.registry;
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
@@ -178,14 +174,11 @@ async function openGraph<Config extends { readonly file: string; readonly levels
 ): Promise<LineGraph<Config>> {
   const { file } = config;
   onProgress({ what: `loading ${file}` });
-  try {
-    const bytes = await Deno.readFile(join(folder.path, file));
-    const session = await backend.openSession(bytes, options);
-    return new LineGraph(config, { backend, session });
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new StartupError(`${file} cannot be loaded: ${reason}`, { cause: error });
-  }
+  const session = await startupStep(
+    async () => await backend.openSession(await Deno.readFile(join(folder.path, file)), options),
+    (reason) => `${file} cannot be loaded: ${reason}`,
+  );
+  return new LineGraph(config, { backend, session });
 }
 
 /** The first run, before the first request: a blank strip, which every recogniser reads as a line. */

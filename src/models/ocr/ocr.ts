@@ -62,6 +62,7 @@ export class OcrModel implements Model {
   readonly kind = "ocr";
   readonly dtype: Dtype;
   readonly contextLength: number;
+  readonly metrics: Registry;
   readonly maxSequences: number;
   readonly #parts: OcrModelParts;
   readonly #metrics: ImageMetrics;
@@ -79,12 +80,9 @@ export class OcrModel implements Model {
       maxSmall: MAX_SMALL_IMAGE_PIXELS,
     });
     this.#metrics = parts.metrics;
+    this.metrics = this.#metrics.registry;
     this.#metrics.requests = () => this.#requests.counts;
     this.#metrics.adoptEngine(this.#engine.metrics);
-  }
-
-  get metrics(): Registry {
-    return this.#metrics.registry;
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {

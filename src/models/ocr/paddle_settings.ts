@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { parse } from "yaml";
-import { StartupError } from "../../errors.ts";
+import { StartupError, startupStep } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
 
@@ -26,13 +26,12 @@ export class PaddleSettings {
   static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
     if (file === undefined) return new PaddleSettings(undefined, {});
     const path = join(folder.path, file);
-    try {
+    const values: Yaml = await startupStep(
       // Without a schema: a dictionary's "1" and "no" are characters.
-      const values = parse(await Deno.readTextFile(path), { schema: "failsafe" });
-      return new PaddleSettings(file, values as Yaml);
-    } catch (error) {
-      throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
-    }
+      async () => parse(await Deno.readTextFile(path), { schema: "failsafe" }),
+      (reason) => `${path} cannot be read: ${reason}`,
+    );
+    return new PaddleSettings(file, values);
   }
 
   /** The number below these keys. @throws {StartupError} when it is not a number. */

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { HearthError, type Refusal } from "../../errors.ts";
 import { joinBytes } from "../../join_bytes.ts";
@@ -51,6 +50,7 @@ export class TtsModel implements Model {
   readonly maxSequences: number;
   readonly #synthesizer: Synthesizer;
   readonly #metrics = new TtsMetrics();
+  readonly metrics = this.#metrics.registry;
   readonly #semaphore: Semaphore;
   readonly #recordedVoices: RecordedVoices | undefined;
   readonly #requests = new ActiveRequests();
@@ -81,10 +81,6 @@ export class TtsModel implements Model {
       await model.#warmUp();
     }
     return model;
-  }
-
-  get metrics(): Registry {
-    return this.#metrics.registry;
   }
 
   get voices(): readonly Voice[] {

@@ -6,7 +6,7 @@
 import { Registry } from "prom-client";
 import type { ModelKind } from "../../config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { HearthError, StartupError } from "../../errors.ts";
+import { HearthError, startupStep } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../chat/template_message.ts";
@@ -152,16 +152,12 @@ async function warmUpEncoder(
   );
   const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
   const bytes = encodePng({ ...size, channels: 3, data });
-  try {
-    const { signal } = new AbortController();
+  const { signal } = new AbortController();
+  await startupStep(async () => {
     // Tiles would take many times as long, and check no more.
     const image = await preparer.call("prepare", { bytes, inOnePiece: true }, { signal });
     (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
-  } catch (error) {
-    throw new StartupError(`${path} cannot take images: ${(error as Error).message}`, {
-      cause: error,
-    });
-  }
+  }, (reason) => `${path} cannot take images: ${reason}`);
 }
 
 /** Qwen2-VL and related models merge a square of patches with this side into one token. */

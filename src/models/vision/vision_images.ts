@@ -58,7 +58,7 @@ export class VisionImages {
    */
   async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptImage> {
     this.metrics.images.inc();
-    const key = await digest(bytes);
+    const key = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
     const source = { rows: () => this.#rowsOf(key, bytes) };
     const known = this.#known.get(key);
     if (known !== undefined) return { key, source, ...known };
@@ -130,10 +130,6 @@ class VisionMetrics extends MetricSet {
     super();
     this.gauge("hearth_encoded_image_bytes", "Memory that encoded images take.", featureBytes);
   }
-}
-
-async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
 function bytesOf({ tensors }: PreparedImage): number {
