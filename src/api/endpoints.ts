@@ -10,6 +10,7 @@ import { HearthError } from "../errors.ts";
 export type InferencePath =
   | "/chat/completions"
   | "/responses"
+  | "/responses/input_tokens"
   | "/messages"
   | "/messages/count_tokens"
   | "/completions"
@@ -22,9 +23,17 @@ export type InferencePath =
   | "/score"
   | "/rerank";
 
+const CHAT = [
+  "/chat/completions",
+  "/responses",
+  "/responses/input_tokens",
+  "/messages",
+  "/messages/count_tokens",
+] as const;
+
 const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
-  text: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/completions"],
-  vision: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens"],
+  text: [...CHAT, "/completions"],
+  vision: CHAT,
   ocr: ["/chat/completions", "/responses", "/messages"],
   asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations"],
   tts: ["/audio/speech"],

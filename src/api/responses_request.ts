@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { ChatRequest } from "./chat_request.ts";
 import { MediaReference } from "./content_part.ts";
 import { Parameters } from "./tool_request.ts";
 
@@ -137,6 +138,33 @@ const Format = z.discriminatedUnion("type", [
   }),
 ], { error: 'an object whose type is "text", "json_object" or "json_schema"' });
 
+const {
+  frequency_penalty,
+  ignore_eos,
+  include_stop_str_in_output,
+  logit_bias,
+  min_p,
+  min_tokens,
+  presence_penalty,
+  repetition_penalty,
+  seed,
+  skip_special_tokens,
+  stop,
+  stop_token_ids,
+  structured_outputs,
+  top_k,
+} = ChatRequest.shape;
+
+/** Fields of chat requests that vLLM takes here too. */
+export const GENERATION_FIELDS = {
+  ...{ frequency_penalty, presence_penalty, repetition_penalty, logit_bias, top_k, min_p, seed },
+  ...{ stop, stop_token_ids, include_stop_str_in_output, skip_special_tokens },
+  ...{ min_tokens, ignore_eos, structured_outputs },
+};
+
+const summaryWanted = "auto, concise or detailed";
+const Summary = z.enum(["auto", "concise", "detailed"], { error: summaryWanted }).nullish();
+
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 
 const notServed = (instead: string) =>
@@ -159,10 +187,13 @@ export const ResponsesRequest = z.object({
     .describe("Format of the answer"),
   reasoning: z.object({
     effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
+    summary: Summary.describe("Give the thought, in full, in the place of its summary"),
+    generate_summary: Summary.meta({ deprecated: true }),
   }, { error: "an object" }).nullish(),
   max_output_tokens: integerFrom(1).nullish(),
   temperature: numberFrom(0, 2).nullish(),
   top_p: numberFrom(0, 1).nullish(),
+  ...GENERATION_FIELDS,
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish(),
   truncation: z.enum(["auto", "disabled"], { error: '"auto" or "disabled"' }).nullish()
     .describe("auto leaves out the oldest turns of a conversation that is too long"),

@@ -19,6 +19,8 @@ const OutputText = z.object({
 });
 const ReasoningText = z.object({ type: z.literal("reasoning_text"), text: z.string() });
 
+const SummaryText = z.object({ type: z.literal("summary_text"), text: z.string() });
+
 const OutputItem = z.discriminatedUnion("type", [
   z.object({
     id: z.string(),
@@ -31,7 +33,7 @@ const OutputItem = z.discriminatedUnion("type", [
     id: z.string(),
     type: z.literal("reasoning"),
     status: Status,
-    summary: z.array(z.unknown()),
+    summary: z.array(SummaryText),
     content: z.array(ReasoningText),
   }),
   z.object({
@@ -58,7 +60,7 @@ export const ResponseObject = z.object({
   output: z.array(OutputItem),
   parallel_tool_calls: z.boolean(),
   previous_response_id: z.string().nullable(),
-  reasoning: z.object({ effort: z.string().nullable(), summary: z.null() }),
+  reasoning: z.object({ effort: z.string().nullable(), summary: z.string().nullable() }),
   store: z.boolean(),
   temperature: z.number().nullable(),
   text: z.object({ format: z.looseObject({ type: z.string() }) }),
@@ -89,6 +91,12 @@ export const ResponseEvent = z.looseObject({
   type: z.string().describe("response.created … response.completed"),
   sequence_number: integerFrom(0),
 }).meta({ id: "ResponseEvent" });
+
+/** How many tokens an input has. */
+export const InputTokenCount = z.object({
+  object: z.literal("response.input_tokens"),
+  input_tokens: integerFrom(0),
+}).meta({ id: "ResponseInputTokens" });
 
 /** The input items of a stored response. */
 export const InputItemList = z.object({

@@ -49,6 +49,18 @@ const BY_TEXT: Unserved = {
   xtc_probability: "temperature",
 };
 
+/** Of what other families of the API ask for by other names; OpenAI refuses these too. */
+const BY_RESPONSES: Unserved = {
+  ...BY_TEXT,
+  max_tokens: "max_output_tokens",
+  max_completion_tokens: "max_output_tokens",
+  response_format: "text.format",
+  reasoning_effort: "reasoning.effort",
+  logprobs: "top_logprobs",
+  functions: "tools",
+  n: "a request for each answer",
+};
+
 /** Fields of chat, by what answers its `messages` with a file. */
 const BY_FILES: Unserved = {
   n: "a request for each answer",
@@ -62,6 +74,7 @@ const BY_FILES: Unserved = {
 
 const UNSERVED = {
   text: BY_TEXT,
+  response: BY_RESPONSES,
   speech: { ...BY_FILES, stream: 'stream_format "sse", beside input' },
   image: {
     ...BY_FILES,

@@ -35,6 +35,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
         assert.equal(open.size, 0, "an item begins while another is open");
         open.set(event.output_index, { id: event.item.id!, part: false, text: "" });
         break;
+      case "response.reasoning_summary_part.added":
       case "response.content_part.added": {
         const item = open.get(event.output_index)!;
         assert.equal(event.item_id, item.id);
@@ -43,6 +44,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
         item.part = true;
         break;
       }
+      case "response.reasoning_summary_text.delta":
       case "response.output_text.delta":
       case "response.reasoning_text.delta": {
         const item = open.get(event.output_index)!;
@@ -53,6 +55,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
       case "response.function_call_arguments.delta":
         open.get(event.output_index)!.text += event.delta;
         break;
+      case "response.reasoning_summary_text.done":
       case "response.output_text.done":
       case "response.reasoning_text.done":
         assert.equal(event.text, open.get(event.output_index)!.text);
@@ -60,6 +63,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
       case "response.function_call_arguments.done":
         assert.equal(event.arguments, open.get(event.output_index)!.text);
         break;
+      case "response.reasoning_summary_part.done":
       case "response.content_part.done":
         open.get(event.output_index)!.part = false;
         break;
@@ -204,6 +208,108 @@ Deno.test("openai: text.format forces JSON, and reasoning stands apart", async (
   assert.deepEqual(withoutIds(followStream(events).output), withoutIds(thought.output));
 });
 
+Deno.test("openai: a thought is given in the place of the summary that is asked for", async () => {
+  const request = { ...GREEDY, input: "What is the capital of France?" };
+  const plain = await client.responses.create({ ...request, reasoning: { effort: "medium" } });
+  const reasoning = { effort: "medium", summary: "auto" } as const;
+  const whole = await client.responses.create({ ...request, reasoning });
+  const thoughtOf = ({ output: [item] }: OpenAI.Responses.Response) => {
+    assert.ok(item?.type === "reasoning");
+    return item;
+  };
+  const { text } = thoughtOf(plain).content![0]!;
+  assert.deepEqual(thoughtOf(whole).summary, [{ type: "summary_text", text }]);
+  assert.deepEqual(thoughtOf(whole).content, []);
+  assert.equal(whole.reasoning?.summary, "auto");
+  const events = await Array.fromAsync(
+    await client.responses.create({ ...request, reasoning, stream: true }),
+  );
+  assert.deepEqual(thoughtOf(followStream(events)).summary, thoughtOf(whole).summary);
+  assert.ok(events.some(({ type }) => type === "response.reasoning_summary_part.added"));
+  assert.ok(events.every(({ type }) => !type.startsWith("response.reasoning_text")));
+  // It goes back into the prompt.
+  const goOn = async (thought: readonly OpenAI.Responses.ResponseInputItem[]) => {
+    const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" } as const;
+    const result = { type: "function_call_output", call_id: "c", output: "3" } as const;
+    const input = [{ role: "user" as const, content: "Hi" }, ...thought, call, result];
+    return (await client.responses.inputTokens.count({ model: MODEL, input })).input_tokens;
+  };
+  assert.equal(await goOn([thoughtOf(whole)]), await goOn([thoughtOf(plain)]));
+  assert.ok(await goOn([thoughtOf(whole)]) > await goOn([]));
+});
+
+Deno.test("openai: input tokens are counted as a response counts them", async () => {
+  const first = await client.responses.create({ ...GREEDY, input: "What does a cow say?" });
+  const request = {
+    model: MODEL,
+    input: WEATHER_QUESTION,
+    instructions: "Be short.",
+    tools: TOOLS,
+    previous_response_id: first.id,
+  };
+  const count = await client.responses.inputTokens.count(request);
+  const { usage } = await client.responses.create({ ...request, ...GREEDY });
+  assert.deepEqual({ ...count }, {
+    object: "response.input_tokens",
+    input_tokens: usage!.input_tokens,
+  });
+});
+
+Deno.test("openai: a call that is cut within its arguments is incomplete, whatever cut it", async () => {
+  const ask = async (extra: object) => {
+    const request = { ...GREEDY, input: WEATHER_QUESTION, tools: TOOLS, ...extra };
+    const { status, output } = await client.responses.create(request);
+    const events = await Array.fromAsync(
+      await client.responses.create({ ...request, stream: true }),
+    );
+    const streamed = followStream(events);
+    const calls = [output, streamed.output].map((items) =>
+      items.flatMap((item) => item.type === "function_call" ? [[item.status, item.arguments]] : [])
+    );
+    assert.deepEqual(calls[1], calls[0]);
+    assert.equal(streamed.status, status);
+    return { status, call: calls[0]![0] };
+  };
+  const whole = '{"city": "Paris"}';
+  assert.deepEqual(await ask({}), { status: "completed", call: ["completed", whole] });
+  const seen = new Set<string>();
+  for (let max_output_tokens = 10; max_output_tokens < 22; max_output_tokens++) {
+    const { status, call } = await ask({ max_output_tokens });
+    if (call === undefined) continue;
+    const isWhole = call[1] === whole;
+    assert.equal(call[0], isWhole ? "completed" : "incomplete", `${max_output_tokens}`);
+    if (!isWhole) assert.equal(status, "incomplete");
+    seen.add(`${call[0]}`);
+  }
+  assert.deepEqual([...seen], ["incomplete", "completed"]);
+  const stopped = await ask({ stop: ["ris"] });
+  assert.deepEqual(stopped, { status: "completed", call: ["incomplete", '{"city": "Pa'] });
+});
+
+Deno.test("responses: fields of generation that vLLM takes here are those of chat", async () => {
+  const ask = async (extra: object) => {
+    const input = "What is the capital of France?";
+    const request = { ...GREEDY, input, max_output_tokens: 20, ...extra };
+    return (await client.responses.create(request)).output_text;
+  };
+  const whole = "The capital of France is Paris.";
+  const cases: [object, string][] = [
+    [{ stop: "of" }, "The capital "],
+    [{ stop: "of", include_stop_str_in_output: true }, "The capital of"],
+    [{ stop_token_ids: [470] }, "The capital"],
+    [{ include_stop_str_in_output: true, skip_special_tokens: false }, `${whole}<|im_end|>`],
+    [{ structured_outputs: { choice: ["Rome"] } }, "Rome"],
+    [{ temperature: 2, top_k: 1 }, whole],
+    [{ temperature: 2, min_p: 1 }, whole],
+  ];
+  for (const [extra, expected] of cases) {
+    assert.equal(await ask(extra), expected, JSON.stringify(extra));
+  }
+  assert.doesNotMatch(await ask({ logit_bias: { "470": -100 } }), / of/);
+  const seeded = { temperature: 2, seed: 4, ignore_eos: true };
+  assert.equal(await ask(seeded), await ask(seeded));
+});
+
 Deno.test("openai: hosted tools are left out with a warning, and refused where they are needed", async () => {
   const tools = [{ type: "web_search" as const }];
   const { response } = await client.responses.create({ ...GREEDY, input: "Hello", tools })
@@ -222,6 +328,12 @@ Deno.test("openai: what is not served is refused by name", async () => {
   const refused: [object, string][] = [
     [{ background: true }, "background"],
     [{ conversation: "conv_1" }, "conversation"],
+    [{ max_tokens: 4 }, "max_tokens"],
+    [{ response_format: { type: "json_object" } }, "response_format"],
+    [{ reasoning_effort: "low" }, "reasoning_effort"],
+    [{ bad_words: ["moo"] }, "bad_words"],
+    [{ reasoning: { summary: "long" } }, "reasoning.summary"],
+    [{ stop: "" }, "stop"],
     [{ prompt: { id: "p" } }, "prompt"],
     [{ input: [{ type: "computer_call" }] }, "input[0].type"],
     [

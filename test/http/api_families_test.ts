@@ -18,7 +18,9 @@ const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
     tools: [{ type: "function", name: "f", parameters: { type: "object", properties: {} } }],
     tool_choice: "auto",
     text: { format: { type: "text" } },
-    reasoning: { effort: "low" },
+    reasoning: { effort: "low", summary: "auto" },
+    stop: ["x"],
+    seed: 1,
     max_output_tokens: 1,
     temperature: 1,
     top_p: 1,
@@ -29,6 +31,7 @@ const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
     store: false,
     stream: false,
   },
+  "/responses/input_tokens": { model: MODEL, input: "Hello", instructions: "Be short." },
   "/messages": {
     model: MODEL,
     system: [{ type: "text", text: "Be short." }],

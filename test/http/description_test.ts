@@ -49,6 +49,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     "post /messages/count_tokens",
     "post /rerank",
     "post /responses",
+    "post /responses/input_tokens",
     "post /score",
     "post /shutdown",
     "post /tokenize",

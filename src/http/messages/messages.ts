@@ -13,7 +13,7 @@ import { ownParam, toChatRequest } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
-import { newId } from "../responses/responses_events.ts";
+import { newId } from "../responses/new_response.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";

@@ -8,9 +8,11 @@ import { type InputItem, ResponsesRequest } from "../../api/responses_request.ts
 import {
   DeletedResponse,
   InputItemList,
+  InputTokenCount,
   ResponseEvent,
   ResponseObject,
 } from "../../api/responses_response.ts";
+import { requireServed } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -20,15 +22,26 @@ import { droppedTurns } from "./dropped_turns.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
 import { hostedToolsOf, itemsOf, mapImages, ownParam, toChatRequest } from "./responses_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
-import { newId, ResponseBuilder } from "./responses_events.ts";
+import { newId } from "./new_response.ts";
+import { ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
 
 const PATH = "/responses";
+const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
 /** Bytes of images that a request may bring along for its response to be kept: they are kept as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
+
+const ERRORS = [
+  ...JSON_ERRORS,
+  "invalid_media",
+  "context_length_exceeded",
+  "model_not_found",
+  "not_found",
+] as const;
+const EXAMPLE = { model: "", input: "What is the capital of France?" };
 
 /** The endpoints, around one store. */
 export function responsesRoutes(deps: AppDeps): Route[] {
@@ -43,20 +56,25 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       description: "With `stream` the answer comes as typed events, from `response.created` to " +
         "`response.completed`, `response.incomplete` or `response.failed`.",
       request: ResponsesRequest,
-      requestExamples: { "a question": { model: "", input: "What is the capital of France?" } },
+      requestExamples: { "a question": EXAMPLE },
       response: {
         description: "The response",
         content: { "application/json": ResponseObject, "text/event-stream": ResponseEvent },
       },
-      errors: [
-        ...JSON_ERRORS,
-        "invalid_media",
-        "context_length_exceeded",
-        "model_not_found",
-        "not_found",
-      ],
+      errors: ERRORS,
     },
     handle: (call) => createResponse(call, { deps, store }),
+  }, {
+    method: "POST",
+    path: INPUT_TOKENS_PATH,
+    operation: {
+      summary: "Count the tokens of the prompt of a response",
+      request: ResponsesRequest,
+      requestExamples: { "a question": EXAMPLE },
+      response: { description: "The count", content: InputTokenCount },
+      errors: ERRORS,
+    },
+    handle: (call) => countInputTokens(call, { deps, store }),
   }, {
     method: "GET",
     path: `${PATH}/:id`,
@@ -104,12 +122,27 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-async function createResponse(
+interface Endpoint {
+  readonly deps: AppDeps;
+  readonly store: ResponseStore;
+}
+
+/** A request, its own input, and the chat that answers it. */
+interface OpenedResponse extends OpenedChat {
+  readonly request: ResponsesRequest;
+  readonly input: readonly StoredItem[];
+  /** Whether it brings along too many bytes of images to be kept. */
+  readonly hasLargeMedia: boolean;
+}
+
+async function openResponse(
   call: Call,
-  { deps, store }: { readonly deps: AppDeps; readonly store: ResponseStore },
-): Promise<Response> {
+  { deps, store, onlyCounts = false }: Endpoint & { readonly onlyCounts?: boolean },
+): Promise<OpenedResponse> {
   deps.session.requireRoom();
-  const request = parseRequest(ResponsesRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(ResponsesRequest, body);
+  requireServed(body, "response");
   const media = inlineMediaOf(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
   // What is kept, or sent to the model more than once, is needed as text.
@@ -122,7 +155,23 @@ async function createResponse(
   );
   const { previous_response_id: previousId } = request;
   const history = previousId ? store.history(previousId, "previous_response_id") : [];
-  const { info, events } = await openFitting([...history, ...input], { request, call, deps });
+  const chat = await openFitting([...history, ...input], { request, call, deps, onlyCounts });
+  return { ...chat, request, input, hasLargeMedia };
+}
+
+async function countInputTokens(call: Call, endpoint: Endpoint): Promise<Response> {
+  const { events } = await openResponse(call, { ...endpoint, onlyCounts: true });
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type !== "done") continue;
+    const { promptTokens } = event.usage;
+    return call.json({ object: "response.input_tokens" as const, input_tokens: promptTokens });
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+async function createResponse(call: Call, endpoint: Endpoint): Promise<Response> {
+  const { info, events, request, input, hasLargeMedia } = await openResponse(call, endpoint);
   const builder = new ResponseBuilder({
     id: newId("resp"),
     createdSeconds: Math.floor(Date.now() / 1000),
@@ -132,7 +181,7 @@ async function createResponse(
   const keep = () => {
     const { response } = builder;
     if (response.store && !hasLargeMedia && response.status !== "failed") {
-      store.add({ response, input });
+      endpoint.store.add({ response, input });
     }
   };
   const hosted = hostedToolsOf(request);
@@ -173,6 +222,7 @@ interface OpenOptions {
   readonly request: ResponsesRequest;
   readonly call: Call;
   readonly deps: AppDeps;
+  readonly onlyCounts: boolean;
 }
 
 /** Opens the chat; with `truncation: auto` it leaves out the oldest turns if it does not fit. */
@@ -200,10 +250,11 @@ function isTooLong(error: unknown): boolean {
 
 async function openItems(
   items: readonly InputItem[],
-  { request, call, deps }: OpenOptions,
+  { request, ...options }: OpenOptions,
 ): Promise<OpenedChat> {
   try {
-    return await openChat(toChatRequest(request, items), { call, deps, path: PATH });
+    const path = options.onlyCounts ? INPUT_TOKENS_PATH : PATH;
+    return await openChat(toChatRequest(request, items), { ...options, path });
   } catch (error) {
     throw inOwnWords(error, (param) => ownParam(param, { request, items }));
   }

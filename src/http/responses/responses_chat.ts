@@ -6,7 +6,12 @@
 import type { ChatMessage } from "../../api/chat_message.ts";
 import type { ChatRequest } from "../../api/chat_request.ts";
 import type { ContentPart } from "../../api/content_part.ts";
-import type { InputItem, InputPart, ResponsesRequest } from "../../api/responses_request.ts";
+import {
+  GENERATION_FIELDS,
+  type InputItem,
+  type InputPart,
+  type ResponsesRequest,
+} from "../../api/responses_request.ts";
 import { HearthError } from "../../errors.ts";
 
 /** The input as items. */
@@ -39,6 +44,7 @@ export function toChatRequest(
     max_tokens: request.max_output_tokens,
     temperature: request.temperature,
     top_p: request.top_p,
+    ...generationFieldsOf(request),
     ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
     response_format: responseFormat(request),
     tools: functionsOf(request),
@@ -48,6 +54,13 @@ export function toChatRequest(
     chat_template_kwargs: request.chat_template_kwargs,
     stream: request.stream,
   };
+}
+
+function generationFieldsOf(
+  request: ResponsesRequest,
+): Pick<ResponsesRequest, keyof typeof GENERATION_FIELDS> {
+  const names = Object.keys(GENERATION_FIELDS) as (keyof typeof GENERATION_FIELDS)[];
+  return Object.fromEntries(names.map((name) => [name, request[name]]));
 }
 
 interface Source {
@@ -82,7 +95,8 @@ function toMessages(items: readonly InputItem[]): Source[] {
         break;
       }
       case "reasoning": {
-        const parts = [...item.content ?? []];
+        // A thought of this server's is whole in the place of its summary.
+        const parts = item.content?.length ? item.content : item.summary ?? [];
         assistant = undefined;
         const thought = parts.map(({ text }) => text).join("\n");
         if (thought !== "") assistantMessage(position).reasoning_content = thought;

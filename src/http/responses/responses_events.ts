@@ -3,23 +3,16 @@
  *
  * @module
  */
-import type { ResponsesRequest } from "../../api/responses_request.ts";
 import type { OutputItem, OutputLogprob, ResponseObject } from "../../api/responses_response.ts";
 import { HearthError } from "../../errors.ts";
+import { isJson } from "../../is_json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../models/task.ts";
+import { newId, newResponse, type ResponseHead } from "./new_response.ts";
 
 /** An event without its number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
-
-/** The fields of the request that a response repeats. */
-interface ResponseHead {
-  readonly id: string;
-  readonly createdSeconds: number;
-  readonly model: string;
-  readonly request: ResponsesRequest;
-}
 
 /** Builds a response from events. */
 export class ResponseBuilder {
@@ -27,12 +20,15 @@ export class ResponseBuilder {
   #hasBegun = false;
   /** The open item; an item ends where another begins. */
   #open: OutputItem | undefined;
+  /** Whether thought is given in the place of its summary. */
+  readonly #summarises: boolean;
   #reason: "stop" | "length" | "tool_calls" = "stop";
   /** Of tokens without text as yet: held back, or markup. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
     this.response = newResponse(head);
+    this.#summarises = this.response.reasoning.summary !== null;
   }
 
   /** Takes the next event of the model. @returns the client's events for it. */
@@ -73,14 +69,12 @@ export class ResponseBuilder {
       id: newId("rs"),
       type: "reasoning",
       status: "in_progress",
-      summary: [],
-      content: [{ type: "reasoning_text", text: "" }],
+      summary: this.#summarises ? [{ type: "summary_text", text: "" }] : [],
+      content: this.#summarises ? [] : [{ type: "reasoning_text", text: "" }],
     }));
-    item.content[0]!.text += delta;
-    return [
-      ...events,
-      this.#at(item, "response.reasoning_text.delta", { delta, content_index: 0 }),
-    ];
+    const { part, text, index } = partOf(item);
+    part.text += delta;
+    return [...events, this.#at(item, `${text}.delta`, { delta, ...index })];
   }
 
   #pushText(delta: string, ofDelta: readonly OutputLogprob[]): ResponseEventBody[] {
@@ -137,10 +131,11 @@ export class ResponseBuilder {
     if (this.#open?.type === type) return [this.#open as Item<Type>, []];
     const closing = this.#close();
     const item: Item<"message" | "reasoning"> = make() as Item<Type>;
-    const added = this.#add({ ...item, content: [] });
+    const empty = item.type === "message" ? { content: [] } : { content: [], summary: [] };
+    const added = this.#add({ ...item, ...empty } as OutputItem);
     this.response.output[this.response.output.length - 1] = this.#open = item;
-    const [part] = structuredClone(item.content);
-    const part_added = this.#at(item, "response.content_part.added", { part, content_index: 0 });
+    const { part, frame, index } = partOf(item);
+    const part_added = this.#at(item, `${frame}.added`, { part: structuredClone(part), ...index });
     return [item as Item<Type>, [...closing, added, part_added]];
   }
 
@@ -154,23 +149,21 @@ export class ResponseBuilder {
   #close(status: "completed" | "incomplete" = "completed"): ResponseEventBody[] {
     const item = this.#open;
     if (item === undefined) return [];
-    item.status = status;
+    // A call whose arguments are not whole must not be made, whatever ended them.
+    item.status = item.type === "function_call"
+      ? (isJson(item.arguments) ? "completed" : "incomplete")
+      : status;
     const events: ResponseEventBody[] = [];
     if (item.type === "function_call") {
       const { name, arguments: json } = item;
       const type = "response.function_call_arguments.done";
       events.push(this.#at(item, type, { name, arguments: json }));
     } else {
-      const [part] = item.content;
-      const [type, logprobs] = part!.type === "output_text"
-        ? ["response.output_text.done", { logprobs: part!.logprobs }] as const
-        : ["response.reasoning_text.done", {}] as const;
+      const { part, text, frame, index } = partOf(item);
+      const logprobs = part.type === "output_text" && { logprobs: part.logprobs };
       events.push(
-        this.#at(item, type, { text: part!.text, ...logprobs, content_index: 0 }),
-        this.#at(item, "response.content_part.done", {
-          part: structuredClone(part),
-          content_index: 0,
-        }),
+        this.#at(item, `${text}.done`, { text: part.text, ...logprobs, ...index }),
+        this.#at(item, `${frame}.done`, { part: structuredClone(part), ...index }),
       );
     }
     const output_index = this.response.output.length - 1;
@@ -215,38 +208,22 @@ export class ResponseBuilder {
   }
 }
 
-/** A new id of a response or an item. */
-export function newId(prefix: string): string {
-  return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
-}
-
-function newResponse({ id, createdSeconds, model, request }: ResponseHead): ResponseObject {
+/** The one part of an item's text, and what the events about it begin with and tell its place by. */
+function partOf(item: Item<"message" | "reasoning">) {
+  const frame = "response.content_part";
+  const index = { content_index: 0 };
+  if (item.type === "message") {
+    return { part: item.content[0]!, text: "response.output_text", frame, index };
+  }
+  const [summary] = item.summary;
+  if (summary === undefined) {
+    return { part: item.content[0]!, text: "response.reasoning_text", frame, index };
+  }
   return {
-    id,
-    object: "response",
-    created_at: createdSeconds,
-    status: "in_progress",
-    error: null,
-    incomplete_details: null,
-    instructions: request.instructions ?? null,
-    max_output_tokens: request.max_output_tokens ?? null,
-    model,
-    output: [],
-    parallel_tool_calls: request.parallel_tool_calls ?? true,
-    previous_response_id: request.previous_response_id ?? null,
-    reasoning: { effort: request.reasoning?.effort ?? null, summary: null },
-    store: request.store ?? true,
-    temperature: request.temperature ?? null,
-    text: { format: request.text?.format ?? { type: "text" } },
-    tool_choice: request.tool_choice ?? "auto",
-    tools: request.tools ?? [],
-    top_logprobs: request.top_logprobs ?? 0,
-    top_p: request.top_p ?? null,
-    truncation: request.truncation ?? "disabled",
-    usage: null,
-    user: request.user ?? null,
-    metadata: request.metadata ?? {},
-    background: false,
+    part: summary,
+    text: "response.reasoning_summary_text",
+    frame: "response.reasoning_summary_part",
+    index: { summary_index: 0 },
   };
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isJson } from "../../is_json.ts";
 import type { CallFormat, CallSink } from "../calls/call_format.ts";
 import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta } from "../task.ts";
@@ -196,14 +197,5 @@ export class AnswerParser {
     const deltas = this.#deltas;
     this.#deltas = [];
     return deltas;
-  }
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
   }
 }
