@@ -1,13 +1,16 @@
 /**
- * The decoder of a model folder.
+ * The decoder of a model folder, as the engine runs it: cut if its graph and the device allow that, else whole.
  *
  * @module
  */
 import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
+import type { EncoderDecoder } from "../decoder/encoder_decoder.ts";
+import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
+import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
@@ -15,8 +18,9 @@ import { widenCut } from "../onnx/rewrite/widen_cut.ts";
 import type { GraphSession, ValueInfo } from "../onnx/runtime/ort.ts";
 import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
+import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
-import { type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
+import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
 import { needsOfCut, readAvailableBytes, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
@@ -47,7 +51,7 @@ interface LoadedDecoder {
  */
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
   await using graph = await readGraph(options);
-  const { model, dtype, path } = graph;
+  const { model, dtype } = graph;
   let embeddings: ValueInfo | undefined;
   const toOpen: GraphToOpen = {
     ...options,
@@ -61,13 +65,11 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
       return session;
     },
   };
-  const opened = await openPaged(toOpen);
-  if (!("refused" in opened)) {
-    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
-    return { decoder: opened, dtype, embeddings };
-  }
-  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
-  return { decoder: await openWhole(toOpen), dtype, embeddings };
+  const decoder = await openCutOrWhole<Decoder, Decoder>(graph, {
+    cut: () => openPaged(toOpen),
+    whole: () => openWhole(toOpen),
+  });
+  return { decoder, dtype, embeddings };
 }
 
 interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
@@ -77,34 +79,29 @@ interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
 }
 
 /** Opens the graph cut at its attentions; or says why that is not possible. */
-async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly refused: string }> {
+async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
   const result = splitGraph(model, { contextLength });
   if ("refused" in result) return result;
   const { maxBufferBytes } = backend;
   const elementBytes = (dtype: "float32" | "float16") =>
     dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
-  try {
-    const cut = backend.kind === "webgpu"
-      ? cutForGpu(result.cut, maxBufferBytes)
-      : widenCut(result.cut);
-    const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
-    const limits = choosePagedLimits(cut, sizes);
-    // Weights are mapped from disk, or in buffers shared by the segments.
-    const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-    const needs = needsOfCut(cut, limits, { elementBytes, sharesWeights });
-    const availableBytes = await readAvailableBytes();
-    const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
-    requireMemory(needs, { backend, availableBytes, otherDtypes });
-    const { weightsBytes, cacheBytes, activationBytes } = needs;
-    const spareBytes = (availableBytes ?? Infinity) - weightsBytes - cacheBytes - activationBytes;
-    const what = `loading ${options.graph.path}`;
-    const onProgress = (fraction: number) => options.onProgress({ what, fraction });
-    return await openPagedDecoder({ ...options, cut, files, limits, spareBytes, onProgress });
-  } catch (error) {
-    if (error instanceof RangeError) return { refused: error.message };
-    throw error;
-  }
+  const cut = backend.kind === "webgpu"
+    ? cutForGpu(result.cut, maxBufferBytes)
+    : widenCut(result.cut);
+  const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
+  const limits = choosePagedLimits(cut, sizes);
+  // Weights are mapped from disk, or in buffers shared by the segments.
+  const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
+  const needs = needsOfCut(cut, limits, { elementBytes, sharesWeights });
+  const availableBytes = await readAvailableBytes();
+  const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
+  requireMemory(needs, { backend, availableBytes, otherDtypes });
+  const { weightsBytes, cacheBytes, activationBytes } = needs;
+  const spareBytes = (availableBytes ?? Infinity) - weightsBytes - cacheBytes - activationBytes;
+  const what = `loading ${options.graph.path}`;
+  const onProgress = (fraction: number) => options.onProgress({ what, fraction });
+  return await openPagedDecoder({ ...options, cut, files, limits, spareBytes, onProgress });
 }
 
 async function openWhole(
@@ -123,4 +120,52 @@ async function openWhole(
 function widthOfLogits({ graph }: ModelProto): number | undefined {
   const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
   return typeof width === "number" ? width : undefined;
+}
+
+interface EncoderDecoderLoadOptions<Input extends object>
+  extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
+  /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
+  readonly numPositions: number | undefined;
+  /** Of the uncut graph, which does not declare it. */
+  readonly vocabSize: number;
+}
+
+/** Loads a folder's merged decoder, the main one of its graphs. @throws {StartupError} when it is not as Optimum exports it. */
+export async function loadEncoderDecoder<Input extends object>(
+  options: EncoderDecoderLoadOptions<Input>,
+): Promise<EncoderDecoder<Input> | WholeEncoderDecoder<Input>> {
+  await using graph = await readGraph(options);
+  const { model: merged, files, path } = graph;
+  const { numPositions } = options;
+  return await openCutOrWhole(graph, {
+    cut: async () => {
+      const parts = divideMerged(merged);
+      if (parts === undefined) return { refused: "It is not merged of two decoders." };
+      if (numPositions === undefined) {
+        return { refused: "Inputs of different sizes have different numbers of positions." };
+      }
+      return await openEncoderDecoder(parts, { ...options, numPositions, files });
+    },
+    whole: () => WholeEncoderDecoder.open(merged, { ...options, path, files }),
+  });
+}
+
+/** In one sentence, why a graph is not cut. */
+type Refused = { readonly refused: string };
+
+/** Opens a graph cut; whole where that is refused, also by a `RangeError`: a kernel cannot run a part. */
+async function openCutOrWhole<Cut extends object, Whole>(
+  { path }: GraphFile,
+  open: { readonly cut: () => Promise<Cut | Refused>; readonly whole: () => Promise<Whole> },
+): Promise<Cut | Whole> {
+  const opened = await open.cut().catch((error): Refused => {
+    if (error instanceof RangeError) return { refused: error.message };
+    throw error;
+  });
+  if (!("refused" in opened)) {
+    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+    return opened;
+  }
+  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
+  return await open.whole();
 }

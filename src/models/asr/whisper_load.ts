@@ -19,7 +19,7 @@ import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
+import { loadEncoderDecoder } from "../decoder_load.ts";
 import {
   type FeatureEncoder,
   type FeatureEncoderOptions,

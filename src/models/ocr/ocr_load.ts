@@ -12,7 +12,7 @@ import { type GenerationDefaults, readGenerationDefaults } from "../generation_d
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
 import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
-import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
+import { loadEncoderDecoder } from "../decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
