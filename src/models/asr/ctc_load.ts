@@ -8,8 +8,7 @@ import { disposeTensors } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
 import type { OpenContext } from "../open_context.ts";
 import { feedsOf } from "../plain_tensor.ts";
-import { CtcReader } from "./ctc_reader.ts";
-import type { Vocabulary } from "./frame_tokens.ts";
+import { CtcGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
@@ -65,7 +64,7 @@ export async function loadCtc(
     languages: findLanguages(folder),
     metrics,
     run,
-    openReader: () => new CtcReader(config.vocabulary),
+    openDecoder: () => new CtcGreedyDecoder(config.vocabulary),
     dispose: () => session.release(),
   });
 }

@@ -9,13 +9,12 @@
  * @module
  */
 import {
-  type FrameReader,
-  type Frames,
   FrameSegments,
   type FrameToken,
   type TokenReading,
   wordsOfTokens,
 } from "./frame_tokens.ts";
+import type { Frames, GreedyDecoder } from "./greedy_decoder.ts";
 import type {
   Recogniser,
   Recording,
@@ -35,7 +34,7 @@ interface FrameRecogniserParts
   readonly metrics: SpeechMetrics;
   /** Sound to f32 `[numFrames, width]`. */
   readonly run: (samples: Float32Array) => Promise<{ rows: Float32Array; numFrames: number }>;
-  readonly openReader: () => FrameReader;
+  readonly openDecoder: () => GreedyDecoder;
 }
 
 const WINDOW_SECONDS = 30;
@@ -60,7 +59,7 @@ async function* transcribe(
   recording: Recording,
   parts: FrameRecogniserParts,
 ): AsyncGenerator<TranscribedWindow, void> {
-  const { languages, samplesPerFrame, sampleRateHz, openReader } = parts;
+  const { languages, samplesPerFrame, sampleRateHz, openDecoder } = parts;
   const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
   const language = recording.language ?? (languages.length === 1 ? languages[0]! : "");
   const transcript = new Transcript({
@@ -69,11 +68,11 @@ async function* transcribe(
     timesWords: recording.timesWords,
   });
   for (const range of speech) {
-    const reader = openReader();
+    const decoder = openDecoder();
     for (const window of windowsOf(range, parts)) {
-      const ended = await reader.push(await framesOf(window, recording, parts), recording.signal);
+      const ended = await decoder.push(await framesOf(window, recording, parts), recording.signal);
       const isLast = window.end === range.end;
-      const tokens = isLast ? [...ended, ...reader.end()] : ended;
+      const tokens = isLast ? [...ended, ...decoder.end()] : ended;
       yield {
         language: languageName(language),
         numPromptTokens: 0,

@@ -5,12 +5,6 @@
  */
 import type { TranscriptWord } from "../task.ts";
 
-export interface Vocabulary {
-  readonly blank: number;
-  /** By class; empty for special tokens, a space where a word ends or begins. */
-  readonly texts: readonly string[];
-}
-
 /** A token and its frames. */
 export interface FrameToken {
   readonly id: number;
@@ -20,34 +14,6 @@ export interface FrameToken {
   readonly endFrame: number;
   /** Natural logarithm, of the frame where it is likeliest. */
   readonly logprob: number;
-}
-
-/** Frames of a recording. */
-export interface Frames {
-  /** f32 `[frames, width]`: the classes' logits, or what an encoder gives. */
-  readonly rows: Float32Array;
-  /** The range of frames to read. */
-  readonly from: number;
-  readonly to: number;
-  /** Index in the recording of the rows' frame 0. */
-  readonly firstFrame: number;
-}
-
-/** Reads the frames of one stretch of speech in order, which come in several pieces. */
-export interface FrameReader {
-  /** @returns the tokens that ended. @throws the signal's reason, if it is asynchronous. */
-  push(frames: Frames, signal: AbortSignal): FrameToken[] | Promise<FrameToken[]>;
-  /** Ends the open token. */
-  end(): FrameToken[];
-}
-
-/** The argmax and its log-probability. */
-export function likeliest(logits: Float32Array): { id: number; logprob: number } {
-  let id = 0;
-  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
-  let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit - logits[id]!);
-  return { id, logprob: -Math.log(sum) };
 }
 
 interface SegmentRules {

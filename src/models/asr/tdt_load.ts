@@ -13,11 +13,10 @@ import { openGraph } from "../graph_file.ts";
 import { requirePorts } from "../graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
 import type { OpenContext } from "../open_context.ts";
-import type { Vocabulary } from "./frame_tokens.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
-import { type Joint, TdtReader } from "./tdt_reader.ts";
+import { type Joint, TdtGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 
 const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;
 /** The inputs and outputs that each graph must have. */
@@ -87,7 +86,7 @@ export async function loadTdt(
     languages: findLanguages(folder),
     metrics,
     run,
-    openReader: () => new TdtReader(joint, vocabulary),
+    openDecoder: () => new TdtGreedyDecoder(joint, vocabulary),
     dispose: async () => {
       for (const session of [preprocessor, encoder, joint]) await session.release();
     },

@@ -1,7 +1,7 @@
 /** Long recordings through a CTC recogniser, with a network that hears tones: each letter is one. */
 import assert from "node:assert/strict";
 import { AudioReader } from "../../../../src/media/audio_reader.ts";
-import { CtcReader } from "../../../../src/models/asr/ctc_reader.ts";
+import { CtcGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
 import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
 import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
 import { SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";
@@ -86,7 +86,7 @@ async function hear(samples: Float32Array, speech?: readonly SampleRange[]): Pro
       const rows = hearTones(window);
       return Promise.resolve({ rows, numFrames: rows.length / LETTERS.length });
     },
-    openReader: () => new CtcReader({ blank: 0, texts: LETTERS }),
+    openDecoder: () => new CtcGreedyDecoder({ blank: 0, texts: LETTERS }),
     dispose: () => Promise.resolve(),
   });
   await using audio = new AudioReader(makeWav(samples), { sampleRateHz: RATE_HZ });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CtcReader } from "../../../../src/models/asr/ctc_reader.ts";
+import { CtcGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
 import { FrameSegments, type FrameToken } from "../../../../src/models/asr/frame_tokens.ts";
 
 const CLASSES = ["", " ", "a", "b", "c", ""];
@@ -16,7 +16,7 @@ function logitsOf(path: string): Float32Array {
 
 /** Reads a path in pieces of so many frames. */
 function read(path: string, pieceFrames = path.length): FrameToken[] {
-  const reader = new CtcReader(VOCABULARY);
+  const reader = new CtcGreedyDecoder(VOCABULARY);
   const tokens: FrameToken[] = [];
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
@@ -29,7 +29,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   return [...tokens, ...reader.end()];
 }
 
-Deno.test("CtcReader takes repetitions as one token and blanks as none, and keeps their frames", () => {
+Deno.test("CtcGreedyDecoder takes repetitions as one token and blanks as none, and keeps their frames", () => {
   const tokens = read("__aaa_ab__b||c");
   assert.deepEqual(
     tokens.map(({ text, startFrame, endFrame }) => [text, startFrame, endFrame]),
@@ -38,15 +38,15 @@ Deno.test("CtcReader takes repetitions as one token and blanks as none, and keep
   for (const { logprob } of tokens) assert.ok(logprob < 0 && logprob > -0.01);
 });
 
-Deno.test("CtcReader reads pieces as the whole", () => {
+Deno.test("CtcGreedyDecoder reads pieces as the whole", () => {
   const path = "_aa__ab|||c__cccc_b_aabb__c";
   for (let pieceFrames = 1; pieceFrames <= path.length; pieceFrames++) {
     assert.deepEqual(read(path, pieceFrames), read(path), `${pieceFrames} frames at a time`);
   }
 });
 
-Deno.test("CtcReader gives a token the logarithm of its softmax where it is likeliest", () => {
-  const reader = new CtcReader({ blank: 0, texts: ["", "a"] });
+Deno.test("CtcGreedyDecoder gives a token the logarithm of its softmax where it is likeliest", () => {
+  const reader = new CtcGreedyDecoder({ blank: 0, texts: ["", "a"] });
   const logits = Float32Array.of(0, Math.log(3), 0, Math.log(4));
   reader.push({ rows: logits, from: 0, to: 2, firstFrame: 0 });
   const [token] = reader.end();

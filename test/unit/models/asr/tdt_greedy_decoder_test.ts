@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Joint, TdtReader } from "../../../../src/models/asr/tdt_reader.ts";
+import { type Joint, TdtGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
 
 const TEXTS = ["", " a", "b", "c"];
 const BLANK = 0;
@@ -32,7 +32,7 @@ async function read(
   script: Readonly<Record<number, readonly string[]>>,
   pieces: readonly (readonly [number, number])[],
 ): Promise<[string, number, number][]> {
-  const reader = new TdtReader(scripted(script), { blank: BLANK, texts: TEXTS });
+  const reader = new TdtGreedyDecoder(scripted(script), { blank: BLANK, texts: TEXTS });
   const tokens: [string, number, number][] = [];
   for (const [from, to] of pieces) {
     // Each piece was heard with two frames before it that are its neighbour's.
@@ -50,13 +50,13 @@ async function read(
   return [...tokens, ...reader.end().map((): [string, number, number] => ["open", 0, 0])];
 }
 
-Deno.test("TdtReader skips as many frames as each token says, and keeps its state", async () => {
+Deno.test("TdtGreedyDecoder skips as many frames as each token says, and keeps its state", async () => {
   const script = { 0: ["_2"], 2: ["a3"], 5: ["b1"], 6: ["_4"], 10: ["c2"] };
   const tokens: [string, number, number][] = [["a", 2, 5], ["b", 5, 6], ["c", 10, 12]];
   assert.deepEqual(await read(script, [[0, 12]]), tokens);
 });
 
-Deno.test("TdtReader reads pieces as it reads the whole, though a token reaches over their seam", async () => {
+Deno.test("TdtGreedyDecoder reads pieces as it reads the whole, though a token reaches over their seam", async () => {
   const script = { 0: ["a4"], 4: ["b2"], 6: ["c1"] };
   const whole = await read(script, [[0, 9]]);
   for (const seam of [1, 2, 3, 4, 5, 6, 7]) {
@@ -64,21 +64,21 @@ Deno.test("TdtReader reads pieces as it reads the whole, though a token reaches 
   }
 });
 
-Deno.test("TdtReader takes several tokens from one frame, the last of which lasts for it", async () => {
+Deno.test("TdtGreedyDecoder takes several tokens from one frame, the last of which lasts for it", async () => {
   const tokens: [string, number, number][] = [["a", 1, 1], ["b", 1, 2], ["c", 3, 4]];
   assert.deepEqual(await read({ 0: ["_1"], 1: ["a0", "b0", "_2"], 3: ["c1"] }, [[0, 5]]), tokens);
 });
 
-Deno.test("TdtReader advances where the network would stay at a frame forever", async () => {
+Deno.test("TdtGreedyDecoder advances where the network would stay at a frame forever", async () => {
   const tokens = await read({ 0: Array(50).fill("b0"), 1: ["_0"], 2: ["b1"] }, [[0, 3]]);
   assert.equal(tokens.length, 11);
   assert.deepEqual(tokens.slice(9), [["b", 0, 1], ["b", 2, 3]]);
 });
 
-Deno.test("TdtReader stops between frames when its signal does", async () => {
+Deno.test("TdtGreedyDecoder stops between frames when its signal does", async () => {
   const abort = new AbortController();
   const joint = scripted({});
-  const reader = new TdtReader({
+  const reader = new TdtGreedyDecoder({
     ...joint,
     run: (...frame) => {
       if (frame[0][0] === 3) abort.abort(new Error("enough"));
