@@ -29,7 +29,7 @@ export function collectGarbageLater(isIdle: () => boolean = () => true): void {
     timer = undefined;
     if (isIdle() && collectGarbage()) collectGarbageLater(isIdle);
   }, LOOK_AFTER_MS);
-  Deno.unrefTimer(Number(timer));
+  timer.unref();
 }
 
 /** @returns whether another look may find more. */

@@ -93,7 +93,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
     const timer = setTimeout(() => {
       if (this.numWorkers > 1) this.#end(permit);
     }, this.#options.idleMs ?? IDLE_MS);
-    Deno.unrefTimer(Number(timer));
+    timer.unref();
     this.#idle.set(permit, timer);
   }
 

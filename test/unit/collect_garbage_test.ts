@@ -45,3 +45,12 @@ Deno.test("collectGarbageLater() gives back what large bodies left behind, on al
   }
   assert.ok(residentBytes() <= before + LARGE_BYTES, `${residentBytes() - before} bytes stay`);
 });
+
+Deno.test("collectGarbageLater() does not keep a process or a thread alive", async () => {
+  const idle = new URL("../fixtures/idle_process.ts", import.meta.url);
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", idle.href],
+    stderr: "inherit",
+  }).output();
+  assert.equal(new TextDecoder().decode(stdout), "");
+});

@@ -68,6 +68,6 @@ class JsonThread {
       this.#worker.terminate();
       this.#onEnd();
     }, IDLE_MS);
-    Deno.unrefTimer(Number(this.#idle));
+    this.#idle.unref();
   }
 }
