@@ -68,8 +68,8 @@ export class ImagePreprocessor {
 async function startWorker(
   processor: Options["processor"],
 ): Promise<{ readonly rpc: WorkerRpc<ImageThread>; readonly placeholder: string }> {
-  const worker = new Worker(new URL("./image_thread.ts", import.meta.url), { type: "module" });
-  const rpc = new WorkerRpc<ImageThread>(worker, "thread that decodes images");
+  const module = new URL("./image_thread.ts", import.meta.url);
+  const rpc = new WorkerRpc<ImageThread>(module, "thread that decodes images");
   if (processor === undefined) return { rpc, placeholder: "" };
   try {
     return { rpc, placeholder: await rpc.call(processor.load, processor.folder) };

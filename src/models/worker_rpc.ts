@@ -1,14 +1,21 @@
 /**
- * Calls of functions in a worker, both sides of it.
+ * Calls of functions in a worker thread, both sides of it.
  *
  * @module
  */
+import { parentPort, workerData } from "node:worker_threads";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError, type WireError } from "../errors.ts";
+import { startThread } from "../start_thread.ts";
 
 /** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
 // deno-lint-ignore no-explicit-any -- a function of any input
 export type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
+
+/** What a worker is started with. */
+interface WorkerStart {
+  readonly port: MessagePort;
+}
 
 /** A call, as it crosses to the worker. */
 interface WorkerCall {
@@ -32,23 +39,30 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
   ReturnType<Functions[Name]>
 >;
 
-/** Calls a running worker, one function at a time. */
+/** Calls a worker, one function at a time. */
 export class WorkerRpc<Functions extends WorkerFunctions> {
-  readonly #worker: Worker;
+  readonly #port: MessagePort;
   readonly #name: string;
   /** Of the call under way. It is not kept longer: it may be hundreds of megabytes. */
   #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
   #failure: Error | undefined;
 
-  /** Owns `worker` from here on. @param name its name in error messages. */
-  constructor(worker: Worker, name: string) {
-    this.#worker = worker;
+  /**
+   * Starts the worker; if that fails, the first call does.
+   *
+   * @param module the address of its file, which calls {@linkcode serveFunctions}.
+   * @param name its name in error messages.
+   */
+  constructor(module: URL, name: string) {
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
     this.#name = name;
-    worker.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome?.resolve(data);
-    worker.onerror = (event) => {
-      event.preventDefault();
-      this.#fail(`The ${this.#name} died: ${event.message}`);
-    };
+    port1.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome?.resolve(data);
+    startThread(module, {
+      workerData: { port: port2 } satisfies WorkerStart,
+      ports: [port2],
+      onEnd: (failure = "it ended by itself") => this.#fail(`The ${name} died: ${failure}`),
+    });
   }
 
   /**
@@ -71,47 +85,55 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
   async #send(call: WorkerCall, transfer: Transferable[]): Promise<WorkerOutcome> {
     this.#outcome = Promise.withResolvers();
     try {
-      this.#worker.postMessage(call, transfer);
+      this.#port.postMessage(call, transfer);
       return await this.#outcome.promise;
     } finally {
       this.#outcome = undefined;
     }
   }
 
-  /** Ends the worker; a pending call fails. */
+  /** Ends the worker. A pending call fails at once; the worker finishes it first. */
   end(): void {
-    this.#worker.terminate();
     this.#fail(`The ${this.#name} was ended.`);
   }
 
   #fail(reason: string): void {
-    this.#failure = new Error(reason);
+    this.#port.close();
+    this.#failure ??= new Error(reason);
     this.#outcome?.reject(this.#failure);
   }
 }
 
 /**
  * Offers functions of this thread. The memory of what they give is transferred; what they throw is sent too: a
- * `HearthError` as refusal of the input, any other error as failure.
+ * `HearthError` as refusal of the input, any other error as failure. An error that nobody catches ends the thread; so
+ * does the other side when it closes the port or is terminated.
  */
 export function serveFunctions(functions: WorkerFunctions): void {
-  const scope = globalThis as unknown as {
-    postMessage(outcome: WorkerOutcome, transfer?: Transferable[]): void;
-    onmessage: ((event: MessageEvent<WorkerCall>) => void) | null;
+  const { port } = workerData as WorkerStart;
+  const die = (event: Event, error: unknown) => {
+    event.preventDefault();
+    parentPort!.postMessage(messageOf(error));
+    port.close();
   };
-  scope.onmessage = async ({ data: { name, input } }) => {
+  addEventListener("error", (event) => die(event, event.error));
+  addEventListener("unhandledrejection", (event) => die(event, event.reason));
+  port.onmessage = async ({ data: { name, input } }: MessageEvent<WorkerCall>) => {
     try {
       const output = await functions[name]!(input);
-      scope.postMessage({ output }, [...new Set(buffersOf(output))]);
+      port.postMessage({ output } satisfies WorkerOutcome, [...new Set(buffersOf(output))]);
     } catch (error) {
-      scope.postMessage(
-        error instanceof HearthError
-          ? { refused: error.toWire() }
-          : { failed: error instanceof Error ? error.message : String(error) },
-      );
+      const outcome: WorkerOutcome = error instanceof HearthError
+        ? { refused: error.toWire() }
+        : { failed: messageOf(error) };
+      port.postMessage(outcome);
     }
     collectGarbageLater();
   };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The memory of all arrays in plain data. */

@@ -112,6 +112,6 @@ export class Codec {
 }
 
 function startWorker(): WorkerRpc<typeof CODEC_FUNCTIONS> {
-  const worker = new Worker(new URL("./codec_thread.ts", import.meta.url), { type: "module" });
-  return new WorkerRpc(worker, "thread that decodes and encodes images");
+  const module = new URL("./codec_thread.ts", import.meta.url);
+  return new WorkerRpc(module, "thread that decodes and encodes images");
 }

@@ -1,40 +1,19 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { HearthError } from "../../../src/errors.ts";
 import { WorkerPool } from "../../../src/models/worker_pool.ts";
 import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
+import type { NumberedWorker } from "../../fixtures/numbered_worker.ts";
 
 const never = new AbortController().signal;
 
-/** What the worker below does. */
-interface Functions {
-  readonly [name: string]: (input: undefined) => unknown;
-  readonly number: (input: undefined) => number;
-}
-
 /** A worker that answers with its own number. */
-function startWorker(number: number): WorkerRpc<Functions> {
-  const error = new HearthError("invalid_value", "not that").toWire();
-  const source = `let numFinished = 0;
-  onmessage = async ({ data: { name } }) => {
-    if (name === "slow") {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      numFinished++;
-    }
-    if (name === "count") return postMessage({ output: numFinished });
-    if (name === "hang") return;
-    if (name === "die") throw new Error("the worker is broken");
-    if (name === "refuse") return postMessage({ refused: ${JSON.stringify(error)} });
-    if (name === "fail") return postMessage({ failed: "out of order" });
-    if (name === "array") return postMessage({ output: new Uint8Array(8) });
-    postMessage({ output: ${number} });
-  };`;
-  const url = `data:text/javascript,${encodeURIComponent(source)}`;
-  return new WorkerRpc(new Worker(url, { type: "module" }), "numbered worker");
+function startWorker(number: number): WorkerRpc<NumberedWorker> {
+  const url = new URL(`../../fixtures/numbered_worker.ts?${number}`, import.meta.url);
+  return new WorkerRpc(url, "numbered worker");
 }
 
-function open(size: number): WorkerPool<Functions> {
+function open(size: number): WorkerPool<NumberedWorker> {
   let numStarted = 0;
   return new WorkerPool({ size, start: () => startWorker(numStarted++) });
 }
@@ -53,7 +32,7 @@ Deno.test("WorkerPool starts as many workers as there is work for, and keeps the
 
 Deno.test("WorkerPool keeps a worker that refuses, and replaces one that fails or dies", async () => {
   const pool = open(1);
-  const ask = (name: string) => pool.call(name, undefined, { signal: never });
+  const ask = (name: keyof NumberedWorker) => pool.call(name, undefined, { signal: never });
   await assert.rejects(ask("refuse"), { name: "HearthError", message: "not that" });
   assert.equal(await ask("number"), 0);
   await assert.rejects(ask("fail"), /out of order/);
@@ -82,7 +61,7 @@ Deno.test("WorkerPool finishes what an aborted request began, and keeps the work
 
 Deno.test("WorkerPool ends workers that are idle, but not the last", async () => {
   let numStarted = 0;
-  const pool = new WorkerPool<Functions>({
+  const pool = new WorkerPool<NumberedWorker>({
     size: 3,
     idleMs: 20,
     start: () => startWorker(numStarted++),
