@@ -38,12 +38,15 @@ const scope = globalThis as unknown as Pick<typeof globalThis, "addEventListener
 
 let backend: Backend | undefined;
 let loaded: Loaded | undefined;
+let loading: Promise<void> | undefined;
+let isStopping = false;
 
 async function load(options: LoadOptions): Promise<void> {
   configureLog(options.log);
   try {
     const { device, cpuRuntime, engine } = options;
     backend = await openBackend({ device, cpuRuntime, cpuThreads: engine.cpuThreads });
+    if (isStopping) return await backend.dispose();
     const model = await Promise.race([
       loadModel({
         ...options,
@@ -52,6 +55,7 @@ async function load(options: LoadOptions): Promise<void> {
       }),
       backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
     ]);
+    if (isStopping) return await model.dispose();
     loaded = { backend, model };
     // Announced even if it happened at the very end of loading.
     backend.lost.then((reason) => {
@@ -90,6 +94,8 @@ async function load(options: LoadOptions): Promise<void> {
       },
     });
   } catch (error) {
+    // Its backend is gone.
+    if (isStopping) return;
     // A StartupError's message is enough; of other errors the server shows the message, and this log line the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
@@ -153,11 +159,14 @@ function take(task: Task, port: MessagePort): void {
   }
 }
 
+/** Frees what is held; loading that is under way ends first, as it would hold more. */
 async function stop(): Promise<void> {
+  isStopping = true;
   try {
     await loaded?.model.dispose();
   } finally {
     await backend?.dispose();
+    await loading;
     scope.postMessage({ type: "stopped" });
   }
 }
@@ -178,7 +187,7 @@ scope.onmessage = async ({ data: message }) => {
   switch (message.type) {
     case "load":
       startThreadsBy(message.threads);
-      return await load(message.options);
+      return await (loading = load(message.options));
     case "request":
       return take(message.task, message.port);
     case "metrics": {

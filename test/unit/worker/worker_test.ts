@@ -1,0 +1,37 @@
+/** The model's thread, by its messages. */
+import assert from "node:assert/strict";
+import { spawnModelWorker } from "../../../src/session/spawn_worker.ts";
+import { serveThreads } from "../../../src/start_thread.ts";
+import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
+import { loadOptions } from "../../fixtures/server.ts";
+
+/** What a worker says that is asked to stop at a report of progress, or at once, until it has stopped. */
+async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
+  const worker = spawnModelWorker();
+  const { port1, port2 } = new MessageChannel();
+  serveThreads(port1);
+  const send = (message: ToWorker, transfer: Transferable[] = []) =>
+    worker.postMessage(message, transfer);
+  const said: FromWorker["type"][] = [];
+  const stopped = Promise.withResolvers<void>();
+  worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+    if (data.type === "stopped") stopped.resolve();
+    said.push(data.type);
+    if (said.length === stopAt) send({ type: "stop" });
+  };
+  send({ type: "load", options: loadOptions(), threads: port2 }, [port2]);
+  if (stopAt === 0) send({ type: "stop" });
+  await stopped.promise;
+  // For what it would say later if it still loaded.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  worker.terminate();
+  port1.close();
+  return said;
+}
+
+Deno.test("a worker that is stopped while it loads has not failed, and has stopped when it says so", async () => {
+  for (const stopAt of [0, 1, 2]) {
+    const said = await stopWhileLoading(stopAt);
+    assert.deepEqual(said.filter((type) => type !== "progress"), ["stopped"], String(stopAt));
+  }
+});
