@@ -35,6 +35,7 @@ export const ERROR_KINDS = {
   overloaded: { status: 429, type: "rate_limit_error", retryAfterSeconds: 1 },
   inference_failed: { status: 500, type: "server_error" },
   model_not_loaded: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
+  shutting_down: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
 } as const satisfies Record<string, ErrorShape>;
 
 export type ErrorKind = keyof typeof ERROR_KINDS;

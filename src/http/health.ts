@@ -22,7 +22,7 @@ export function healthRoute({ session, settings }: AppDeps): Route {
         description: "The model is ready",
         content: Health,
       },
-      errors: ["model_not_loaded"],
+      errors: ["model_not_loaded", "shutting_down"],
     },
     handle: (call) => {
       const isTrusted = settings.apiKeys.length > 0

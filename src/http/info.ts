@@ -29,7 +29,7 @@ export function infoRoute({ session }: AppDeps): Route {
     operation: {
       summary: "The loaded model and its device",
       response: { description: "The model and its device", content: Info },
-      errors: ["model_not_loaded"],
+      errors: ["model_not_loaded", "shutting_down"],
     },
     handle: (call) => {
       const info = session.requireReady();

@@ -16,7 +16,7 @@ export function modelsRoute({ session }: AppDeps): Route {
     operation: {
       summary: "The loaded model, in a list",
       response: { description: "The list", content: ModelList },
-      errors: ["model_not_loaded"],
+      errors: ["model_not_loaded", "shutting_down"],
     },
     handle: (call) => call.json(modelList(listed(session.requireReady(), call))),
   };
@@ -30,7 +30,7 @@ export function modelRoute({ session }: AppDeps): Route {
     operation: {
       summary: "The loaded model",
       response: { description: "The model", content: ModelObject },
-      errors: ["model_not_found", "model_not_loaded"],
+      errors: ["model_not_found", "model_not_loaded", "shutting_down"],
     },
     handle: (call) => {
       const info = session.requireReady();

@@ -70,6 +70,7 @@ const MODEL_ERRORS = [
   "overloaded",
   "inference_failed",
   "model_not_loaded",
+  "shutting_down",
 ] as const satisfies readonly ErrorKind[];
 
 /** Of a request in JSON. */

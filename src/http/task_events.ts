@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { explainNotReady } from "../session/session_state.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { TaskEvent } from "../models/task.ts";
@@ -67,9 +66,7 @@ export function logFailure(
   requestId: string,
 ): (error: Pick<HearthError, "kind" | "message">) => void {
   return ({ kind, message }) => {
-    const isStopping = message === explainNotReady({ phase: "stopping" });
-    const isLoss = kind === "model_not_loaded" && !isStopping;
-    const write = isLoss ? log.debug : log.warn;
+    const write = kind === "model_not_loaded" ? log.debug : log.warn;
     write("a stream ended in an error", { requestId, code: kind, reason: message });
   };
 }

@@ -8,7 +8,7 @@ import type { AdmissionSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { EventOf, Task, TaskEvent } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { explainNotReady, type SessionState } from "./session_state.ts";
+import { notReadyError, type SessionState } from "./session_state.ts";
 import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
 import { lastEvent, TaskStream } from "./task_stream.ts";
 import { recordWork } from "./work_times.ts";
@@ -39,7 +39,10 @@ export class Session {
       onState: (state) => this.#setState(state),
       onLost: (reason) =>
         this.#failStreams(
-          `The model was lost while it worked on this request: ${reason}. Try again.`,
+          new HearthError(
+            "model_not_loaded",
+            `The model was lost while it worked on this request: ${reason}. Try again.`,
+          ),
         ),
     });
   }
@@ -79,7 +82,7 @@ export class Session {
   /**
    * Waits until the model is ready.
    *
-   * @throws {HearthError} `model_not_loaded` when loading fails or the session stops first.
+   * @throws {HearthError} `model_not_loaded` when loading fails, `shutting_down` when the session stops first.
    */
   async ready(): Promise<ModelInfo> {
     while (this.#state.phase === "loading") {
@@ -91,17 +94,17 @@ export class Session {
     return this.requireReady();
   }
 
-  /** The model, if it is ready. @throws {HearthError} `model_not_loaded`, saying why it is not. */
+  /** The model, if it is ready. @throws {HearthError} `model_not_loaded` or `shutting_down`, saying why. */
   requireReady(): ModelInfo {
     if (this.#state.phase === "ready") return this.#state.info;
-    throw new HearthError("model_not_loaded", explainNotReady(this.#state));
+    throw notReadyError(this.#state);
   }
 
   /**
    * The model, if it is ready and would admit a request now. Called before the body is read, so that a refused request
    * takes no memory.
    *
-   * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
+   * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
   requireRoom(): ModelInfo {
     const info = this.requireReady();
@@ -116,7 +119,7 @@ export class Session {
    * Sends a task to the worker, transferring its media. Aborting `signal`, or leaving the iteration early, cancels it
    * before its next step, also while it waits. A `done` or `error` event is always the last.
    *
-   * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
+   * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
   stream<T extends Task>(task: T, { signal }: RequestOptions = {}): TaskStream<EventOf<T>> {
     this.requireRoom();
@@ -162,15 +165,14 @@ export class Session {
   /** Ends every request in flight with an error event, then the worker. */
   async stop(): Promise<void> {
     this.drain();
-    this.#failStreams(explainNotReady({ phase: "stopping" }));
+    this.#failStreams(notReadyError({ phase: "stopping" }));
     await this.#supervisor.stop();
   }
 
   /** Ends the requests in flight in place of a worker that cannot. @returns how many they were. */
-  #failStreams(message: string): number {
-    const error = new HearthError("model_not_loaded", message).toWire();
+  #failStreams(error: HearthError): number {
     const streams = [...this.#streams];
-    for (const stream of streams) stream.fail(error);
+    for (const stream of streams) stream.fail(error.toWire());
     return streams.length;
   }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { HearthError } from "../errors.ts";
 import type { LoadProgress } from "../models/open_context.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 
@@ -14,8 +15,13 @@ export type SessionState =
   | { readonly phase: "failed"; readonly reason: string }
   | { readonly phase: "stopping" };
 
-/** Why there is no model, as reported by health and every refused request. */
-export function explainNotReady(state: Exclude<SessionState, { phase: "ready" }>): string {
+/** The error of every request that is refused, or ended, since there is no model. */
+export function notReadyError(state: Exclude<SessionState, { phase: "ready" }>): HearthError {
+  const kind = state.phase === "stopping" ? "shutting_down" : "model_not_loaded";
+  return new HearthError(kind, explain(state));
+}
+
+function explain(state: Exclude<SessionState, { phase: "ready" }>): string {
   switch (state.phase) {
     case "stopping":
       return "shutting down";

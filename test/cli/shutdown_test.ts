@@ -112,7 +112,7 @@ Deno.test("serve takes no new connection while it stops, and ends what outlasts 
   }, Deno.errors.ConnectionRefused);
 
   const events = (await rest).trim().split("\n\n");
-  assert.match(events.at(-1) ?? "", /^data: \{"error":\{.*"code":"model_not_loaded"/);
+  assert.match(events.at(-1) ?? "", /^data: \{"error":\{.*"code":"shutting_down"/);
   assert.ok(!events.includes("data: [DONE]"));
   assert.equal((await hearth.ending).code, 0);
   assert.equal(hearth.pidFiles().size, 0);

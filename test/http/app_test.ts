@@ -187,7 +187,7 @@ Deno.test("app: of a stream that ends in an error the log tells the request and 
   assert.match(await response.text(), /"message":"shutting down"/);
   const lines = stderr.lines.map((line) => JSON.parse(line));
   const end = lines.find(({ level }) => level === "warn");
-  const told = { requestId: "req-2", code: "model_not_loaded", reason: "shutting down" };
+  const told = { requestId: "req-2", code: "shutting_down", reason: "shutting down" };
   assert.partialDeepStrictEqual(end, { message: "a stream ended in an error", ...told });
 });
 

@@ -26,7 +26,7 @@ Deno.test("RunningServer.stop() ends a stream that outlasts the grace period, wi
   const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
   const [text] = await Promise.all([response.text(), server[Symbol.asyncDispose]()]);
   const last = JSON.parse(text.trimEnd().split("\n\n").at(-1)!.slice("data: ".length));
-  assert.equal(last.error.code, "model_not_loaded");
+  assert.equal(last.error.code, "shutting_down");
   assert.equal(last.error.message, "shutting down");
 });
 

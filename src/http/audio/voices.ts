@@ -19,7 +19,7 @@ export function voicesRoute({ session }: AppDeps): Route {
     operation: {
       summary: "The voices of the loaded model",
       response: { description: "The list", content: VoiceList },
-      errors: ["unsupported_by_model", "model_not_loaded"],
+      errors: ["unsupported_by_model", "model_not_loaded", "shutting_down"],
     },
     handle: (call) => {
       const info = session.requireReady();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/errors.ts";
 import { Session } from "../../../src/session/session.ts";
-import { explainNotReady } from "../../../src/session/session_state.ts";
+import { notReadyError } from "../../../src/session/session_state.ts";
 import type { Prepare } from "../../../src/session/supervisor.ts";
 import { loadOptions } from "../../fixtures/server.ts";
 
@@ -23,7 +23,7 @@ Deno.test("Session tells how far the preparation is before there is a worker", a
   session.start();
   const { state } = session;
   assert.ok(state.phase === "loading");
-  assert.equal(explainNotReady(state), "loading: downloading onnx/model_q4f16.onnx 42%");
+  assert.equal(notReadyError(state).message, "loading: downloading onnx/model_q4f16.onnx 42%");
   resolve();
   await assert.rejects(session.ready(), /The hub is closed\./);
   assert.deepEqual(session.state, { phase: "failed", reason: "The hub is closed." });

@@ -56,7 +56,7 @@ Deno.test("Session loads, serves a request and stops", async () => {
   await session.stop();
   assert.deepEqual(opened.phases, ["loading", "ready", "stopping"]);
   assert.throws(() => session.stream(task()), {
-    kind: "model_not_loaded",
+    kind: "shutting_down",
     message: "shutting down",
   });
 });
@@ -139,7 +139,7 @@ Deno.test("Session.stop() ends requests with an error, and a worker that does no
   const last = (await Array.fromAsync(stream)).at(-1);
   assert.deepEqual(last, {
     type: "error",
-    error: { kind: "model_not_loaded", message: "shutting down", param: undefined },
+    error: { kind: "shutting_down", message: "shutting down", param: undefined },
   });
   assert.equal(session.numInFlight, 0);
 });
@@ -178,7 +178,7 @@ Deno.test("Session.drain() refuses new requests and lets those in flight finish"
   const running = session.stream(task());
   session.drain();
   assert.throws(() => session.stream(task()), {
-    kind: "model_not_loaded",
+    kind: "shutting_down",
     message: "shutting down",
   });
   assert.equal(await finishReason(running), "length");
