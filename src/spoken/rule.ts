@@ -22,3 +22,14 @@ export function applyRules(text: string, rules: readonly Rule[]): string {
     text,
   );
 }
+
+/** Applied in order. */
+export type Replacements = readonly (readonly [pattern: RegExp, replacement: string])[];
+
+/** Makes each replacement in turn. */
+export function replaceAll(text: string, replacements: Replacements): string {
+  return replacements.reduce(
+    (now, [pattern, replacement]) => now.replace(pattern, replacement),
+    text,
+  );
+}

@@ -5,7 +5,7 @@
  */
 import { cleanText, dropSchemes } from "../../spoken/clean_text.ts";
 import { spellEnglish } from "../../spoken/english.ts";
-import { loadToWords, writeNumbers } from "../../spoken/numbers.ts";
+import { loadWriter } from "../../spoken/write_out.ts";
 import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { nextTurn } from "../../next_turn.ts";
@@ -14,8 +14,6 @@ import type { Voice } from "../task.ts";
 /** Long lines sound better, short ones start sooner. */
 const MAX_CHARS = 240;
 const MAX_SAID_CHARS = 2 * MAX_CHARS;
-/** Languages with a decimal point. */
-const POINT_LANGUAGES: ReadonlySet<string> = new Set(["en", "ko", "hi", "ja", "zh"]);
 
 /** Tokens to speak at once. */
 export interface Line {
@@ -83,8 +81,6 @@ async function* fit(
 async function createSpeller(language: string): Promise<(text: string) => string> {
   if (language === "en") return (text) => spellEnglish(cleanText(text));
   const clean = (text: string) => dropSchemes(cleanText(text));
-  const toWords = await loadToWords(language);
-  if (toWords === undefined) return clean;
-  const decimalSign = POINT_LANGUAGES.has(language) ? "." : ",";
-  return (text) => writeNumbers(clean(text), { toWords, decimalSign });
+  const write = await loadWriter(language);
+  return write === undefined ? clean : (text) => write(clean(text));
 }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { cleanText } from "../../../src/spoken/clean_text.ts";
-import { loadToWords, writeNumbers } from "../../../src/spoken/numbers.ts";
 import { halve, splitPieces } from "../../../src/spoken/pieces.ts";
 
 function textsOf(text: string, maxChars = 300): string[] {
@@ -126,19 +125,6 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
   assert.equal(cleanText("- [x] done"), "done");
   assert.equal(cleanText("- 5 < 6 * 7"), "5 < 6 * 7");
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
-});
-
-Deno.test("writeNumbers() says numbers in other languages", async () => {
-  const german = (await loadToWords("de"))!;
-  assert.equal(
-    writeNumbers("Es sind 1.500 und 2,5.", { toWords: german, decimalSign: "," }),
-    "Es sind eintausendf\u00fcnfhundert und zwei komma f\u00fcnf.",
-  );
-  assert.equal(
-    writeNumbers("10 000 bei -5 (\u22122), 3-4", { toWords: german, decimalSign: "," }),
-    "zehntausend bei minus f\u00fcnf (minus zwei), drei-vier",
-  );
-  assert.equal(await loadToWords("xx"), undefined);
 });
 
 Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
