@@ -4,14 +4,8 @@
  * @module
  */
 import { hasText } from "../signature.ts";
-import {
-  getSampleReader,
-  MAX_PCM_CHANNELS,
-  type PcmFormat,
-  readPcm,
-  type SampleCoding,
-} from "./pcm.ts";
-import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
+import { invalidAudio, type Sound } from "./sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;
@@ -66,14 +60,6 @@ function readFormat(file: Uint8Array, start: number, size: number): PcmFormat {
     throw invalidAudio("The AIFF file's format is cut short.");
   }
   const view = new DataView(file.buffer, file.byteOffset + start, size);
-  const numChannels = view.getUint16(0);
-  if (numChannels < 1 || numChannels > MAX_PCM_CHANNELS) {
-    throw invalidAudio(
-      `The AIFF file has ${numChannels} channels; 1 to ${MAX_PCM_CHANNELS} are wanted.`,
-    );
-  }
-  const sampleRateHz = readExtended(view, 8);
-  checkSampleRate(sampleRateHz);
   const bits = view.getUint16(6);
   const isCompressed = hasText(file, 8, "AIFC") && size >= COMMON_BYTES + 4;
   const nameAt = start + COMMON_BYTES;
@@ -81,15 +67,13 @@ function readFormat(file: Uint8Array, start: number, size: number): PcmFormat {
   const coding = CODINGS[name.toLowerCase()];
   // G.711 gives the bits that its samples had before.
   const isTelephony = coding?.kind === "A-law" || coding?.kind === "mu-law";
-  const bytesPerSample = isTelephony ? 1 : Math.ceil(bits / 8);
-  const read = coding && getSampleReader({ ...coding, bytes: bytesPerSample });
-  if (read === undefined) {
-    throw invalidAudio(
-      `The AIFF file has encoding ${name} with ${bits} bits; ` +
-        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
-    );
-  }
-  return { numChannels, sampleRateHz, bytesPerSample, read };
+  return {
+    container: "AIFF",
+    numChannels: view.getUint16(0),
+    sampleRateHz: readExtended(view, 8),
+    coding: coding && { ...coding, bytes: isTelephony ? 1 : Math.ceil(bits / 8) },
+    encoding: `${name} with ${bits} bits`,
+  };
 }
 
 /** Floating point of 80 bits: sign and exponent, then 64 bits of mantissa with its leading 1. */

@@ -3,14 +3,20 @@
  *
  * @module
  */
-import type { Sound } from "./sound.ts";
+import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
 /** How the samples of a file are stored, one of each channel after the other. */
 export interface PcmFormat {
+  /** For messages: `WAV`. */
+  readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  readonly bytesPerSample: number;
-  readonly read: SampleReader;
+  /** As the file says, if it does. */
+  readonly bytesPerFrame?: number;
+  /** Absent if it is none of these. */
+  readonly coding: SampleCoding | undefined;
+  /** What the file calls that, for messages: `3 with 32 bits`. */
+  readonly encoding: string;
 }
 
 /** Reads the sample at an offset, full scale at 1. */
@@ -24,12 +30,12 @@ export interface SampleCoding {
 }
 
 /** Most channels of a file. */
-export const MAX_PCM_CHANNELS = 8;
+const MAX_CHANNELS = 8;
 
 const FRAMES_PER_PIECE = 32_768;
 
 /** The reader of samples of a kind and a size; `undefined` if there is none. */
-export function getSampleReader(
+function getSampleReader(
   { kind, bytes, isLittleEndian }: SampleCoding,
 ): SampleReader | undefined {
   switch (`${kind} ${bytes}`) {
@@ -58,13 +64,38 @@ export function getSampleReader(
   }
 }
 
-/** The sound of whole frames, piece by piece. */
+/**
+ * The sound of whole frames, piece by piece.
+ *
+ * @throws {HearthError} `invalid_media` when the format is not one that is read.
+ */
 export function* readPcm(
   data: Uint8Array,
-  { numChannels, sampleRateHz, bytesPerSample, read }: PcmFormat,
+  format: PcmFormat,
 ): Generator<Sound, void> {
-  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const { container, numChannels, sampleRateHz, coding, encoding } = format;
+  if (numChannels < 1 || numChannels > MAX_CHANNELS) {
+    throw invalidAudio(
+      `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+    );
+  }
+  checkSampleRate(sampleRateHz);
+  const read = coding && getSampleReader(coding);
+  if (coding === undefined || read === undefined) {
+    throw invalidAudio(
+      `The ${container} file has encoding ${encoding}; ` +
+        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
+    );
+  }
+  const bytesPerSample = coding.bytes;
   const bytesPerFrame = bytesPerSample * numChannels;
+  if ((format.bytesPerFrame ?? bytesPerFrame) !== bytesPerFrame) {
+    throw invalidAudio(
+      `The ${container} file gives ${format.bytesPerFrame} bytes to ${numChannels} samples of ` +
+        `${8 * bytesPerSample} bits.`,
+    );
+  }
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const numFrames = Math.floor(data.length / bytesPerFrame);
   for (let first = 0; first < numFrames; first += FRAMES_PER_PIECE) {
     const length = Math.min(FRAMES_PER_PIECE, numFrames - first);

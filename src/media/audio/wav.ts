@@ -4,14 +4,8 @@
  *
  * @module
  */
-import {
-  getSampleReader,
-  MAX_PCM_CHANNELS,
-  type PcmFormat,
-  readPcm,
-  type SampleCoding,
-} from "./pcm.ts";
-import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
+import { invalidAudio, type Sound } from "./sound.ts";
 
 const FORMAT_PCM = 1;
 const FORMAT_FLOAT = 3;
@@ -85,35 +79,21 @@ function readFormat(view: DataView, start: number, size: number): PcmFormat {
     throw invalidAudio("The WAV file's format is cut short.");
   }
   const encoding = view.getUint16(start, true);
-  const numChannels = view.getUint16(start + 2, true);
-  const sampleRateHz = view.getUint32(start + 4, true);
-  const bytesPerFrame = view.getUint16(start + 12, true);
   const bitsPerSample = view.getUint16(start + 14, true);
-  if (numChannels < 1 || numChannels > MAX_PCM_CHANNELS) {
-    throw invalidAudio(
-      `The WAV file has ${numChannels} channels; 1 to ${MAX_PCM_CHANNELS} are wanted.`,
-    );
-  }
-  checkSampleRate(sampleRateHz);
   // The actual encoding is in the first bytes of the extension's sub-format.
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
   const bytesPerSample = Math.ceil(bitsPerSample / 8);
   const kind = actual === FORMAT_PCM && bytesPerSample === 1 ? "unsigned" : KINDS[actual];
-  const read = kind && getSampleReader({ kind, bytes: bytesPerSample, isLittleEndian: true });
-  if (read === undefined) {
-    const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
-    throw invalidAudio(
-      `The WAV file has encoding ${actual}${name} with ${bitsPerSample} bits; ` +
-        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
-    );
-  }
-  if (bytesPerFrame !== bytesPerSample * numChannels) {
-    throw invalidAudio(
-      `The WAV file gives ${bytesPerFrame} bytes to ${numChannels} samples of ${bitsPerSample} bits.`,
-    );
-  }
-  return { numChannels, sampleRateHz, bytesPerSample, read };
+  const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
+  return {
+    container: "WAV",
+    numChannels: view.getUint16(start + 2, true),
+    sampleRateHz: view.getUint32(start + 4, true),
+    bytesPerFrame: view.getUint16(start + 12, true),
+    coding: kind && { kind, bytes: bytesPerSample, isLittleEndian: true },
+    encoding: `${actual}${name} with ${bitsPerSample} bits`,
+  };
 }
 
 function findEnd(file: Uint8Array, start: number, size: number): number {
