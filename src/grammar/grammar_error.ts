@@ -9,3 +9,16 @@ export class GrammarError extends Error {
     this.param = param;
   }
 }
+
+/** No value is valid for a schema, nor for any that it is a part of; but the others of a choice may be met. */
+export class ImpossibleError extends GrammarError {}
+
+/** What `make` returns; `otherwise` where it finds a schema impossible. */
+export function orImpossible<T>(make: () => T, otherwise: (error: ImpossibleError) => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof ImpossibleError) return otherwise(error);
+    throw error;
+  }
+}

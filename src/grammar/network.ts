@@ -4,7 +4,6 @@
  * @module
  */
 import type { Expressions } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
 
 export const ANY_TOKEN = -1;
 
@@ -40,11 +39,11 @@ interface RawNetwork {
   readonly ruleOf: readonly number[];
 }
 
-/** Removes dead ends, so that every valid prefix can be completed. */
+/** Removes dead ends, so that every valid prefix can be completed. @returns nothing if no text is valid. */
 export function prune(
   raw: RawNetwork,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
-): Network {
+): Network | undefined {
   const { silent, isFinal, ruleOf } = raw;
   const isAlive = (edge: Edge) => edge.kind !== "terminal" || !expressions.isEmpty(edge.value);
   const edges = raw.edges.map((each) => each.filter(isAlive));
@@ -59,7 +58,7 @@ export function prune(
   });
   silent.forEach((each, state) => each.forEach((next) => before[next]!.push(state)));
   const isOfUse = spread(isFinal, { starts, ruleOf, before, callers });
-  if (!isOfUse[starts[root]!]) throw new GrammarError("no text can match it");
+  if (!isOfUse[starts[root]!]) return undefined;
 
   const silently = edges.map((): number[] => []);
   const silentCallers = starts.map((): [number, number][] => []);

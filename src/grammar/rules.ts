@@ -34,6 +34,7 @@ const MAX_STATES = 60_000;
 export class Rules {
   readonly expressions: Expressions;
   readonly #phrases: (Phrase | undefined)[] = [];
+  #impossible: GrammarError | undefined;
 
   constructor(expressions: Expressions) {
     this.expressions = expressions;
@@ -46,6 +47,11 @@ export class Rules {
 
   define(rule: number, phrase: Phrase): void {
     this.#phrases[rule] = phrase;
+  }
+
+  /** Keeps why a part matches no text, which is the reason if the whole does not either. */
+  noteImpossible(error: GrammarError): void {
+    this.#impossible ??= error;
   }
 
   /** A phrase as a rule of its own, so that repetitions and choices refer to it instead of copying it. */
@@ -65,7 +71,11 @@ export class Rules {
       if (phrase === undefined) throw new TypeError("A rule was declared and not defined.");
       return builder.addRule(phrase);
     });
-    return prune(builder, { expressions: this.expressions, starts, root });
+    const network = prune(builder, { expressions: this.expressions, starts, root });
+    if (network === undefined) {
+      throw this.#impossible ?? new GrammarError("no text can match it");
+    }
+    return network;
   }
 }
 

@@ -16,6 +16,8 @@ interface ArrayFacts {
   readonly rest: readonly SchemaNode[] | undefined;
   readonly min: number;
   readonly max: number;
+  /** Where it says that no two items are equal, if there may be two. */
+  readonly uniqueAt: string | undefined;
 }
 
 /** Largest `minItems` or `maxItems` that can be enforced. */
@@ -41,25 +43,30 @@ export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocumen
   const firstNever = prefix.findIndex(isNever);
   if (firstNever >= 0) max = Math.min(max, firstNever);
   else if (isNever(rest)) max = Math.min(max, length);
-  for (const { value, param } of valuesOf<boolean>(nodes, "uniqueItems")) {
-    if (value && max > 1) throw new GrammarError("uniqueItems cannot be enforced", param);
-  }
+  const unique = valuesOf<boolean>(nodes, "uniqueItems").find(({ value }) => value);
   return {
     prefix: prefix.slice(0, Math.min(max, length)),
     rest: isNever(rest) ? undefined : rest,
     min,
     max,
+    uniqueAt: max > 1 ? unique?.param : undefined,
   };
 }
 
-/** An array with its brackets. @param parts `valueOf`: values for which all these schemas hold. */
+/**
+ * An array with its brackets.
+ *
+ * @param parts `valueOf`: values for which all these schemas hold.
+ * @throws {GrammarError} where no two items may be equal.
+ */
 export function itemsPhrase(
-  { prefix, rest, min, max }: ArrayFacts,
+  { prefix, rest, min, max, uniqueAt }: ArrayFacts,
   { json, valueOf }: {
     readonly json: JsonPhrases;
     readonly valueOf: (schemas: readonly SchemaNode[]) => Phrase;
   },
 ): Phrase {
+  if (uniqueAt !== undefined) throw new GrammarError("uniqueItems cannot be enforced", uniqueAt);
   const { openArray, closeArray, comma } = json;
   if (min > max) return NEVER;
   const item = rest && valueOf(rest);

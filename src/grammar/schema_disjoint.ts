@@ -3,28 +3,19 @@
  *
  * @module
  */
-import { anyText } from "./listed_texts.ts";
-import type { Expressions } from "./expressions.ts";
-import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
+import { orImpossible } from "./grammar_error.ts";
+import type { JsonType, SchemaNode } from "./schema_document.ts";
 import {
-  ALL_TYPES,
   canonical,
   gatherDemands,
   listedValues,
   typeOfValue,
   typesOf,
-  valuesOf,
+  validTypesOf,
 } from "./schema_facts.ts";
 import { arrayFacts } from "./schema_arrays.ts";
 import { type Member, objectFacts } from "./schema_objects.ts";
-import type { SchemaScalars } from "./schema_scalars.ts";
-
-/** What this needs of the grammar under construction. */
-interface DisjointParts {
-  readonly document: SchemaDocument;
-  readonly expressions: Expressions;
-  readonly scalars: SchemaScalars;
-}
+import { holdsFor, type ValueParts } from "./schema_values.ts";
 
 /** Depth to which members and items are compared. */
 const MAX_DEPTH = 4;
@@ -35,7 +26,7 @@ type Schemas = readonly SchemaNode[];
 export function excludes(
   made: Schemas,
   other: Schemas,
-  parts: DisjointParts,
+  parts: ValueParts,
   depth = 0,
 ): boolean {
   // Their own choices only make both narrower.
@@ -50,12 +41,17 @@ export function excludes(
     const known = new Set(otherValues.map(canonical));
     return values.every((value) => !known.has(canonical(value)));
   }
-  const ownTypes = values === undefined ? typesOf(a).types : new Set(values.map(typeOfValue));
-  const otherTypes = otherValues === undefined
-    ? validTypes(b)
-    : new Set(otherValues.map(typeOfValue));
-  return [...ownTypes].every((type) =>
-    !otherTypes.has(type) || excludesType(type, { a, b, parts, depth, isOpen })
+  if (values !== undefined) return !values.some((value) => holdsFor(value, other, parts));
+  const { types } = typesOf(a);
+  if (otherValues !== undefined) {
+    return !otherValues.some((value) =>
+      types.has(typeOfValue(value)) && holdsFor(value, made, parts)
+    );
+  }
+  const otherTypes = validTypesOf(b).types;
+  return [...types].every((type) =>
+    !otherTypes.has(type) ||
+    orImpossible(() => excludesType(type, { a, b, parts, depth, isOpen }), () => true)
   );
 }
 
@@ -65,15 +61,10 @@ function listedOfType(nodes: Schemas): unknown[] | undefined {
   return listedValues(nodes)?.filter((value) => types.has(typeOfValue(value)));
 }
 
-/** The types that a validator allows: all if none is named. */
-function validTypes(nodes: Schemas): ReadonlySet<JsonType> {
-  return valuesOf(nodes, "type").length === 0 ? new Set(ALL_TYPES) : typesOf(nodes).types;
-}
-
 interface Comparison {
   readonly a: Schemas;
   readonly b: Schemas;
-  readonly parts: DisjointParts;
+  readonly parts: ValueParts;
   readonly depth: number;
   /** Whether choices of theirs are not made yet. */
   readonly isOpen: boolean;
@@ -99,13 +90,8 @@ function excludesType(type: JsonType, compared: Comparison): boolean {
   }
 }
 
-function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointParts): number {
+function scalarOf(type: "string" | "number", nodes: Schemas, parts: ValueParts): number {
   const { expressions, scalars } = parts;
-  const values = listedValues(nodes);
-  if (values !== undefined) {
-    const texts = values.filter((value) => typeOfValue(value) === type);
-    return anyText(expressions, texts.map((value) => JSON.stringify(value)));
-  }
   if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
   const quote = expressions.text('"');
   return expressions.concat([quote, scalars.canonicalInside(nodes), quote]);

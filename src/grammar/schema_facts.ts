@@ -117,6 +117,12 @@ export function typesOf(nodes: readonly SchemaNode[]): {
   return { types: types as Set<JsonType>, isInteger };
 }
 
+/** The types that a validator allows: all if none is named. */
+export function validTypesOf(nodes: readonly SchemaNode[]): ReturnType<typeof typesOf> {
+  const isNamed = valuesOf(nodes, "type").length > 0;
+  return isNamed ? typesOf(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
+}
+
 /** By the type that they are about. */
 export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
   ["object", [

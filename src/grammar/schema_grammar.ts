@@ -7,7 +7,7 @@
  */
 import { anyText } from "./listed_texts.ts";
 import type { Expressions } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError, orImpossible } from "./grammar_error.ts";
 import { JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
 import type { Phrase, Rules } from "./rules.ts";
 import { excludes } from "./schema_disjoint.ts";
@@ -26,6 +26,7 @@ import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
 import { membersPhrase } from "./schema_members.ts";
 import { type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
+import { holdsFor, meets, type ValueParts } from "./schema_values.ts";
 import type { GrammarSpec } from "./spec.ts";
 
 /** Most rules, and most schemas that they combine, counted with repetition. */
@@ -66,6 +67,7 @@ class SchemaGrammar {
   /** Rules that are declared, and how to define them. */
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
+  readonly #parts: ValueParts;
   #numBroughtTogether = 0;
 
   constructor(rules: Rules, document: SchemaDocument, without: string | undefined) {
@@ -78,6 +80,7 @@ class SchemaGrammar {
       ? this.#scalars
       : new SchemaScalars(expressions, plainSpelling(expressions, without));
     this.#json = new JsonPhrases(expressions);
+    this.#parts = { document, expressions, scalars: this.#scalars };
   }
 
   build(schema: unknown, param: string): Phrase {
@@ -98,9 +101,11 @@ class SchemaGrammar {
     const key = `${ids.join()}|${choices.map(({ id }) => id).sort().join()}`;
     return this.#named(key, () => {
       const [choice, ...others] = choices;
-      return choice === undefined
-        ? this.#plain(nodes)
-        : this.#chosen(choice, { nodes, choices: others });
+      if (choice === undefined) return this.#plain(nodes);
+      const listed = listedValues(nodes);
+      if (listed === undefined) return this.#chosen(choice, { nodes, choices: others });
+      const met = listed.filter((value) => meets(value, { nodes, choices }, this.#parts));
+      return this.#listed(met, nodes);
     });
   }
 
@@ -142,15 +147,9 @@ class SchemaGrammar {
     nodes: readonly SchemaNode[],
     param: string,
   ): void {
-    const parts = {
-      document: this.#document,
-      expressions: this.#expressions,
-      scalars: this.#scalars,
-    };
-
     options.forEach((a, i) =>
       options.forEach((b, j) => {
-        if (i === j || excludes([...nodes, a], [...nodes, b], parts)) return;
+        if (i === j || excludes([...nodes, a], [...nodes, b], this.#parts)) return;
         throw new GrammarError(
           `that ${i} and ${j} do not both hold cannot be enforced; use anyOf, or require a property ` +
             "with a const of its own in each",
@@ -166,8 +165,16 @@ class SchemaGrammar {
     const values = listedValues(nodes);
     if (values !== undefined) return this.#listed(values, nodes);
     const options = ALL_TYPES.filter((type) => types.has(type))
-      .map((type) => this.#ofType(type, nodes, isInteger));
+      .map((type) => this.#ifPossible(() => this.#ofType(type, nodes, isInteger)));
     return { kind: "any_of", options };
+  }
+
+  /** Nothing where no value is valid: another type or option may be. */
+  #ifPossible(make: () => Phrase): Phrase {
+    return orImpossible(make, (error) => {
+      this.#rules.noteImpossible(error);
+      return NEVER;
+    });
   }
 
   #ofType(type: JsonType, nodes: readonly SchemaNode[], isInteger: boolean): Phrase {
@@ -188,11 +195,7 @@ class SchemaGrammar {
           valueOf: (schemas) => this.#value(schemas),
         });
       case "object":
-        return this.#object(objectFacts(nodes, {
-          document: this.#document,
-          expressions: this.#expressions,
-          scalars: this.#scalars,
-        }));
+        return this.#object(objectFacts(nodes, this.#parts));
     }
   }
 
@@ -206,8 +209,7 @@ class SchemaGrammar {
       const type = typeOfValue(value);
       if (!types.has(type)) continue;
       if (type === "array" || type === "object") {
-        this.#requireNothingElse(nodes, type);
-        others.push(this.#json.value(value));
+        if (holdsFor(value, nodes, this.#parts)) others.push(this.#json.value(value));
       } else if (type === "string") {
         texts.push(value as string);
       } else {
@@ -217,30 +219,13 @@ class SchemaGrammar {
         if (isValid) scalars.push(text);
       }
     }
-    const options = [this.#written.listed(texts, nodes), anyText(this.#expressions, scalars)];
-    return { kind: "any_of", options: [...options.map(terminal), ...others] };
+    const strings = this.#ifPossible(() => terminal(this.#written.listed(texts, nodes)));
+    const plain = terminal(anyText(this.#expressions, scalars));
+    return { kind: "any_of", options: [strings, plain, ...others] };
   }
 
   #holds(expression: number, text: string): boolean {
     return this.#expressions.matches(expression, text);
-  }
-
-  #requireNothingElse(nodes: readonly SchemaNode[], type: "array" | "object"): void {
-    const keywords = type === "array"
-      ? ["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]
-      : [
-        "properties",
-        "required",
-        "patternProperties",
-        "additionalProperties",
-        "propertyNames",
-        "minProperties",
-        "maxProperties",
-        "unevaluatedProperties",
-      ];
-    const found = keywords.flatMap((keyword) => valuesOf(nodes, keyword))[0];
-    if (found === undefined) return;
-    throw new GrammarError(`beside listed ${type}s it cannot be enforced`, found.param);
   }
 
   #object(facts: ObjectFacts): Phrase {

@@ -5,7 +5,7 @@
  */
 import { anyText } from "./listed_texts.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError, ImpossibleError } from "./grammar_error.ts";
 import { inside } from "./json_text.ts";
 import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
@@ -51,6 +51,7 @@ interface NamedMember {
   readonly matched: ReadonlySet<string>;
 }
 
+/** @throws {ImpossibleError} when a member is required and not allowed. */
 export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
   const reader = new ObjectReader(nodes, parts);
   return reader.read();
@@ -95,7 +96,7 @@ class ObjectReader {
         schemas.every(({ keywords }) => keywords !== false);
       if (isAllowed) members.push({ name, isRequired: required.has(name), schemas });
       else if (required.has(name)) {
-        throw new GrammarError(
+        throw new ImpossibleError(
           `the member ${JSON.stringify(name.slice(0, 60))} is required and not allowed`,
           valuesOf(this.#nodes, "required")[0]!.param,
         );

@@ -6,7 +6,7 @@
 import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
 import { ANYTHING, type Expressions } from "./expressions.ts";
 import { NUMBER_FORMATS, patternOfFormat, STRING_FORMATS } from "./formats.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError, ImpossibleError } from "./grammar_error.ts";
 import { anyJsonChar, encodeJsonSet, inside, quoted } from "./json_text.ts";
 import { anyText } from "./listed_texts.ts";
 import { type NumberBounds, numberExpression } from "./numbers.ts";
@@ -132,7 +132,7 @@ function lengthsOf(nodes: readonly SchemaNode[]): { min: number; max: number } {
   const min = Math.max(0, ...mins.map(({ value }) => value));
   const max = Math.min(Infinity, ...maxes.map(({ value }) => value));
   if (min > max) {
-    throw new GrammarError(
+    throw new ImpossibleError(
       `no string is of at least ${min} and at most ${max} characters`,
       maxes[0]!.param,
     );

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { HearthError } from "../../../src/errors.ts";
 import { STRING_FORMATS } from "../../../src/grammar/formats.ts";
 import { compile, matches, schemaSpec } from "../../fixtures/grammar.ts";
@@ -246,6 +247,54 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a":[1,"x"]}', '{"a": [1, "x"]}', "[]"],
     bad: ['{"a": [1]}', "{}"],
   },
+  "listed objects and arrays that fit the rest": {
+    schema: {
+      enum: [{ a: 1 }, { a: 2, b: 0 }, { a: "x" }, [1], [1, 1], [1, 2, 3], "s"],
+      properties: { a: { type: "integer" } },
+      maxProperties: 1,
+      maxItems: 2,
+      uniqueItems: true,
+    },
+    good: ['{"a": 1}', "[1]", '"s"'],
+    bad: ['{"a": 2, "b": 0}', '{"a": "x"}', "[1, 1]", "[1, 2, 3]"],
+  },
+  "options that no value can meet": {
+    schema: {
+      anyOf: [
+        { type: "object", required: ["a"], additionalProperties: false },
+        { type: "object", properties: { a: false }, required: ["a"] },
+        { type: "string", minLength: 3, maxLength: 2 },
+        { enum: ["a", "bb", 3], minLength: 2, maxLength: 1 },
+        object({ a: { const: 1 }, b: { type: "string", minLength: 2, maxLength: 1 } }, {
+          required: ["a"],
+        }),
+      ],
+    },
+    good: ["3", '{"a": 1}'],
+    bad: ['{"a": 2}', "{}", '"a"', '"bb"', '{"a": 1, "b": "a"}'],
+  },
+  "oneOf with an option that no value can meet": {
+    schema: {
+      oneOf: [
+        { type: "string", minLength: 3, maxLength: 2 },
+        { type: "string", maxLength: 1 },
+        { type: "object", required: ["a"], additionalProperties: false },
+        object({ b: { const: 1 } }),
+      ],
+    },
+    good: ['"a"', '{"b": 1}'],
+    bad: ['"aaa"', "{}"],
+  },
+  "oneOf of listed objects beside a type": {
+    schema: {
+      oneOf: [
+        { enum: [{ kind: "a" }, { kind: "b" }] },
+        object({ kind: { type: "string", pattern: "^c" } }),
+      ],
+    },
+    good: ['{"kind": "a"}', '{"kind": "cc"}'],
+    bad: ['{"kind": "d"}'],
+  },
   "items counted": {
     schema: { type: "array", items: { type: "integer" }, minItems: 2, maxItems: 3 },
     good: ["[1, 2]", "[1,2,3]"],
@@ -285,6 +334,52 @@ for (const [name, { schema, good, bad }] of Object.entries(CASES)) {
     for (const text of bad) assert.ok(!matches(grammar, text), `accepts ${text}`);
   });
 }
+
+const LISTED: readonly unknown[] = [
+  ...[null, true, 0, 1, 2.5, -3, "", "a", "ab", "1"],
+  ...[[], [1], [1, 1], [1, "a"], ["a", 1], [[1], [1]], [{ a: 1 }, { a: 1 }]],
+  ...[{}, { a: 1 }, { a: "x" }, { b: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }, { x_1: 2 }, { a: {} }],
+];
+
+/** Schemas of many keywords, to be told of listed values. */
+const TOLD: readonly Record<string, unknown>[] = [
+  { type: ["object", "integer"] },
+  { properties: { a: { type: "integer" } } },
+  { required: ["a"] },
+  { properties: { a: {} }, additionalProperties: false },
+  { properties: { a: {} }, additionalProperties: { type: "string" } },
+  { patternProperties: { "^x_": { minimum: 2 } }, additionalProperties: { type: "integer" } },
+  { propertyNames: { maxLength: 1 } },
+  { minProperties: 1, maxProperties: 1 },
+  { minItems: 1, maxItems: 1 },
+  { items: { type: "integer" } },
+  { prefixItems: [{ type: "integer" }], items: { type: "string" } },
+  { prefixItems: [{}], items: false },
+  { uniqueItems: true },
+  { minimum: 1, maxLength: 1 },
+  { pattern: "^a", type: "string" },
+  { anyOf: [{ required: ["a"] }, { type: "array", minItems: 2 }] },
+  { type: "object", oneOf: [{ required: ["a"] }, { required: ["b"] }] },
+  { allOf: [{ minProperties: 1 }, { properties: { a: { const: 1 } } }] },
+  { anyOf: [{ properties: { a: {} } }, { properties: { b: {} } }], unevaluatedProperties: false },
+  { properties: { a: { type: "object", anyOf: [{ required: ["b"] }, { maxProperties: 0 }] } } },
+  { items: { enum: [1, [1]] } },
+  { properties: { a: false } },
+];
+
+Deno.test("a schema's grammar has the listed values that a validator takes", () => {
+  for (const schema of TOLD) {
+    const isValid = new Ajv2020({ strict: false }).compile(schema);
+    const grammar = compile(schemaSpec({ items: { ...schema, enum: ["always", ...LISTED] } }));
+    const valid = LISTED.filter((value) => isValid(value));
+    assert.ok(matches(grammar, JSON.stringify(valid)), JSON.stringify(schema));
+    for (const value of LISTED) {
+      if (valid.includes(value)) continue;
+      const text = JSON.stringify([value]);
+      assert.ok(!matches(grammar, text), `${text} by ${JSON.stringify(schema)}`);
+    }
+  }
+});
 
 const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [{ type: "object", properties: { a: { not: {} } } }, "schema.properties.a.not"],
