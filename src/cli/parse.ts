@@ -153,7 +153,11 @@ function checkOperands(command: Command, operands: readonly string[]): void {
   }
   const extra = operands[wanted.length];
   if (extra === undefined) return;
-  const hint = "model" in command.flags ? `; to serve the model "${extra}", write -m ${extra}` : "";
+  const hint = "model" in command.flags
+    ? `; to serve the model "${extra}", write -m ${extra}`
+    : "input" in command.flags
+    ? `; to give it to the model, write -i ${/\s/.test(extra) ? `"${extra}"` : extra}`
+    : "";
   throw new UsageError(`${name} takes no "${extra}"${hint}. See ${name} --help.`);
 }
 

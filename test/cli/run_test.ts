@@ -232,10 +232,13 @@ Deno.test("run that fails leaves no file where there was none", async () => {
 });
 
 Deno.test("run takes - for standard input and output", async () => {
-  const { code, stdout } = await runHearth([...CHAT, "-i", "-", "-o", "-"]);
-  // The tests' processes have nothing to read.
-  assert.equal(code, 0);
-  assert.notEqual(stdout, "");
+  const asked = await runHearth([...CHAT, "-i", "-", "-o", "-"], {
+    input: "What is the capital of France?\n",
+  });
+  assert.deepEqual([asked.code, asked.stdout], [0, "The capital of France is Paris.\n"]);
+  const empty = await runHearth([...CHAT, "-i", "-"]);
+  assert.equal(empty.code, 1);
+  assert.match(empty.stderr, /^hearth: The input is empty: standard input\. Give a text/);
   const twice = await runHearth([...CHAT, "-i", "-", "-i", "-"]);
   assert.equal(twice.code, 1);
   assert.match(twice.stderr, /Standard input is read once/);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Command, defineCommand } from "../../../src/cli/command.ts";
 import { choice, integer, list, text, toggle, UsageError } from "../../../src/cli/flag.ts";
-import { SERVE_FLAGS } from "../../../src/cli/flags.ts";
+import { RUN_FLAGS, SERVE_FLAGS } from "../../../src/cli/flags.ts";
 import { chooseCommand, parseCall } from "../../../src/cli/parse.ts";
 
 const BAKE = defineCommand({
@@ -31,6 +31,14 @@ const SERVE = defineCommand({
   summary: "Serve.",
   operands: [],
   flags: SERVE_FLAGS,
+  run: () => Promise.resolve(0),
+});
+
+const RUN = defineCommand({
+  name: "run",
+  summary: "Run.",
+  operands: ["<model>"],
+  flags: RUN_FLAGS,
   run: () => Promise.resolve(0),
 });
 
@@ -149,6 +157,8 @@ Deno.test("parseCall() wants as many operands as the command names", () => {
   assert.match(usage(() => parse(["lemon", "plum"])), /bake takes no "plum"/);
   const extra = usage(() => parseCall(SERVE, ["-p", "1", "qwen3-0.6b"], {}));
   assert.match(extra, /to serve the model "qwen3-0\.6b", write -m qwen3-0\.6b/);
+  const asked = usage(() => parseCall(RUN, ["some-model", "Tell me a story."], {}));
+  assert.match(asked, /^run takes no "Tell me a story\."; to give .* write -i "Tell me a story\."/);
 });
 
 Deno.test("parseCall() answers --help and --version whatever else is wrong", () => {
