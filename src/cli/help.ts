@@ -8,8 +8,13 @@ import type { Command } from "./command.ts";
 import { environmentName, type Flag, flagName, type FlagTable } from "./flag.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
 
-const LINE_WIDTH = 100;
+const LINE_WIDTH = 80;
 const INDENT = " ".repeat(6);
+const NOTES = [
+  "Each flag can also come from the environment variable in its brackets; the command line has " +
+  "precedence. A switch has a --no- form, and in the environment takes 1 or 0.",
+  "Exit codes: 0 done, 1 it could not be done, 2 the command line was not understood.",
+];
 const REPEATS = { never: [], again: ["repeatable"], commas: ["repeatable, or with commas"] };
 
 /** The whole `--help` of a command; the default command's lists the others too. */
@@ -18,7 +23,9 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
   const name = isDefault ? "" : ` ${command.name}`;
   const usage = [`${PROGRAM}${name}`, ...command.operands, "[flags]"].join(" ");
   const width = Math.max(...commands.map((other) => other.name.length));
-  const list = commands.map((other) => `  ${other.name.padEnd(width)}  ${other.summary}`);
+  const list = commands.flatMap((other) =>
+    wrap(other.summary.split(" "), `  ${other.name.padEnd(width)}  `)
+  );
   return [
     command.summary,
     "",
@@ -28,9 +35,7 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
     "Flags:",
     ...Object.entries({ ...command.flags, ...COMMON_FLAGS }).flatMap(formatFlag),
     "",
-    "Each flag can also come from the environment variable in its brackets; the command line has",
-    "precedence. A switch has a --no- form, and in the environment takes 1 or 0.",
-    "Exit codes: 0 done, 1 it could not be done, 2 the command line was not understood.",
+    ...NOTES.flatMap((note) => wrap(note.split(" "), "")),
   ].join("\n");
 }
 
@@ -53,7 +58,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
   ];
   // One array element, so that wrapping does not split it.
   const note = notes.length === 0 ? [] : [`[${notes.join("; ")}]`];
-  return [`  ${formatNames(key, flag)}`, ...wrap([...flag.help.split(" "), ...note])];
+  return [`  ${formatNames(key, flag)}`, ...wrap([...flag.help.split(" "), ...note], INDENT)];
 }
 
 function formatNames(key: string, flag: Flag<unknown>): string {
@@ -68,17 +73,21 @@ function formatDefault({ fallback }: Flag<unknown>): string {
   return typeof fallback === "string" || typeof fallback === "number" ? String(fallback) : "";
 }
 
-function wrap(words: readonly string[]): string[] {
+/** Lines of words, the first after `start`, the others indented as far. */
+function wrap(words: readonly string[], start: string): string[] {
+  const indent = " ".repeat(start.length);
   const lines: string[] = [];
-  let line = INDENT;
+  let line = start;
+  let hasWords = false;
   for (const word of words) {
-    const joined = line === INDENT ? `${INDENT}${word}` : `${line} ${word}`;
-    if (joined.length > LINE_WIDTH && line !== INDENT) {
+    const joined = hasWords ? `${line} ${word}` : `${line}${word}`;
+    if (joined.length > LINE_WIDTH && hasWords) {
       lines.push(line);
-      line = `${INDENT}${word}`;
+      line = `${indent}${word}`;
     } else {
       line = joined;
     }
+    hasWords = true;
   }
   return [...lines, line];
 }

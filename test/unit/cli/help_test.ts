@@ -47,7 +47,7 @@ Deno.test("formatHelp() gives each default as the parser fills it in", () => {
 Deno.test("formatHelp() keeps to the width of a terminal", () => {
   for (const command of COMMANDS) {
     for (const line of formatHelp(command, COMMANDS).split("\n")) {
-      assert.ok(line.length <= 100, line);
+      assert.ok(line.length <= 80, line);
     }
   }
 });
