@@ -171,10 +171,11 @@ export const RUN_FLAGS = {
     placeholder: "<text|file>",
     help:
       "What the model gets: a text, or the path of a file, as which a word with a slash or a file's " +
-      "extension is taken. A text model is asked all of them at once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
-      "speech model takes recordings; a speech synthesis model takes texts, and perhaps a recording " +
-      "whose voice to clone; a vision model takes images and texts; an OCR model reads each image; " +
-      "a background-removal model takes one. Without it, or for -, standard input.",
+      "extension is taken. A text model is asked all of them at once; an embedding model turns each " +
+      "into a vector; a reranker takes a query and documents; a speech model takes recordings; a " +
+      "speech synthesis model takes texts, and perhaps a recording whose voice to clone; a vision " +
+      "model takes images and texts; an OCR model reads each image; a background-removal model takes " +
+      "one. Without it, or for -, standard input.",
   }),
   output: text({
     short: "o",

@@ -33,6 +33,7 @@ import { ProgressLine } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
+import { explainTakenPort } from "./taken_port.ts";
 
 /** Longest wait for the last spans to be exported. */
 const LAST_SPANS_MS = 1_000;
@@ -191,13 +192,16 @@ async function listen(deps: AppDeps): Promise<RunningServer> {
     return startServer(deps);
   } catch (error) {
     await deps.session.stop();
-    throw new StartupError(explainListenError(error, deps.settings), { cause: error });
+    throw new StartupError(await explainListenError(error, deps.settings), { cause: error });
   }
 }
 
-function explainListenError(error: unknown, { host, port }: ServerSettings): string {
+async function explainListenError(
+  error: unknown,
+  { host, port }: ServerSettings,
+): Promise<string> {
   if (error instanceof Deno.errors.AddrInUse) {
-    return `Port ${port} of ${host} is taken. Stop the program that has it, or choose another with -p.`;
+    return await explainTakenPort(host, port);
   }
   if (error instanceof Deno.errors.PermissionDenied) {
     return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;

@@ -76,15 +76,31 @@ Deno.test("serve leaves the server up and unhealthy when the model fails to load
   assert.equal((await hearth.ending).code, 0);
 });
 
-Deno.test("serve on a taken port ends with one clear line and exit code 1", async () => {
+Deno.test("serve on a taken port ends with one clear line, which says who has it, and exit code 1", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const { code, stdout, stderr } = await runHearth(["-p", String(port)]);
   assert.equal(code, 1);
   assert.equal(stdout, "");
+  const owner = Deno.build.os === "linux"
+    ? `deno has it \\(process ${Deno.pid}\\)`
+    : "Another program has it";
   assert.match(
     stderr,
-    new RegExp(`^hearth: Port ${port} of 127\\.0\\.0\\.1 is taken\\..* -p\\.\n$`),
+    new RegExp(`^hearth: Port ${port} of 127\\.0\\.0\\.1 is taken\\. ${owner}\\..* -p\\.\n$`),
+  );
+});
+
+Deno.test("serve on the port of a Hearth names its model and how to stop it", async () => {
+  await using other = new HearthProcess([...CPU]);
+  const { port } = new URL(await other.ready());
+  const { code, stderr } = await runHearth(["-p", port], { env: other.runEnvironment });
+  assert.equal(code, 1);
+  assert.match(
+    stderr,
+    new RegExp(
+      `The Hearth that serves hearth-demo-chat has it \\(process ${other.pid}\\)\\. .* stop ${port}\\),`,
+    ),
   );
 });
 
