@@ -64,3 +64,16 @@ export type GrammarSpec =
     readonly kind: "lazy";
     readonly triggers: readonly { readonly text: string; readonly then: GrammarSpec }[];
   };
+
+/** This text. */
+export function text(text: string): GrammarSpec {
+  return { kind: "text", text };
+}
+
+/** These in sequence, empty texts left out. */
+export function sequence(...items: readonly GrammarSpec[]): GrammarSpec {
+  return {
+    kind: "sequence",
+    items: items.filter((each) => each.kind !== "text" || each.text !== ""),
+  };
+}

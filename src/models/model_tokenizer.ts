@@ -64,18 +64,10 @@ export function answerTokens(
     );
   }
   if (task.type === "detokenize") {
-    const bad = task.tokens.findIndex((id) => id >= tokenizer.vocabSize);
-    if (bad < 0) {
-      // Decoders refuse an empty list.
-      const text = task.tokens.length === 0 ? "" : tokenizer.decode(task.tokens);
-      return { type: "done", tokens: task.tokens, text };
-    }
-    const param = `tokens[${bad}]`;
-    throw new HearthError(
-      "invalid_value",
-      `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${task.tokens[bad]}.`,
-      { param },
-    );
+    const { tokens } = task;
+    requireTokenIds(tokens, tokenizer.vocabSize, (index) => `tokens[${index}]`);
+    // Decoders refuse an empty list.
+    return { type: "done", tokens, text: tokens.length === 0 ? "" : tokenizer.decode(tokens) };
   }
   const text = textOf(task, tokenizer);
   if (text.length > MAX_CHARACTERS) {
@@ -89,6 +81,22 @@ export function answerTokens(
     : tokenizer.encode(text, task.chat === undefined && task.hasSpecial);
   const pieces = task.withPieces ? tokens.map((id) => tokenizer.pieceOf(id)) : undefined;
   return { type: "done", tokens, pieces, text };
+}
+
+/** @throws {HearthError} `invalid_value` naming the first id that is beyond the vocabulary. */
+export function requireTokenIds(
+  ids: readonly number[],
+  vocabSize: number,
+  paramOf: (index: number) => string,
+): void {
+  const bad = ids.findIndex((id) => id >= vocabSize);
+  if (bad < 0) return;
+  const param = paramOf(bad);
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want a token id from 0 to ${vocabSize - 1}, saw ${ids[bad]}.`,
+    { param },
+  );
 }
 
 function textOf({ text, chat }: TokenizeTask, { render }: ModelTokenizer): string {

@@ -14,7 +14,7 @@ import { loadDecoder } from "./decoder_load.ts";
 import type { OpenContext } from "./open_context.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";
-import { type ModelTokenizer, offerTokenizer } from "./model_tokenizer.ts";
+import { type ModelTokenizer, offerTokenizer, requireTokenIds } from "./model_tokenizer.ts";
 import type { ChatMessage, ChatTask, RawPrompt } from "./task.ts";
 import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 
@@ -115,14 +115,7 @@ function encodeRaw(
   { tokenizer, vocabSize }: { readonly tokenizer: TextTokenizer; readonly vocabSize: number },
 ): ChatPrompt {
   if (typeof prompt !== "string") {
-    const bad = prompt.findIndex((id) => id >= vocabSize);
-    if (bad >= 0) {
-      throw new HearthError(
-        "invalid_value",
-        `prompt: want token ids from 0 to ${vocabSize - 1}, saw ${prompt[bad]}.`,
-        { param: "prompt" },
-      );
-    }
+    requireTokenIds(prompt, vocabSize, () => "prompt");
     return { text: tokenizer.decodeAll([...prompt]), promptTokens: Int32Array.from(prompt) };
   }
   if (suffix === undefined) {
@@ -139,12 +132,6 @@ function encodeRaw(
       { param: "suffix" },
     );
   }
-  const ids = [
-    before,
-    ...tokenizer.encode(prompt),
-    between,
-    ...tokenizer.encode(suffix),
-    after,
-  ];
+  const ids = [before, ...tokenizer.encode(prompt), between, ...tokenizer.encode(suffix), after];
   return { text: prompt, promptTokens: Int32Array.from(ids) };
 }

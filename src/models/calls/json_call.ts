@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { GrammarSpec } from "../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { CallParsing } from "./call_format.ts";
-import { text } from "./parameters.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
@@ -164,6 +163,11 @@ function* readValue(
   }
 }
 
+/** Text within a string of JSON. */
+export function escape(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
 /** Keywords with which a schema names properties. */
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
@@ -188,7 +192,7 @@ export function argumentsCallGrammar(
   called: ToolFunction,
   { param, head, tail }: { readonly param: string; readonly head: string; readonly tail: string },
 ): GrammarSpec {
-  return { kind: "sequence", items: [text(head), argumentsGrammar(called, param), text(tail)] };
+  return sequence(text(head), argumentsGrammar(called, param), text(tail));
 }
 
 /** A call in JSON. */

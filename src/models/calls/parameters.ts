@@ -6,7 +6,7 @@
 import { HearthError } from "../../errors.ts";
 import { memberParam } from "../../grammar/schema_document.ts";
 import { typeOfValue } from "../../grammar/schema_facts.ts";
-import type { GrammarSpec } from "../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import {
   asObject,
@@ -94,17 +94,14 @@ export function parametersOf(
       types,
       grammar: { kind: "json_schema", param: path, ...isBound ? bound : loose },
       textUntil: (ending, without) =>
-        isFree ? { kind: "until", ending } : {
-          kind: "sequence",
-          items: [
-            {
-              kind: "string",
-              schema: { type: "string", allOf: stated },
-              ...{ param: path, within, without },
-            },
-            text(ending),
-          ],
-        },
+        isFree ? { kind: "until", ending } : sequence(
+          {
+            kind: "string",
+            schema: { type: "string", allOf: stated },
+            ...{ param: path, within, without },
+          },
+          text(ending),
+        ),
     }];
   });
 }
@@ -149,11 +146,6 @@ export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
 }
 
-/** This text. */
-export function text(text: string): GrammarSpec {
-  return { kind: "text", text };
-}
-
 /** Required items and then optional ones, in order, between separators. */
 export function listGrammar(
   items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
@@ -161,10 +153,7 @@ export function listGrammar(
 ): GrammarSpec {
   const required = items.filter(({ isRequired }) => isRequired).map(({ grammar }) => grammar);
   const optional = items.filter(({ isRequired }) => !isRequired).map(({ grammar }) => grammar);
-  const follow = (grammar: GrammarSpec): GrammarSpec => ({
-    kind: "sequence",
-    items: [text(separator), grammar],
-  });
+  const follow = (grammar: GrammarSpec) => sequence(text(separator), grammar);
   const maybe = (grammar: GrammarSpec): GrammarSpec => ({
     kind: "repeat",
     item: follow(grammar),
@@ -172,13 +161,9 @@ export function listGrammar(
     max: 1,
   });
   const [first, ...others] = required;
-  if (first !== undefined) {
-    const sequence = [first, ...others.map(follow), ...optional.map(maybe)];
-    return { kind: "sequence", items: sequence };
-  }
-  const starts = optional.map((grammar, index): GrammarSpec => ({
-    kind: "sequence",
-    items: [grammar, ...optional.slice(index + 1).map(maybe)],
-  }));
+  if (first !== undefined) return sequence(first, ...others.map(follow), ...optional.map(maybe));
+  const starts = optional.map((grammar, index) =>
+    sequence(grammar, ...optional.slice(index + 1).map(maybe))
+  );
   return { kind: "any_of", options: [text(""), ...starts] };
 }

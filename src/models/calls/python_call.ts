@@ -3,10 +3,11 @@
  *
  * @module
  */
-import type { GrammarSpec } from "../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { CallParsing } from "./call_format.ts";
-import { listGrammar, parametersOf, text } from "./parameters.ts";
+import { escape } from "./json_call.ts";
+import { listGrammar, parametersOf } from "./parameters.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -165,27 +166,18 @@ function* readItems(
   return isWhole;
 }
 
-/** Text within a string of JSON. */
-export function escape(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
-}
-
 function isWritable(name: string): boolean {
   return name !== "" && Array.from(name).every((character) => KEY.test(character));
 }
 
 /** A call in Python with JSON values, which models that write Python read as well. */
 export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
-  const named = parametersOf(called, { param, isWritable }).map((
-    { name, isRequired, grammar },
-  ) => ({
-    isRequired,
-    grammar: { kind: "sequence", items: [text(`${name}=`), grammar] } as const,
-  }));
-  return {
-    kind: "sequence",
-    items: [text(`${called.name}(`), listGrammar(named, ", "), text(")")],
-  };
+  const named = parametersOf(called, { param, isWritable })
+    .map(({ name, isRequired, grammar }) => ({
+      isRequired,
+      grammar: sequence(text(`${name}=`), grammar),
+    }));
+  return sequence(text(`${called.name}(`), listGrammar(named, ", "), text(")"));
 }
 
 /** The same for values. */

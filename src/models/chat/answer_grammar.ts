@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { GrammarSpec } from "../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../grammar/spec.ts";
 import type { CallMarkup } from "../calls/call_format.ts";
-import { text } from "../calls/parameters.ts";
 import type { ChatTask, ToolOptions } from "../task.ts";
 import type { AnswerForm } from "./answer_form.ts";
 
@@ -53,13 +52,13 @@ function autoGrammar(
     return afterReasoning({ kind: "any_of", options }, form);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
-  const then = sequence([text(markup.open), ...callsOf(bound, markup), text(markup.close)]);
+  const then = sequence(text(markup.open), ...callsOf(bound, markup), text(markup.close));
   return { kind: "lazy", triggers: [{ text: markup.trigger, then }] };
 }
 
 function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   const before = text(markup.trigger + markup.open);
-  return sequence([before, ...callsOf(tools, markup), text(markup.close)]);
+  return sequence(before, ...callsOf(tools, markup), text(markup.close));
 }
 
 /** At least one call; at most one if the request says so or names the function. */
@@ -73,7 +72,7 @@ function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   );
   const call: GrammarSpec = options.length === 1 ? options[0]! : { kind: "any_of", options };
   if (isNamed || !isParallel) return [call];
-  const another = sequence([text(markup.separator), call]);
+  const another = sequence(text(markup.separator), call);
   return [call, { kind: "repeat", item: another, min: 0 }];
 }
 
@@ -81,13 +80,6 @@ function afterReasoning(grammar: GrammarSpec, { reasoning }: AnswerForm): Gramma
   if (reasoning === undefined || reasoning.state === "is_closed") return grammar;
   const { open, close } = reasoning.markers;
   const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];
-  if (reasoning.state === "is_open") return sequence(rest);
-  return { kind: "any_of", options: [sequence([text(open), ...rest]), grammar] };
-}
-
-function sequence(items: readonly GrammarSpec[]): GrammarSpec {
-  return {
-    kind: "sequence",
-    items: items.filter((each) => each.kind !== "text" || each.text !== ""),
-  };
+  if (reasoning.state === "is_open") return sequence(...rest);
+  return { kind: "any_of", options: [sequence(text(open), ...rest), grammar] };
 }

@@ -12,6 +12,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput } from "../graph_ports.ts";
 import type { LengthOptions } from "../long_text_encoder.ts";
 import { type Model, requireTask } from "../model.ts";
+import { requireTokenIds } from "../model_tokenizer.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
@@ -106,14 +107,8 @@ export class EmbeddingModel extends TextModel implements Model {
     if (typeof input === "string") {
       return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input, length);
     }
-    const bad = input.findIndex((id) => id >= tokenizer.vocabSize);
-    if (bad < 0) return tokenizer.unframe(input);
-    const param = `${length.what}[${bad}]`;
-    throw new HearthError(
-      "invalid_value",
-      `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${input[bad]}.`,
-      { param },
-    );
+    requireTokenIds(input, tokenizer.vocabSize, (index) => `${length.what}[${index}]`);
+    return tokenizer.unframe(input);
   }
 }
 

@@ -1,10 +1,9 @@
-import type { GrammarSpec } from "../../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../../grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
-import { readString } from "../json_call.ts";
+import { escape, readString } from "../json_call.ts";
 import { markedFormat } from "../marked_calls.ts";
-import { isText, listGrammar, parametersOf, text } from "../parameters.ts";
-import { escape } from "../python_call.ts";
+import { isText, listGrammar, parametersOf } from "../parameters.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
 
 /** What differs between generations. */
@@ -61,15 +60,12 @@ function callGrammar(
   }).map((parameter) => {
     const { name, isRequired, grammar, types } = parameter;
     const key = PLAIN_KEY.test(name) ? name : `${quote}${name}${quote}`;
-    const value: readonly GrammarSpec[] = isText(types)
-      ? [text(`${key}:${quote}`), parameter.textUntil(quote, quote)]
-      : [text(`${key}:`), grammar];
-    return { isRequired, grammar: { kind: "sequence", items: value } as const };
+    const field = isText(types)
+      ? sequence(text(`${key}:${quote}`), parameter.textUntil(quote, quote))
+      : sequence(text(`${key}:`), grammar);
+    return { isRequired, grammar: field };
   });
-  return {
-    kind: "sequence",
-    items: [text(`call:${called.name}{`), listGrammar(named, ","), text("}")],
-  };
+  return sequence(text(`call:${called.name}{`), listGrammar(named, ","), text("}"));
 }
 
 function* readCall({ reader, sink }: CallParsing, quote: string): Parsing<boolean> {

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { GrammarSpec } from "../../../grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../../grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
+import { escape } from "../json_call.ts";
 import { markedFormat } from "../marked_calls.ts";
 import { typesOf } from "../argument_schemas.ts";
-import { isText, jsonOfRaw, parametersOf, text } from "../parameters.ts";
-import { escape } from "../python_call.ts";
+import { isText, jsonOfRaw, parametersOf } from "../parameters.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
@@ -80,26 +80,21 @@ function taggedFormat(form: TaggedForm): CallFormat {
     readCalls: (parsing) => readCall(parsing, form),
     open: lineBreak,
     separator: `${close}\n${START}${lineBreak}`,
-    call: (function_, param) => ({
-      kind: "sequence",
-      items: [
+    call: (function_, param) =>
+      sequence(
         text(`${called[0]}${function_.name}${called[1]}\n`),
         ...parametersOf(function_, { param, isWritable }).map((parameter): GrammarSpec => {
           const { isRequired, grammar, types } = parameter;
           const ending = `${lineBreak}${value[1]}`;
-          const item: GrammarSpec = {
-            kind: "sequence",
-            items: [
-              text(`${key[0]}${parameter.name}${key[1]}\n${value[0]}`),
-              ...isText(types) ? [parameter.textUntil(ending, value[1])] : [grammar, text(ending)],
-              text("\n"),
-            ],
-          };
+          const item = sequence(
+            text(`${key[0]}${parameter.name}${key[1]}\n${value[0]}`),
+            ...isText(types) ? [parameter.textUntil(ending, value[1])] : [grammar, text(ending)],
+            text("\n"),
+          );
           return isRequired ? item : { kind: "repeat", item, min: 0, max: 1 };
         }),
         text(end ?? ""),
-      ],
-    }),
+      ),
   });
 }
 
