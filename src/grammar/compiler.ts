@@ -136,6 +136,8 @@ function paramOf(spec: GrammarSpec): string | undefined {
       return spec.items.map(paramOf).find((param) => param !== undefined);
     case "any_of":
       return spec.options.map(paramOf).find((param) => param !== undefined);
+    case "list":
+      return spec.items.map((each) => paramOf(each.grammar)).find((param) => param !== undefined);
     case "repeat":
       return paramOf(spec.item);
     case "lazy":

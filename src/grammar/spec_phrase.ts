@@ -13,6 +13,7 @@ import { schemaPhrase } from "./schema_grammar.ts";
 import { at } from "./schema_scalars.ts";
 import type { GrammarSpec } from "./spec.ts";
 
+type List = Extract<GrammarSpec, { kind: "list" }>;
 type Lazy = Extract<GrammarSpec, { kind: "lazy" }>;
 
 /** Adds the format of an answer to the rules. @throws {GrammarError} when it cannot be enforced. */
@@ -42,6 +43,8 @@ export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarToken
       return sequence(...spec.items.map(read));
     case "any_of":
       return anyOf(spec.options.map(read));
+    case "list":
+      return listPhrase(spec, { rules, tokens });
     case "repeat": {
       const item = rules.asRule(read(spec.item));
       return { kind: "repeat", item, min: spec.min, max: spec.max ?? Infinity };
@@ -85,6 +88,24 @@ function specialTokenAt(
     if (tokens.bytesOf(id) === undefined) found = [name, id];
   }
   return found;
+}
+
+/** What follows an item is a rule, which all items before it share. */
+function listPhrase(
+  { items, separator }: List,
+  { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
+): Phrase {
+  const between = textPhrase(separator, rules, tokens);
+  let whole: Phrase = EMPTY_PHRASE;
+  let rest: Phrase = EMPTY_PHRASE;
+  for (const { isRequired, grammar } of items.toReversed()) {
+    const item = rules.asRule(specPhrase(grammar, rules, tokens));
+    const first = sequence(item, rest);
+    const next = sequence(between, item, rest);
+    whole = rules.asRule(isRequired ? first : anyOf([first, whole]));
+    rest = rules.asRule(isRequired ? next : anyOf([next, rest]));
+  }
+  return whole;
 }
 
 /** Free text up to a trigger and what must follow it: once, or repeatedly. */

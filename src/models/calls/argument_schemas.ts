@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { patternTest } from "../../grammar/pattern_names.ts";
 import { pointedAt } from "../../grammar/schema_document.ts";
 import { KEYWORDS_OF, typeOfValue } from "../../grammar/schema_facts.ts";
 import type { ToolFunction } from "../task.ts";
@@ -35,21 +36,45 @@ export function namesOf(holding: readonly Schema[]): string[] {
 
 /** What each of them says of a property's value. */
 export function schemasOf(holding: readonly Schema[], name: string): unknown[] {
-  const found = holding.flatMap(({ properties, additionalProperties: others }) =>
-    Object.hasOwn(asObject(properties), name)
-      ? [asObject(properties)[name]]
-      : others === undefined
-      ? []
-      : [others]
-  );
+  const found = holding.flatMap((schema) => {
+    const named = namedSchemas(schema, name);
+    const { additionalProperties: others } = schema;
+    return named.length > 0 || others === undefined ? named : [others];
+  });
   return found.length > 0 ? found : [true];
+}
+
+/** What a schema says of a property by its name, or by a pattern that is found in it. */
+function namedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
+  const own = asObject(properties);
+  const byPattern = patternsOf(asObject(patternProperties))
+    .flatMap(([isFoundIn, schema]) => isFoundIn(name) ? [schema] : []);
+  return [...Object.hasOwn(own, name) ? [own[name]] : [], ...byPattern];
+}
+
+type Pattern = readonly [isFoundIn: (name: string) => boolean, schema: unknown];
+
+/** Read once for all parameters of a call, and all calls of an answer. */
+const patterns = new WeakMap<Schema, readonly Pattern[]>();
+
+/** Those that can be read. */
+function patternsOf(patternProperties: Schema): readonly Pattern[] {
+  let found = patterns.get(patternProperties);
+  if (found === undefined) {
+    found = Object.entries(patternProperties).flatMap(([pattern, schema]): Pattern[] => {
+      const test = patternTest(pattern);
+      return typeof test === "function" ? [[test, schema]] : [];
+    });
+    patterns.set(patternProperties, found);
+  }
+  return found;
 }
 
 /** Types that a parameter's value may have; empty if the schema does not say. */
 export function typesOf(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
   const holding = schemasHolding(parameters, BESIDE);
-  const isNamed = holding.some(({ properties }) => Object.hasOwn(asObject(properties), name));
+  const isNamed = holding.some((schema) => namedSchemas(schema, name).length > 0);
   return isNamed ? typesOfSchemas(schemasOf(holding, name), parameters) : new Set();
 }
 

@@ -4,6 +4,9 @@
  * @module
  */
 import { HearthError } from "../../errors.ts";
+import { refusal } from "../../grammar/compiler.ts";
+import { GrammarError } from "../../grammar/grammar_error.ts";
+import { patternTest } from "../../grammar/pattern_names.ts";
 import { memberParam } from "../../grammar/schema_document.ts";
 import { typeOfValue } from "../../grammar/schema_facts.ts";
 import { type GrammarSpec, sequence, text } from "../../grammar/spec.ts";
@@ -36,7 +39,6 @@ const UNENFORCED = [
   "oneOf",
   "not",
   "if",
-  "patternProperties",
   "propertyNames",
   "dependencies",
   "dependentRequired",
@@ -119,6 +121,14 @@ function requireEnforced(
       ...UNENFORCED.filter((name) => Object.hasOwn(schema, name)),
     ];
   });
+  for (
+    const pattern of holding.flatMap((each) => Object.keys(asObject(each["patternProperties"])))
+  ) {
+    const fault = patternTest(pattern);
+    if (fault instanceof GrammarError) {
+      throw refusal(fault, memberParam(`${param}.patternProperties`, pattern));
+    }
+  }
   if (keyword === undefined) return;
   throw new HearthError(
     "invalid_value",
@@ -151,19 +161,6 @@ export function listGrammar(
   items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
   separator: string,
 ): GrammarSpec {
-  const required = items.filter(({ isRequired }) => isRequired).map(({ grammar }) => grammar);
-  const optional = items.filter(({ isRequired }) => !isRequired).map(({ grammar }) => grammar);
-  const follow = (grammar: GrammarSpec) => sequence(text(separator), grammar);
-  const maybe = (grammar: GrammarSpec): GrammarSpec => ({
-    kind: "repeat",
-    item: follow(grammar),
-    min: 0,
-    max: 1,
-  });
-  const [first, ...others] = required;
-  if (first !== undefined) return sequence(first, ...others.map(follow), ...optional.map(maybe));
-  const starts = optional.map((grammar, index) =>
-    sequence(grammar, ...optional.slice(index + 1).map(maybe))
-  );
-  return { kind: "any_of", options: [text(""), ...starts] };
+  const inOrder = items.toSorted((a, b) => Number(b.isRequired) - Number(a.isRequired));
+  return { kind: "list", items: inOrder, separator };
 }

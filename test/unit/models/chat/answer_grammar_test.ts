@@ -152,6 +152,70 @@ Deno.test("answerGrammarOf() takes parameters that are composed, and generates n
   }
 });
 
+/** A call of `f`, its arguments of no strings, in formats that write them one by one. */
+const ONE_BY_ONE: Readonly<Record<string, (args: Readonly<Record<string, unknown>>) => string>> = {
+  lfm2: (args) => {
+    const list = Object.entries(args).map(([name, each]) => `${name}=${JSON.stringify(each)}`);
+    return `<|tool_call_start|>[f(${list.join(", ")})]<|tool_call_end|>`;
+  },
+  gemma: (args) => {
+    const list = Object.entries(args).map(([name, each]) => `${name}:${JSON.stringify(each)}`);
+    return `<|tool_call>call:f{${list.join(",")}}<tool_call|>`;
+  },
+  glm: (args) => {
+    const list = Object.entries(args).map(([name, each]) =>
+      `<arg_key>${name}</arg_key>\n<arg_value>${each}</arg_value>\n`
+    );
+    return `<tool_call>f\n${list.join("")}</tool_call>`;
+  },
+};
+
+Deno.test("answerGrammarOf() takes hundreds of optional arguments in every format", () => {
+  const names = Array.from({ length: 300 }, (_, index) => `p${index}`);
+  const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
+  const task = (required: string[]) =>
+    taskOf({ functions: [{ name: "f", parameters: { type: "object", properties, required } }] });
+  for (const [name, write] of Object.entries(ONE_BY_ONE)) {
+    const form = formOf(CALL_FORMATS.find((each) => each.name === name)!);
+    const check = (args: Record<string, unknown>, required: string[] = []) =>
+      follow(task(required), form, write(args)).isWhole;
+    for (const args of [{}, { p0: 1 }, { p299: 1 }, { p3: 1, p4: 2, p299: 3 }]) {
+      assert.equal(check(args), true, `${name} ${JSON.stringify(args)}`);
+    }
+    assert.equal(check({ p4: 1, p3: 2 }), false, name);
+    assert.equal(check({ p300: 1 }), false, name);
+    assert.equal(check({ p0: 1, p7: 2 }, ["p0"]), true, name);
+    assert.equal(check({ p7: 2 }, ["p0"]), false, name);
+  }
+});
+
+Deno.test("answerGrammarOf() keeps single arguments to the patterns that are found in their names", () => {
+  const parameters = {
+    type: "object",
+    properties: { n_a: {}, n_c: {}, n_b: { maximum: 5 }, text: {} },
+    patternProperties: { "^n_": { type: "integer" }, "_b$": { minimum: 3 } },
+    additionalProperties: false,
+    required: ["n_a", "n_c"],
+  };
+  const task = taskOf({ functions: [{ name: "f", parameters }] });
+  for (const [name, write] of Object.entries(ONE_BY_ONE)) {
+    const form = formOf(CALL_FORMATS.find((each) => each.name === name)!);
+    const check = (args: Record<string, unknown>) => follow(task, form, write(args)).isWhole;
+    assert.equal(check({ n_a: 1, n_c: 2 }), true, name);
+    assert.equal(check({ n_a: 1, n_c: 2, n_b: 4 }), true, name);
+    for (const n_b of [2, 6]) assert.equal(check({ n_a: 1, n_c: 2, n_b }), false, name);
+    assert.equal(check({ n_a: 1 }), false, name);
+    assert.equal(check({ n_a: true, n_c: 2 }), false, name);
+    assert.throws(() => {
+      const patternProperties = { "(": {} };
+      const wrong = {
+        functions: [{ name: "f", parameters: { ...parameters, patternProperties } }],
+      };
+      follow(taskOf(wrong), form, "");
+    }, { kind: "invalid_value", param: 'tools[0].function.parameters.patternProperties["("]' });
+  }
+});
+
 Deno.test("answerGrammarOf() with auto binds strict functions only from where a call begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const form = formOf(hermes);
