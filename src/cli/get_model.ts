@@ -9,6 +9,10 @@ import { readHubSettings } from "../hub/settings.ts";
 import type { LoadProgress } from "../models/open_context.ts";
 import { describeDownload } from "./download_report.ts";
 
+/** For who stops a command while it downloads. */
+export const DOWNLOAD_STOPPED =
+  "Stopped. What has been downloaded is kept, and the next download continues from there.";
+
 /** Which weights, and how to get them. */
 interface GetModelOptions {
   readonly device: DeviceChoice;

@@ -5,6 +5,8 @@
  */
 import { stderrQueue } from "../log.ts";
 import type { LoadProgress } from "../models/open_context.ts";
+import { printProblem } from "./print.ts";
+import { leaveOnStopSignal } from "./stop_signals.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;
@@ -18,6 +20,7 @@ const DEFAULT_COLUMNS = 80;
 export class ProgressLine {
   readonly #title: string;
   #isThere = false;
+  #isOver = false;
 
   /** `title` says what is loading. */
   constructor(title: string) {
@@ -26,7 +29,7 @@ export class ProgressLine {
 
   /** Writes the line in place of the one before. */
   show(progress: LoadProgress): void {
-    if (!Deno.stderr.isTerminal()) return;
+    if (this.#isOver || !Deno.stderr.isTerminal()) return;
     const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;
     // A line that wraps could not be rewritten.
     this.#write(formatProgress(this.#title, progress).slice(0, columns - 1));
@@ -39,8 +42,9 @@ export class ProgressLine {
     this.#isThere = false;
   }
 
-  /** Erases the line and waits until that is written, so that later standard output is not erased. */
+  /** Erases the line for good and waits until that is written, so that later standard output is not erased. */
   async remove(): Promise<void> {
+    this.#isOver = true;
     this.clear();
     if (Deno.stderr.isTerminal()) await stderrQueue.flush(MAX_FLUSH_MS);
   }
@@ -49,6 +53,15 @@ export class ProgressLine {
     // The cursor goes back to the start, so that a log line, also of the worker's thread, overwrites this one.
     stderrQueue.push(`${CLEAR_TO_END}${line}\r`);
   }
+}
+
+/** At a signal to stop, erases the line and says what is to be said before the signal ends the process. */
+export function removeOnStopSignal(line: ProgressLine, explain: () => string | undefined): void {
+  leaveOnStopSignal(async () => {
+    await line.remove();
+    const text = explain();
+    if (text !== undefined) printProblem(text);
+  });
 }
 
 /** The bar comes before the words, so that a narrow terminal cuts off what matters least. */

@@ -8,9 +8,9 @@ import { stderrQueue } from "../log.ts";
 import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { PULL_FLAGS } from "./flags.ts";
-import { getModel } from "./get_model.ts";
+import { DOWNLOAD_STOPPED, getModel } from "./get_model.ts";
 import { printLine } from "./print.ts";
-import { ProgressLine } from "./progress_line.ts";
+import { ProgressLine, removeOnStopSignal } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 
 /**
@@ -27,6 +27,7 @@ export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): 
   }
   quietenVulkan();
   const progressLine = new ProgressLine(model.id);
+  removeOnStopSignal(progressLine, () => DOWNLOAD_STOPPED);
   const lines = new SparseLines(({ what, fraction, detail }) => {
     const share = Math.floor((fraction ?? 0) * 100);
     stderrQueue.push(`${model.id}: ${what} ${share}%, ${detail}\n`);

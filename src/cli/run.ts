@@ -14,8 +14,8 @@ import { Session } from "../session/session.ts";
 import { findCompanions } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
-import { getModel } from "./get_model.ts";
-import { ProgressLine } from "./progress_line.ts";
+import { DOWNLOAD_STOPPED, getModel } from "./get_model.ts";
+import { ProgressLine, removeOnStopSignal } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 import { readInputs } from "./run_input.ts";
 import { openOutput, type Output, requireExtension } from "./run_output.ts";
@@ -37,10 +37,13 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const companions = await findCompanions(flags);
   const output = await openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
+  let isDownloading = "hubId" in named;
+  removeOnStopSignal(progressLine, () => isDownloading ? DOWNLOAD_STOPPED : undefined);
   const model = await getModel(named, {
     ...flags,
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
+  isDownloading = false;
   if (flags.output !== undefined) {
     requireExtension(flags.kind ?? await kindOf(model), flags.output);
   }

@@ -16,6 +16,23 @@ const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
   SIGBREAK: 149,
 };
 
+/**
+ * At a signal to stop, calls `leave` and then lets the signal end the process, so that a script that waits for it ends
+ * too. A second signal ends it at once.
+ */
+export function leaveOnStopSignal(leave: () => Promise<void>): void {
+  for (const signal of STOP_SIGNALS) {
+    const listener = async () => {
+      Deno.removeSignalListener(signal, listener);
+      await leave();
+      // On Windows a process cannot send itself one.
+      if (Deno.build.os === "windows") Deno.exit(EXIT_CODES[signal]);
+      Deno.kill(Deno.pid, signal);
+    };
+    Deno.addSignalListener(signal, listener);
+  }
+}
+
 /** Calls `listener` at each signal to stop, with the exit code of a process that the signal ends at once. */
 export function onStopSignal(listener: (signal: Deno.Signal, exitCode: number) => void): void {
   for (const signal of STOP_SIGNALS) {

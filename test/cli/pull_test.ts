@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
 // In the catalogue, so that it can be called by its alias too.
@@ -68,6 +69,32 @@ Deno.test("pull killed at any moment leaves nothing half-visible, and the next o
     checkSnapshot(scene);
     const resumed = hub.requests.filter(({ range }) => range !== null && range !== "bytes=0-");
     assert.ok(resumed.length > 0);
+  });
+});
+
+Deno.test("pull and run that are interrupted leave the terminal whole, say what stays, and end by the signal", async () => {
+  await withScene(async (scene) => {
+    const { hub, env } = scene;
+    const stopped = "hearth: Stopped. What has been downloaded is kept, and the next download " +
+      "continues from there.\n";
+    for (const words of [["pull", ID, ...Q4], ["run", ID, ...Q4, "-i", "Hello"]]) {
+      const begun = Promise.withResolvers<void>();
+      hub.onFile = ({ path }) => {
+        if (!path.endsWith(".onnx")) return;
+        begun.resolve();
+        return { type: "stall" };
+      };
+      await using piped = new HearthProcess(words, { env });
+      await begun.promise;
+      piped.kill("SIGINT");
+      const { signal, stderr } = await piped.ending;
+      assert.equal(signal, "SIGINT");
+      assert.ok(stderr.endsWith(stopped), stderr);
+      if (!hasTerminals) continue;
+      const shown = { env, keys: "\x03", typedAfter: /downloading/ };
+      const { screen } = await runInTerminal(words, shown);
+      assert.ok(screen.endsWith(`\r\x1b[K\r${stopped}`), JSON.stringify(screen.slice(-300)));
+    }
   });
 });
 
