@@ -70,7 +70,7 @@ export class ActiveRequests {
 
   async #answer({ answer, work }: ActiveRequest, signal: AbortSignal): Promise<void> {
     if (this.#semaphore === undefined) return await answer(signal, 0);
-    const slot = await this.#semaphore.acquire(signal, { size: work });
+    const slot = await this.#semaphore.acquire(signal, { work });
     try {
       await answer(signal, slot);
     } finally {

@@ -13,7 +13,7 @@ import { type OutputOf, WorkerRpc } from "./worker_rpc.ts";
 interface Options {
   /** The folder's processor that prepares images; absent if only pixels are wanted. */
   readonly processor?: {
-    readonly load: "loadReader" | "loadProcessor";
+    readonly load: "loadImageProcessor" | "loadProcessor";
     readonly folder: string;
   };
   /** Largest width × height; the decoder's own limit if absent. */

@@ -8,7 +8,7 @@ import { HearthError } from "../errors.ts";
 import { onWhite } from "../media/alpha.ts";
 import { decodeImage } from "../media/image.ts";
 import type { Pixels } from "../media/pixels.ts";
-import type { ImageReader, NormalizedImage } from "./ocr/image_reader.ts";
+import type { ImageProcessor, NormalizedImage } from "./ocr/image_processor.ts";
 import type { ImageToPrepare, PreparedImage, VisionProcessor } from "./vision/vision_processor.ts";
 import { serveFunctions } from "./worker_rpc.ts";
 
@@ -18,14 +18,14 @@ interface ImageFile extends ImageToPrepare {
   readonly maxPixels: number | undefined;
 }
 
-let reader: ImageReader | undefined;
+let imageProcessor: ImageProcessor | undefined;
 let processor: VisionProcessor | undefined;
 
 const functions = {
   /** Loads a folder's image processor, for `normalize`; pixels alone need no transformers.js. */
-  async loadReader(folder: string): Promise<string> {
-    const { ImageReader } = await import("./ocr/image_reader.ts");
-    reader = await ImageReader.load(folder);
+  async loadImageProcessor(folder: string): Promise<string> {
+    const { ImageProcessor } = await import("./ocr/image_processor.ts");
+    imageProcessor = await ImageProcessor.load(folder);
     return "";
   },
   /** Loads a folder's processor, for `prepare`. @returns the placeholder of an image in the rendered chat template. */
@@ -40,7 +40,7 @@ const functions = {
   },
   /** An image alone, for a model's first graph. */
   async normalize(file: ImageFile): Promise<NormalizedImage> {
-    return await fit(file, (pixels) => reader!.normalize(pixels));
+    return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
   },
   /** An image and its text in a prompt. */
   async prepare(file: ImageFile): Promise<PreparedImage> {

@@ -107,13 +107,13 @@ export class Semaphore {
   }
 
   /** Waits for a permit; the caller releases it. @throws the signal's reason when it is aborted first. */
-  async acquire(signal: AbortSignal, { size = 0 }: {
-    /** Size of the work, in any unit: the smallest waiter goes first, the oldest among equals. */
-    readonly size?: number | undefined;
+  async acquire(signal: AbortSignal, { work = 0 }: {
+    /** Amount of work, in any unit: the least goes first, the oldest among equals. */
+    readonly work?: number | undefined;
   } = {}): Promise<number> {
     signal.throwIfAborted();
-    if (this.#mayTake(size)) return this.#free.pop()!;
-    return await this.#waiting.wait(size, signal);
+    if (this.#mayTake(work)) return this.#free.pop()!;
+    return await this.#waiting.wait(work, signal);
   }
 
   /** Gives a permit to a waiter. */
@@ -125,8 +125,8 @@ export class Semaphore {
     }
   }
 
-  #mayTake(size: number): boolean {
-    const isLarge = size > this.#maxSmall;
+  #mayTake(work: number): boolean {
+    const isLarge = work > this.#maxSmall;
     return this.#free.length > (isLarge ? Math.floor(this.#size / 2) : 0);
   }
 }

@@ -30,7 +30,7 @@ export class TextGenerationModel extends ChatModel implements Model {
   /** @throws {StartupError} when the folder lacks a part. */
   static async load(context: OpenContext): Promise<TextGenerationModel> {
     const { folder, engine: { prefixCache }, onProgress } = context;
-    warnOfMissingEyes(folder);
+    warnOfMissingEncoder(folder);
     onProgress({ what: "reading the tokenizer" });
     const tokenizer = await loadTokenizer(folder);
     const generationConfig = await readOptionalJson(folder, "generation_config.json");
@@ -87,7 +87,7 @@ function requireText({ content }: ChatMessage): string {
 }
 
 /** An incompletely downloaded vision folder looks like a text model, which would refuse images without a reason. */
-function warnOfMissingEyes(folder: ModelFolder): void {
+function warnOfMissingEncoder(folder: ModelFolder): void {
   if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;
   log.warn(
     "a vision model is served for text only: its folder has no onnx/vision_encoder*.onnx",

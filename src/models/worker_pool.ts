@@ -65,7 +65,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
       readonly work?: number | undefined;
     },
   ): Promise<OutputOf<Functions, Name>> {
-    const permit = await this.#semaphore.acquire(signal, { size: work });
+    const permit = await this.#semaphore.acquire(signal, { work });
     clearTimeout(this.#idle.get(permit));
     try {
       const worker = this.#workers[permit] ??= await this.#options.start();

@@ -8,7 +8,7 @@ const NEVER = new AbortController();
 Deno.test("ImagePreprocessor normalizes and decodes, and refuses what is no image", async () => {
   await using tiny = await makeTinyOcr("trocr");
   const imagePreprocessor = await ImagePreprocessor.open({
-    processor: { load: "loadReader", folder: tiny.folder },
+    processor: { load: "loadImageProcessor", folder: tiny.folder },
   });
   try {
     const { dims, width, height } = await imagePreprocessor.call("normalize", {
@@ -54,7 +54,7 @@ Deno.test("ImagePreprocessor.open() says which folder has no image processor", a
   await Deno.remove(`${tiny.folder}/preprocessor_config.json`);
   await assert.rejects(
     ImagePreprocessor.open({
-      processor: { load: "loadReader", folder: tiny.folder },
+      processor: { load: "loadImageProcessor", folder: tiny.folder },
     }),
     (error: unknown) => {
       assert.ok(error instanceof StartupError);

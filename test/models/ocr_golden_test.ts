@@ -3,7 +3,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { ImageReader } from "../../src/models/ocr/image_reader.ts";
+import { ImageProcessor } from "../../src/models/ocr/image_processor.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
@@ -20,11 +20,11 @@ const END_TOKEN = 2;
 const ON_WEBGPU: ReadonlySet<TinyOcrFamily> = new Set(["trocr", "florence"]);
 
 for (const family of OCR_FAMILIES) {
-  Deno.test(`ImageReader prepares images for ${family} as transformers.js does`, async () => {
+  Deno.test(`ImageProcessor prepares images for ${family} as transformers.js does`, async () => {
     await using tiny = await makeTinyOcr(family);
-    const reader = await ImageReader.load(tiny.folder);
+    const processor = await ImageProcessor.load(tiny.folder);
     for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
-      const prepared = await reader.normalize(await decodeImage(ocrImage(number)));
+      const prepared = await processor.normalize(await decodeImage(ocrImage(number)));
       assert.deepEqual([...prepared.dims], dims);
       values.forEach((value, spot) => {
         const ours = prepared.data[spot * step]!;

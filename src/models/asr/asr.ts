@@ -36,7 +36,7 @@ const MAX_TURN_MS = 10;
 /** Most recordings at a time where the user does not say. */
 const MAX_RECORDINGS = 8;
 
-interface Work {
+interface RunningRequest {
   readonly task: TranscribeTask;
   /** Unique among running requests. */
   readonly slot: number;
@@ -124,7 +124,7 @@ export class AsrModel implements Model {
     await this.#voiceActivity?.dispose();
   }
 
-  async #transcribe({ task, slot, emit, signal, turn }: Work): Promise<void> {
+  async #transcribe({ task, slot, emit, signal, turn }: RunningRequest): Promise<void> {
     const observe = this.#metrics.recordingSeconds.startTimer();
     const { language, translates = false, temperature, timesWords = false, maxTokens = Infinity } =
       task;
@@ -178,7 +178,7 @@ export class AsrModel implements Model {
 /** Decodes a recording once, for its length and its speech. @returns its samples. */
 async function scan(
   audio: AudioReader,
-  { listener, signal, turn }: Pick<Work, "signal" | "turn"> & {
+  { listener, signal, turn }: Pick<RunningRequest, "signal" | "turn"> & {
     readonly listener: VoiceListener | undefined;
   },
 ): Promise<number> {

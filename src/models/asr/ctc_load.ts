@@ -13,7 +13,7 @@ import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
-import { naming, openSpeechFeatures } from "./speech_features.ts";
+import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
 const GRAPH = "model";
 
@@ -38,7 +38,7 @@ export async function loadCtc(
     tokenizer: await readJson(folder.path, "tokenizer.json"),
   });
   const features = await openSpeechFeatures(folder, { takesText: false });
-  const session = await naming(folder, () => openGraph(GRAPH, context));
+  const session = await openPart(folder, () => openGraph(GRAPH, context));
   const numClasses = config.vocabulary.texts.length;
   const run = async (samples: Float32Array) => {
     const inputs = await features.prepare(samples);

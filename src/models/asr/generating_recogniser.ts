@@ -45,7 +45,7 @@ export async function loadGenerating(
     // Two tokens for a second of silence: the graphs fit together.
     const { signal } = new AbortController();
     const silence = new Float32Array(sampleRateHz);
-    await hear(silence, { language: undefined, temperature: 0, maxTokens: 2, signal }, parts);
+    await recognise(silence, { language: undefined, temperature: 0, maxTokens: 2, signal }, parts);
     return parts;
   });
   const { metrics } = options;
@@ -90,7 +90,7 @@ interface Parts extends GeneratingFamily {
 }
 
 /** Transcribes a piece of sound. @throws the signal's reason; the device's error. */
-async function hear(
+async function recognise(
   samples: Float32Array,
   { language, temperature, maxTokens, signal }:
     & Pick<Recording, "language" | "temperature" | "signal">
@@ -130,7 +130,7 @@ async function* transcribe(
   for await (const { start, end, samples } of piecesOf(recording, { sampleRateHz, maxSamples })) {
     signal.throwIfAborted();
     const maxTokens = parts.maxTokensOf(samples.length / sampleRateHz);
-    const heard = await hear(samples, { language, temperature, maxTokens, signal }, parts);
+    const heard = await recognise(samples, { language, temperature, maxTokens, signal }, parts);
     signal.throwIfAborted();
     const { text, tokens, numPromptTokens, meanLogprob } = heard;
     const startSeconds = start / sampleRateHz;

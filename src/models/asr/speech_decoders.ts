@@ -18,7 +18,7 @@ import { knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
-import { naming, openSpeechFeatures } from "./speech_features.ts";
+import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
 /** What a decoder is asked about a piece of sound. */
 interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encoderInput" | "media"> {
@@ -66,7 +66,7 @@ export async function openSeq2Seq(
   const { folder } = context;
   const features = await openSpeechFeatures(folder, { takesText: false });
   const { sampleRateHz } = features;
-  const encoder = await naming(folder, () => openGraph(ENCODER, context));
+  const encoder = await openPart(folder, () => openGraph(ENCODER, context));
   const encode = ({ tensors }: SoundInput) =>
     metrics.encoding(async () => {
       const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
@@ -136,7 +136,7 @@ export async function openPrompted(
     engine: { ...engine, maxSequences: maxRecordings },
     contextLength: Math.min(known, PROMPTED_CONTEXT),
   });
-  const session = await naming(folder, () => openGraph(AUDIO_ENCODER, context));
+  const session = await openPart(folder, () => openGraph(AUDIO_ENCODER, context));
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
   let numHeard = 0;
   const requestOf = async (samples: Float32Array, language: string | undefined) => {

@@ -38,7 +38,7 @@ export async function openSpeechFeatures(
   }
   const library = await loadTransformers({ modelsFolder: dirname(folder.path) });
   const name = basename(folder.path);
-  return await naming(folder, async () => {
+  return await openPart(folder, async () => {
     const extractor = await library.AutoFeatureExtractor.from_pretrained(name);
     const prepare = (takesText
       ? await library.AutoProcessor.from_pretrained(name)
@@ -52,7 +52,7 @@ export async function openSpeechFeatures(
 }
 
 /** Opens a part. @throws {StartupError} naming the folder and its type, with what went wrong. */
-export function naming<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
+export function openPart<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
   return startupStep(
     open,
     (reason) => `${path} cannot be loaded as a model of type ${config["model_type"]}: ${reason}`,

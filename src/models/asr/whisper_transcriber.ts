@@ -32,15 +32,15 @@ export async function* transcribe(
 ): AsyncGenerator<TranscribedWindow, void> {
   const { spec, config, decoder } = deps;
   const { language, translates, temperature, timesWords, signal } = recording;
-  const sections = new Sections(deps, recording);
-  await sections.measure();
+  const rows = new RecordingRows(deps, recording);
+  await rows.measure();
   const framesPerSecond = spec.sampleRateHz / spec.hopSamples;
   const sequential = new Sequential({
-    numFrames: sections.numFrames,
+    numFrames: rows.numFrames,
     windowFrames: spec.frames,
     framesPerSecond,
     timestampsStart: config.timestampsStart,
-    speech: sections.speech,
+    speech: rows.speech,
   });
   let languageToken = language === undefined ? undefined : languageTokenOf(config, language);
   let numSegments = 0;
@@ -48,7 +48,7 @@ export async function* transcribe(
     deps.decode(tokens.filter((token) => token < config.endToken));
   for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
     const window = await decoder.decode({
-      row: await sections.row(range),
+      row: await rows.row(range),
       languageToken,
       translates,
       temperature,
@@ -87,7 +87,7 @@ export async function* transcribe(
 }
 
 /** Cuts a recording into the rows of the encoder's input. */
-class Sections {
+class RecordingRows {
   readonly numFrames: number;
   /** Speech regions, if known. */
   readonly speech: readonly FrameRange[] | undefined;

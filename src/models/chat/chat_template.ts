@@ -10,9 +10,9 @@ import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_f
 import type { ToolFunction } from "../task.ts";
 import { fitEscapes } from "./string_escapes.ts";
 import {
+  fitCalls,
   mergeTurns,
   type RenderOptions,
-  tellCalls,
   type TemplateMessage,
 } from "./template_message.ts";
 
@@ -85,7 +85,7 @@ export class ChatTemplate {
         ...this.#reasoningVariables(options.reasoningEffort),
         ...variables,
         ...this.#toolVariables(functions),
-        messages: this.#withTools(tellCalls(messages, this.source), functions),
+        messages: this.#withTools(fitCalls(messages, this.source), functions),
         add_generation_prompt: addsGenerationPrompt,
       });
     } catch (error) {

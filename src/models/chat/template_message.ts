@@ -77,7 +77,7 @@ function parseArguments(json: string): unknown {
  * Messages whose calls the template renders: with ids in the form that it requires, even if another server assigned
  * them; and in the text, as the model writes them, if it does not support `tool_calls`.
  */
-export function tellCalls(
+export function fitCalls(
   messages: readonly TemplateMessage[],
   template: string,
 ): readonly TemplateMessage[] {

@@ -19,7 +19,7 @@ import type { Pixels } from "../../media/pixels.ts";
 import { ImagePreprocessor } from "../image_preprocessor.ts";
 import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
-import { holdBack, readOcrRequest } from "./ocr_request.ts";
+import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { LineBox, Point } from "./rotated_rectangle.ts";
@@ -34,7 +34,7 @@ const MAX_REQUESTS = 4;
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
 /** What is asked of an image. */
-interface Work {
+interface RunningRequest {
   readonly task: ChatTask;
   readonly image: ImagePart;
   readonly script: string | undefined;
@@ -114,7 +114,7 @@ export class LineOcrModel implements Model {
   }
 
   async #answer(
-    { task, image, script, hasRegions, emit }: Work,
+    { task, image, script, hasRegions, emit }: RunningRequest,
     signal: AbortSignal,
   ): Promise<void> {
     const observeImage = this.#metrics.imageSeconds.startTimer();
@@ -126,7 +126,7 @@ export class LineOcrModel implements Model {
     const boxes: LineBox[] = [];
     const writer = new RowWriter(
       task,
-      hasRegions ? holdBack(emit, (answer) => formatRegions(answer, { boxes, pixels })) : emit,
+      hasRegions ? joinDeltas(emit, (answer) => formatRegions(answer, { boxes, pixels })) : emit,
     );
     for await (const row of rows) {
       signal.throwIfAborted();

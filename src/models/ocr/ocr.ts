@@ -17,10 +17,10 @@ import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts
 import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
-import { holdBack, readOcrRequest } from "./ocr_request.ts";
+import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "../image_preprocessor.ts";
-import type { NormalizedImage } from "./image_reader.ts";
+import type { NormalizedImage } from "./image_processor.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
@@ -45,7 +45,7 @@ export interface OcrModelParts {
   readonly maxRequests: number;
 }
 
-interface Work {
+interface RunningRequest {
   readonly task: ChatTask;
   readonly prompt: OcrPrompt;
   readonly emit: (event: ChatEvent) => void;
@@ -127,7 +127,8 @@ export class OcrModel implements Model {
 
   /** @returns whether all choices have ended; errors are told. @throws the signal's reason. */
   async #generate(
-    { task, prompt: { text, prompt, endToken, finish }, emit, signal, observeFirstToken }: Work,
+    { task, prompt: { text, prompt, endToken, finish }, emit, signal, observeFirstToken }:
+      RunningRequest,
     image: NormalizedImage,
   ): Promise<boolean> {
     const { family, tokenizer: { tokenTexts, idOf }, defaults, rules } = this.#parts;
@@ -137,7 +138,7 @@ export class OcrModel implements Model {
     );
     const decodeAll = (ids: number[]) => family.textOf(ids);
     const decoderKeeping = () => decodeAll;
-    const send = finish === undefined ? emit : holdBack(emit, (text) => finish(text, image));
+    const send = finish === undefined ? emit : joinDeltas(emit, (text) => finish(text, image));
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,

@@ -45,7 +45,7 @@ export async function loadOcr(
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
   const imagePreprocessor = await ImagePreprocessor.open({
-    processor: { load: "loadReader", folder: folder.path },
+    processor: { load: "loadImageProcessor", folder: folder.path },
     maxPixels: engine.maxImagePixels,
   });
   using opened = new DisposableStack();

@@ -40,7 +40,7 @@ export function readOcrRequest(messages: readonly ChatMessage[]): {
  *
  * @param finish converts a choice's complete text to its answer.
  */
-export function holdBack(
+export function joinDeltas(
   emit: (event: ChatEvent) => void,
   finish: (text: string) => string,
 ): (event: ChatEvent) => void {

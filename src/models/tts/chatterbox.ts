@@ -54,7 +54,7 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
     known: /^(speech_tokens|speaker_features|speaker_embeddings)$/,
   });
   const voices = folder.files.has(DEFAULT_VOICE)
-    ? [await learnVoice(join(folder.path, DEFAULT_VOICE), { encoder, sampleRateHz })]
+    ? [await loadDefaultVoice(join(folder.path, DEFAULT_VOICE), { encoder, sampleRateHz })]
     : [];
   return {
     sampleRateHz,
@@ -81,7 +81,7 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
   };
 }
 
-function learnVoice(
+function loadDefaultVoice(
   file: string,
   { encoder, sampleRateHz }: { readonly encoder: TtsGraph; readonly sampleRateHz: number },
 ): Promise<Voice> {

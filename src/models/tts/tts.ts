@@ -36,7 +36,7 @@ const NO_CLONER: Refusal = {
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
-interface Work {
+interface RunningRequest {
   readonly task: SpeakTask;
   readonly findVoice: () => Promise<Voice>;
   readonly emit: Emit;
@@ -136,7 +136,7 @@ export class TtsModel implements Model {
     return () => Promise.resolve(voice);
   }
 
-  async #speak({ task, findVoice, emit, signal }: Work): Promise<void> {
+  async #speak({ task, findVoice, emit, signal }: RunningRequest): Promise<void> {
     const observeFirst = this.#metrics.firstSeconds.startTimer();
     const synthesizer = this.#synthesizer;
     const { sampleRateHz } = synthesizer;
@@ -184,7 +184,7 @@ export class TtsModel implements Model {
   /** @param options.number of the line in its text. */
   async #speakLine(
     { tokens }: Line,
-    { task, voice, number, signal }: Pick<Work, "task" | "signal"> & {
+    { task, voice, number, signal }: Pick<RunningRequest, "task" | "signal"> & {
       readonly voice: Voice;
       readonly number: number;
     },

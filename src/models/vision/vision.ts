@@ -105,14 +105,14 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   using opened = new DisposableStack();
-  const preparer = await ImagePreprocessor.open({
+  const imagePreprocessor = await ImagePreprocessor.open({
     processor: { load: "loadProcessor", folder: folder.path },
     maxPixels: engine.maxImagePixels,
   });
-  opened.defer(() => preparer.close());
+  opened.defer(() => imagePreprocessor.close());
   const prompt = new VisionPrompt({
     tokenizer,
-    placeholder: preparer.placeholder,
+    placeholder: imagePreprocessor.placeholder,
     imageTokenId: mediaTokenOf(folder.config, "image"),
   });
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
@@ -122,9 +122,9 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "image" });
   onProgress({ what: "warming up" });
   await warmUp(decoder);
-  await warmUpEncoder({ preparer, encoder, prompt }, folder);
+  await warmUpEncoder({ imagePreprocessor, encoder, prompt }, folder);
   const images = new VisionImages({
-    preparer,
+    imagePreprocessor,
     encoder,
     mergeSize: mergeSizeOf(folder.config),
     numRows: (image) => prompt.numRows(image),
@@ -139,8 +139,8 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
 
 /** Encodes an image, so that a folder whose parts do not fit together fails now, not at the first request. */
 async function warmUpEncoder(
-  { preparer, encoder, prompt }: {
-    readonly preparer: ImagePreprocessor;
+  { imagePreprocessor, encoder, prompt }: {
+    readonly imagePreprocessor: ImagePreprocessor;
     readonly encoder: MediaEncoder;
     readonly prompt: VisionPrompt;
   },
@@ -155,7 +155,7 @@ async function warmUpEncoder(
   const { signal } = new AbortController();
   await startupStep(async () => {
     // Tiles would take many times as long, and check no more.
-    const image = await preparer.call("prepare", { bytes, inOnePiece: true }, { signal });
+    const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
     (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);
 }

@@ -23,7 +23,7 @@ const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
 /** Preprocessor and encoder are owned from here on. */
 interface VisionImagesParts {
-  readonly preparer: ImagePreprocessor;
+  readonly imagePreprocessor: ImagePreprocessor;
   readonly encoder: MediaEncoder;
   /** Patches along one side of a token's square. */
   readonly mergeSize: number;
@@ -76,7 +76,7 @@ export class VisionImages {
 
   async dispose(): Promise<void> {
     this.#encoded.clear();
-    this.#parts.preparer.close();
+    this.#parts.imagePreprocessor.close();
     await this.#parts.encoder.dispose();
   }
 
@@ -97,7 +97,7 @@ export class VisionImages {
     { bytes, signal }: { bytes: Uint8Array<ArrayBuffer>; signal: AbortSignal },
   ): Promise<PreparedImage> {
     const startMs = performance.now();
-    const prepared = await this.#parts.preparer.call("prepare", { bytes }, { signal });
+    const prepared = await this.#parts.imagePreprocessor.call("prepare", { bytes }, { signal });
     this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
     this.#prepared.set(key, prepared, bytesOf(prepared));
     this.#known.set(key, this.#knowledgeOf(prepared), 2 * prepared.text.length);

@@ -6,8 +6,8 @@ const never = new AbortController().signal;
 /** Waits for a permit, and writes down who got one in which order. */
 function recordOrder(semaphore: Semaphore) {
   const order: string[] = [];
-  const wait = async (name: string, size: number) => {
-    const permit = await semaphore.acquire(never, { size });
+  const wait = async (name: string, work: number) => {
+    const permit = await semaphore.acquire(never, { work });
     order.push(name);
     semaphore.release(permit);
   };
@@ -80,20 +80,20 @@ Deno.test("Semaphore lets small work pass between large ones that have all waite
 
 Deno.test("Semaphore keeps half of its permits for small work", async () => {
   const four = new Semaphore(4, { maxSmall: 10 });
-  for (let n = 0; n < 3; n++) four.acquire(never, { size: 11 });
+  for (let n = 0; n < 3; n++) four.acquire(never, { work: 11 });
   assert.deepEqual([four.numAcquired, four.numWaiting], [2, 1]);
-  for (let n = 0; n < 3; n++) four.acquire(never, { size: 10 });
+  for (let n = 0; n < 3; n++) four.acquire(never, { work: 10 });
   assert.deepEqual([four.numAcquired, four.numWaiting], [4, 2]);
   const semaphore = new Semaphore(2, { maxSmall: 10 });
-  const large = await semaphore.acquire(never, { size: 11 });
-  const second = semaphore.acquire(never, { size: 11 });
+  const large = await semaphore.acquire(never, { work: 11 });
+  const second = semaphore.acquire(never, { work: 11 });
   assert.equal(semaphore.numWaiting, 1);
-  const small = await semaphore.acquire(never, { size: 10 });
+  const small = await semaphore.acquire(never, { work: 10 });
   semaphore.release(small);
   assert.equal(semaphore.numWaiting, 1);
   semaphore.release(large);
   semaphore.release(await second);
   const alone = new Semaphore(1, { maxSmall: 10 });
-  alone.release(await alone.acquire(never, { size: 11 }));
+  alone.release(await alone.acquire(never, { work: 11 }));
   assert.deepEqual([semaphore.numAcquired, alone.numAcquired], [0, 0]);
 });

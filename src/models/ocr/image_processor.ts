@@ -22,25 +22,25 @@ export interface NormalizedImage {
 }
 
 /** A class of transformers.js for one kind of processor. */
-type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
+type Processor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
 /** Most pixels after resizing: if only the shorter side is given, a strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
-export class ImageReader {
+export class ImageProcessor {
   readonly #transformers: Transformers;
-  readonly #processor: ImageProcessor;
+  readonly #processor: Processor;
 
-  private constructor(transformers: Transformers, processor: ImageProcessor) {
+  private constructor(transformers: Transformers, processor: Processor) {
     this.#transformers = transformers;
     this.#processor = processor;
   }
 
   /** Reads the `preprocessor_config.json` of a folder. */
-  static async load(folder: string): Promise<ImageReader> {
+  static async load(folder: string): Promise<ImageProcessor> {
     const transformers = await loadTransformers({ modelsFolder: dirname(folder) });
     const processor = await transformers.AutoImageProcessor.from_pretrained(basename(folder));
-    return new ImageReader(transformers, processor);
+    return new ImageProcessor(transformers, processor);
   }
 
   /**
@@ -59,7 +59,7 @@ export class ImageReader {
     const processor = this.#processor;
     if (!processor.do_resize) return;
     const image = { size: [width, height] } as unknown as Parameters<
-      ImageProcessor["get_resize_output_image_size"]
+      Processor["get_resize_output_image_size"]
     >[0];
     const [resizedWidth, resizedHeight] = processor.get_resize_output_image_size(
       image,
