@@ -6,7 +6,8 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { upload } from "./tensors.ts";
 
 /** An alignment of one head whose token `t` gives key `k` the weight `weights[t][k]`. */
 function alignWeights(weights: readonly (readonly number[])[], share = 1): number[][] {

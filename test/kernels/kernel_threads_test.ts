@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameValues } from "../fixtures/compare_values.ts";
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
 import { SimdAttention } from "../../kernels/attention_simd.ts";
 import { KernelThreads, type ThreadsOptions } from "../../kernels/kernel_threads.ts";
@@ -75,11 +76,11 @@ for (const numThreads of [2, 3, 4]) {
     const packed = openPacked().run(0).slice();
     withThreads(numThreads, (threads) => {
       const ours = openPaged(threads);
-      untilHelped(threads, () => assert.deepEqual(ours.attend(0), paged));
+      untilHelped(threads, () => assertSameValues(ours.attend(0), paged));
       assert.equal(threads.numHelpers, numThreads - 1);
       const oursPacked = openPacked(threads);
-      for (let i = 0; i < 50; i++) assert.deepEqual(oursPacked.run(0), packed);
-      assert.deepEqual(ours.attend(0), paged);
+      for (let i = 0; i < 50; i++) assertSameValues(oursPacked.run(0), packed);
+      assertSameValues(ours.attend(0), paged);
     });
   });
 }
@@ -105,11 +106,11 @@ Deno.test(
       const attention = openPaged(threads);
       // Until it has joined and been given up.
       for (let losses = 0; losses < 3;) {
-        assert.deepEqual(attention.attend(0), want);
+        assertSameValues(attention.attend(0), want);
         if (threads.numHelpers === 0) losses++;
       }
       // It is not replaced for ever.
-      assert.deepEqual(attention.attend(0), want);
+      assertSameValues(attention.attend(0), want);
       assert.equal(threads.numHelpers, 0);
     }, { module, patienceMs: 50 });
   },
@@ -120,10 +121,10 @@ Deno.test("KernelThreads works alone when helpers do not start", options, async 
   const threads = new KernelThreads(3, { minFlops: 0, module: new URL("file:///nowhere.ts") });
   const attention = openPaged(threads);
   while (threads.numHelpers > 0 || !threads.isAlone) {
-    assert.deepEqual(attention.attend(0), want);
+    assertSameValues(attention.attend(0), want);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
-  assert.deepEqual(attention.attend(0), want);
+  assertSameValues(attention.attend(0), want);
   threads.dispose();
 });
 
@@ -135,7 +136,7 @@ Deno.test("KernelThreads starts others after idle ones have ended", options, asy
   for (let round = 0; round < 5; round++) {
     const before = threads.numHelpedWorks;
     while (threads.numHelpedWorks === before) {
-      assert.deepEqual(attention.attend(0), want);
+      assertSameValues(attention.attend(0), want);
       await new Promise((resolve) => setTimeout(resolve));
     }
     while (threads.numHelpers > 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -180,7 +181,7 @@ Deno.test("KernelThreads starts others after it has ended its helpers", options,
   withThreads(2, (threads) => {
     for (let i = 0; i < 3; i++) {
       const attention = openPaged(threads);
-      untilHelped(threads, () => assert.deepEqual(attention.attend(0), want));
+      untilHelped(threads, () => assertSameValues(attention.attend(0), want));
       attention.dispose();
       assert.equal(threads.numHelpers, 0);
     }

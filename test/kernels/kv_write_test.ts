@@ -14,7 +14,8 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { cacheAt, makeStep } from "./paged_case.ts";
-import { assertClose, runAndRead, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 /** Factors of norms: of queries, then of keys; as many as all heads of a token have. */

@@ -13,7 +13,8 @@ import { unlessThere } from "../fixtures/goldens.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
 import { makeSounds, SMALL } from "./log_mel_case.ts";
-import { assertClose, runAndRead } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead } from "./tensors.ts";
 
 const FLOAT32 = { abs: 1e-4, rel: 0 };
 /** Half a unit in the last place of a float16 up to 2. */

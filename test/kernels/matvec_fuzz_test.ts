@@ -5,7 +5,7 @@ import { chooseMatvecTiling } from "../../kernels/matvec_shape.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { drawTensors, runMatvec } from "./matvec_case.ts";
 import { makeRandom, type Random } from "./random_choices.ts";
-import { assertClose } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
 
 const NUM_CASES = 10;
 const MAX_ROWS = 9;

@@ -12,7 +12,8 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { drawTensors, ROOM, runMatvec, runMatvecOfSums } from "./matvec_case.ts";
-import { assertClose, runAndRead, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead, upload } from "./tensors.ts";
 
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
 /** As on a graphics card: threads side by side along K. */

@@ -12,7 +12,8 @@ import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
 import { kernelTest, withLimits } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose, runAndRead, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: HeadShape = { heads: 4, kvHeads: 2, headSize: 32, elem: "f32" };
 /** Single tokens, lengths around a tile's, and long ones, unevenly mixed. */

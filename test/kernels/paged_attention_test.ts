@@ -13,7 +13,8 @@ import {
   makeCase,
   type PagedCase,
 } from "./paged_case.ts";
-import { assertClose, runAndRead, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead, upload } from "./tensors.ts";
 
 function paramsOf({ shape }: PagedCase, options: CaseOptions) {
   return {

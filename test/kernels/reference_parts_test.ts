@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameValues } from "../fixtures/compare_values.ts";
 import { Candidates } from "../../kernels/candidates.ts";
 import { expOfNonPositive, sumOfExps } from "../../kernels/exp.ts";
 import { widen } from "../../kernels/half.ts";
@@ -33,7 +34,7 @@ Deno.test("widen() gives every float16 its value", () => {
   const halves = new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer);
   const wide = new Float32Array(65536);
   widen(halves, wide);
-  assert.deepEqual(wide, new Float32Array(halves));
+  assertSameValues(wide, new Float32Array(halves));
 });
 
 Deno.test("Candidates keep what a sort would, ties by lower id", () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameValues } from "../fixtures/compare_values.ts";
 import { type TensorForm, weighAxis } from "../../kernels/image_form.ts";
 import { ResizeNormalize } from "../../kernels/resize_normalize.ts";
 import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
@@ -95,10 +96,10 @@ Deno.test("resizeNormalize() has the levels of the image that resize() makes, al
   const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
   const same = new Float32Array(output.length);
   resizeNormalize(clear, form, same);
-  assert.deepEqual(same, output);
+  assertSameValues(same, output);
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   resizeNormalize(rgb, form, same);
-  assert.deepEqual(same, output);
+  assertSameValues(same, output);
 });
 
 function uploadImage(gpu: GpuContext, { width, height, data }: Pixels) {

@@ -8,7 +8,8 @@ import { TakeRows } from "../../kernels/take_rows.ts";
 import { takeRowsReference } from "../../kernels/take_rows_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { affineOf, assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 const ROWS = 5;
 const TOLERANCE = { f32: { abs: 1e-4, rel: 1e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import assert from "node:assert/strict";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
@@ -51,20 +50,6 @@ export async function runAndRead(
   readback.dispose();
   const values = elem === "f16" ? new Float16Array(bytes.buffer) : new Float32Array(bytes.buffer);
   return new Float32Array(values.subarray(0, length));
-}
-
-/** Fails where a value is off by more than `abs + rel * |want|`, saying where and by how much. */
-export function assertClose(
-  got: ArrayLike<number>,
-  want: ArrayLike<number>,
-  { abs, rel }: { abs: number; rel: number },
-): void {
-  assert.equal(got.length, want.length);
-  for (let i = 0; i < want.length; i++) {
-    const error = Math.abs(got[i]! - want[i]!);
-    if (error <= abs + rel * Math.abs(want[i]!)) continue;
-    assert.fail(`element ${i} of ${want.length}: ${got[i]} where ${want[i]} is right`);
-  }
 }
 
 /** A storage buffer of bytes. */

@@ -3,7 +3,8 @@ import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "../../kern
 import { TokenRules } from "../../kernels/token_rules.ts";
 import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
-import { assertClose, runAndRead, upload } from "./tensors.ts";
+import { assertClose } from "../fixtures/compare_values.ts";
+import { runAndRead, upload } from "./tensors.ts";
 
 /** Tokens 0 to 9 are text, of which 3 is suppressed; 10 is the end, 11 and 12 special, 13 to 20 timestamps. */
 const SMALL: TokenRulesOptions = {

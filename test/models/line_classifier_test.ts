@@ -1,5 +1,6 @@
 /** Lines that lie upside down, with classifiers that are built here. */
 import assert from "node:assert/strict";
+import { assertSameValues } from "../fixtures/compare_values.ts";
 import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
@@ -66,7 +67,7 @@ cpuTest("turnUpright() turns the lines that its graph says are upside down", asy
     Array.from({ length: 40 }, (_, at) => at % 3 === 0 ? turned(upright) : upright),
     new AbortController().signal,
   );
-  for (const [at, { data }] of read.entries()) assert.deepEqual(data, upright.data, `line ${at}`);
+  for (const [at, { data }] of read.entries()) assertSameValues(data, upright.data, `line ${at}`);
   await graph.release();
 });
 

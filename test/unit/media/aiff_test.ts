@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertClose } from "../../fixtures/compare_values.ts";
 import { decodeWhole, RATE_HZ } from "../../fixtures/audio_files.ts";
 
 const TONE = Float64Array.from({ length: 3001 }, (_, i) => 0.9 * Math.sin(i * 0.05));
@@ -54,11 +55,6 @@ function chunk(tag: string, content: ArrayLike<number>, size = content.length) {
   return new Uint8Array([...head, ...bytes, ...(bytes.length % 2 ? [0] : [])]);
 }
 
-function assertNear(samples: Float32Array, wanted: ArrayLike<number>, error: number): void {
-  assert.equal(samples.length, wanted.length);
-  samples.forEach((sample, i) => assert.ok(Math.abs(sample - wanted[i]!) <= error, `at ${i}`));
-}
-
 const ENCODINGS: readonly AiffOptions[] = [
   { bits: 8 },
   { bits: 16 },
@@ -76,13 +72,15 @@ const ENCODINGS: readonly AiffOptions[] = [
 for (const options of ENCODINGS) {
   Deno.test(`readAiff() reads ${JSON.stringify(options)}`, async () => {
     const error = Math.max(2 ** -24, 2 ** -options.bits);
-    assertNear(await decodeWhole(makeAiff(TONE, options)), TONE, error);
+    assertClose(await decodeWhole(makeAiff(TONE, options)), TONE, { abs: error });
   });
 }
 
 Deno.test("readAiff() reads to the end where a pipe kept the size from being known", async () => {
   for (const claimedBytes of [0, 8, 0x7f00_0008, 0xffff_ffff]) {
-    assertNear(await decodeWhole(makeAiff(TONE, { bits: 16, claimedBytes })), TONE, 2 ** -16);
+    assertClose(await decodeWhole(makeAiff(TONE, { bits: 16, claimedBytes })), TONE, {
+      abs: 2 ** -16,
+    });
   }
 });
 

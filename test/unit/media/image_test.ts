@@ -1,5 +1,6 @@
 /** Images of every format, compared with what Pillow decodes. */
 import assert from "node:assert/strict";
+import { assertSameData } from "../../fixtures/compare_values.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 import { decodeImage } from "../../../src/media/image.ts";
 import { imageFile, IMAGES } from "../../fixtures/images.ts";
@@ -24,7 +25,7 @@ Deno.test("decodeImage() works in a worker without a location, for the codecs of
       const { promise, resolve } = Promise.withResolvers<Pixels | string>();
       worker.onmessage = ({ data }) => resolve(data);
       worker.postMessage(imageFile(name));
-      assert.deepEqual(await promise, await decodeImage(imageFile(name)), name);
+      assertSameData(await promise as Pixels, await decodeImage(imageFile(name)), name);
     }
   } finally {
     worker.terminate();

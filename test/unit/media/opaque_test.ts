@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameData } from "../../fixtures/compare_values.ts";
 import { dropOpaqueAlpha, isOpaque } from "../../../src/media/alpha.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 
@@ -18,7 +19,7 @@ Deno.test("dropOpaqueAlpha() leaves the colours", () => {
     const pixels = opaqueOf(width, height);
     const want = pixels.data.filter((_, i) => i % 4 !== 3);
     const got = dropOpaqueAlpha(pixels);
-    assert.deepEqual(got, { width, height, channels: 3, data: want });
+    assertSameData(got, { width, height, channels: 3, data: want });
   }
 });
 

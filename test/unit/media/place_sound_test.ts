@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
 
 const OPUS_RATE_HZ = 48_000;
@@ -9,12 +10,6 @@ function delay(samples: Float32Array, count: number): Float32Array {
   const delayed = new Float32Array(count + samples.length);
   delayed.set(samples, count);
   return delayed;
-}
-
-/** Without listing all differences, as deepEqual() does, which takes minutes. */
-function assertSame(actual: Float32Array, wanted: Float32Array): void {
-  assert.equal(actual.length, wanted.length);
-  assert.equal(actual.findIndex((sample, i) => sample !== wanted[i]), -1);
 }
 
 /** Adds to the time of each fragment of a track, in the track's units. */
@@ -41,25 +36,25 @@ Deno.test("decodeAudio() puts silence before sound whose edit list begins withou
   assert.equal(late.length, 2 * AAC_RATE_HZ);
   assert.ok(late.subarray(0, silence).every((sample) => sample === 0));
   const start = silence + 1024;
-  assertSame(late.subarray(start, start + alone.length), alone);
+  assertSameValues(late.subarray(start, start + alone.length), alone);
 });
 
 Deno.test("decodeAudio() puts silence before sound whose fragments begin after those of the pictures", async () => {
   const file = readFixture("video_44k_fragmented.mp4");
   const sound = await decodeWhole(file, AAC_RATE_HZ);
   const late = shiftFragments(file, { trackId: 2, units: 22_050 });
-  assertSame(await decodeWhole(late, AAC_RATE_HZ), delay(sound, 22_050));
+  assertSameValues(await decodeWhole(late, AAC_RATE_HZ), delay(sound, 22_050));
   // A recording that has run for an hour begins with its first fragment all the same.
   const [pictures, sounds] = [{ trackId: 1, units: 16_384 }, { trackId: 2, units: AAC_RATE_HZ }];
   const hour = [pictures, sounds].map(({ trackId, units }) => ({ trackId, units: 3600 * units }));
   const hourLater = hour.reduce(shiftFragments, late);
-  assertSame(await decodeWhole(hourLater, AAC_RATE_HZ), delay(sound, 22_050));
+  assertSameValues(await decodeWhole(hourLater, AAC_RATE_HZ), delay(sound, 22_050));
 });
 
 Deno.test("decodeAudio() puts silence before sound that begins after Matroska's pictures", async () => {
   const late = await decodeWhole(readFixture("late_48k_opus.mkv"), OPUS_RATE_HZ);
   const alone = await decodeWhole(readFixture("speech_48k_opus.webm"), OPUS_RATE_HZ);
-  assertSame(late, delay(alone, 24_000));
+  assertSameValues(late, delay(alone, 24_000));
 });
 
 Deno.test("decodeAudio() leaves out what WebM says is padding", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertClose } from "../../fixtures/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { decodeWhole, makeWav, RATE_HZ, type WavOptions } from "../../fixtures/audio_files.ts";
 
@@ -18,18 +19,13 @@ const ENCODINGS: Readonly<Record<string, { options: WavOptions; error: number }>
   },
 };
 
-function assertNear(samples: Float32Array, wanted: ArrayLike<number>, error: number): void {
-  assert.equal(samples.length, wanted.length);
-  samples.forEach((sample, i) => assert.ok(Math.abs(sample - wanted[i]!) <= error, `at ${i}`));
-}
-
 async function assertInvalid(file: Uint8Array<ArrayBuffer>, message: RegExp): Promise<void> {
   await assert.rejects(decodeWhole(file), { name: "HearthError", kind: "invalid_media", message });
 }
 
 for (const [name, { options, error }] of Object.entries(ENCODINGS)) {
   Deno.test(`readWav() reads ${name}`, async () => {
-    assertNear(await decodeWhole(makeWav(TONE, options)), TONE, error);
+    assertClose(await decodeWhole(makeWav(TONE, options)), TONE, { abs: error });
   });
 }
 
@@ -52,7 +48,7 @@ for (const [name, [encoding, listed]] of Object.entries(TELEPHONY)) {
     const file = makeWav(codes, { bits: 8 });
     file[20] = encoding;
     file.set(codes, file.length - codes.length);
-    assertNear(await decodeWhole(file), values.map((value) => value / 2 ** 15), 0);
+    assertClose(await decodeWhole(file), values.map((value) => value / 2 ** 15), { abs: 0 });
   });
 }
 
@@ -65,18 +61,20 @@ for (let numChannels = 1; numChannels <= 8; numChannels++) {
     );
     const gain = (numChannels + 1) / 2 / 10;
     const wanted = Float64Array.from({ length: frames }, (_, i) => Math.sin(i * 0.1) * gain);
-    assertNear(await decodeWhole(makeWav(samples, { numChannels, bits: 24 })), wanted, 2 ** -22);
+    assertClose(await decodeWhole(makeWav(samples, { numChannels, bits: 24 })), wanted, {
+      abs: 2 ** -22,
+    });
   });
 }
 
 Deno.test("readWav() skips other chunks, padded to an even size", async () => {
   const extraChunks = Uint8Array.of(...new TextEncoder().encode("LIST"), 3, 0, 0, 0, 1, 2, 3, 0);
-  assertNear(await decodeWhole(makeWav(TONE, { extraChunks })), TONE, 2 ** -16);
+  assertClose(await decodeWhole(makeWav(TONE, { extraChunks })), TONE, { abs: 2 ** -16 });
 });
 
 Deno.test("readWav() reads to the end where a pipe kept the size from being known", async () => {
   for (const claimedBytes of [0, 0xffff_ffff, 0x7fff_f000, 0x7fff_ffff]) {
-    assertNear(await decodeWhole(makeWav(TONE, { claimedBytes })), TONE, 2 ** -16);
+    assertClose(await decodeWhole(makeWav(TONE, { claimedBytes })), TONE, { abs: 2 ** -16 });
   }
 });
 
@@ -84,14 +82,14 @@ Deno.test("readWav() takes a size of 64 bits from the chunk ds64", async () => {
   for (const signature of ["RF64", "BW64"]) {
     const file = makeRf64(TONE.subarray(0, 1000), { signature, dataBytes: 2000 });
     const tail = new TextEncoder().encode("LIST\x04\0\0\0junk");
-    assertNear(
+    assertClose(
       await decodeWhole(new Uint8Array([...file, ...tail])),
       TONE.subarray(0, 1000),
-      2 ** -16,
+      { abs: 2 ** -16 },
     );
     await assertInvalid(file.slice(0, -9), /promises 2000 bytes .* 1991 are there/);
     const streamed = makeRf64(TONE, { signature, dataBytes: 0 });
-    assertNear(await decodeWhole(streamed), TONE, 2 ** -16);
+    assertClose(await decodeWhole(streamed), TONE, { abs: 2 ** -16 });
   }
 });
 
@@ -116,7 +114,7 @@ function makeRf64(
 
 Deno.test("readWav() ends at the size that its header gives", async () => {
   const samples = await decodeWhole(makeWav(TONE, { claimedBytes: 2000 }));
-  assertNear(samples, TONE.subarray(0, 1000), 2 ** -16);
+  assertClose(samples, TONE.subarray(0, 1000), { abs: 2 ** -16 });
 });
 
 Deno.test("readWav() refuses a file that is shorter than its header says", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Tokenizer } from "@huggingface/tokenizers";
@@ -43,7 +44,7 @@ for (
     const { encode, long } = load(folder);
     const text = PROSE.repeat(800);
     assert.ok(text.length > 100_000);
-    assert.deepEqual(long.encode(text, NONE), encode(text));
+    assertSameValues(long.encode(text, NONE), encode(text));
   });
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assertSameData, assertSameValues } from "../../../fixtures/compare_values.ts";
 import { decode } from "fast-png";
 import { compositeAlpha, type Mask } from "../../../../kernels/composite_alpha_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
@@ -18,8 +19,8 @@ Deno.test("Codec decodes and encodes as this thread does, several images at a ti
   await Promise.all(sizes.map(async ([width, height]) => {
     const file = encodePng(discImage(width, height));
     const pixels = await threads.decode(file.slice(), never);
-    assert.deepEqual(pixels, await decodeImage(file, { keepsAlpha: true }));
-    assert.deepEqual(await threads.encode({ pixels, options: {} }, never), file);
+    assertSameData(pixels, await decodeImage(file, { keepsAlpha: true }));
+    assertSameValues(await threads.encode({ pixels, options: {} }, never), file);
   }));
   assert.equal(threads.numThreads, 2);
   threads.close();
@@ -46,10 +47,10 @@ Deno.test("Codec.encode() makes in stripes what one thread makes in one go", asy
     for (const image of [disc, toRgba(disc)]) {
       const want = makeCutOut(compositeAlpha(copyOf(image), mask), options);
       const png = await threads.encode({ pixels: copyOf(image), mask, options }, never);
-      assert.deepEqual(new Uint8Array(decode(png).data), want.data);
+      assertSameValues(new Uint8Array(decode(png).data), want.data);
     }
     const png = await threads.encode({ pixels: toRgba(disc), options }, never);
-    assert.deepEqual(new Uint8Array(decode(png).data), makeCutOut(toRgba(disc), options).data);
+    assertSameValues(new Uint8Array(decode(png).data), makeCutOut(toRgba(disc), options).data);
   }
   assert.equal(threads.numThreads, 3);
   threads.close();
@@ -66,9 +67,9 @@ Deno.test("Codec.make() refines and crops as this thread does, whoever applied t
         return { original, masked: { pixels: original, mask }, maskSide: 9, options };
       };
       const want = makeWholeCutOut(cutOut());
-      assert.deepEqual(await threads.make(cutOut(), never), want);
+      assertSameData(await threads.make(cutOut(), never), want);
       const masked = { pixels: compositeAlpha(copyOf(image), mask) };
-      assert.deepEqual(await threads.make({ ...cutOut(), masked }, never), want);
+      assertSameData(await threads.make({ ...cutOut(), masked }, never), want);
     }
   }
   threads.close();
