@@ -17,9 +17,11 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "input.[].output.[].image_url",
 ]);
 
-/** Paths of fields that hold base64 without any such beginning. */
+/** Paths of fields that hold base64 without any such beginning; the text of documents is no base64. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
   "messages.[].content.[].source.data",
   "messages.[].content.[].content.[].source.data",
+  "messages.[].content.[].source.content.[].source.data",
+  "messages.[].content.[].content.[].source.content.[].source.data",
 ]);

@@ -31,6 +31,30 @@ const ImageSource = z.discriminatedUnion("type", [
 ], { error: 'an object whose type is "base64" or "url"' });
 const ImageBlock = z.object({ type: z.literal("image"), source: ImageSource });
 
+const DocumentSource = z.discriminatedUnion("type", [
+  z.object({
+    type: z.literal("text"),
+    media_type: z.literal("text/plain", { error: '"text/plain"' }).nullish(),
+    data: words(),
+  }),
+  z.object({
+    type: z.literal("content"),
+    content: z.union([
+      z.string(),
+      z.array(z.discriminatedUnion("type", [TextBlock, ImageBlock])),
+    ], { error: "a string or an array of text and image blocks" }),
+  }),
+], { error: 'an object whose type is "text" or "content": PDF is not read' });
+const DocumentBlock = z.object({
+  type: z.literal("document"),
+  source: DocumentSource,
+  title: words().nullish(),
+  context: words().nullish(),
+  citations: z.object({
+    enabled: z.literal(false, { error: "false, as citations are not served" }).nullish(),
+  }, { error: "an object" }).nullish(),
+});
+
 const ToolUseBlock = z.object({
   type: z.literal("tool_use"),
   id: text("the id of a call"),
@@ -38,8 +62,8 @@ const ToolUseBlock = z.object({
   input: z.record(z.string(), z.unknown(), { error: "an object" }),
 });
 
-const ResultPart = z.discriminatedUnion("type", [TextBlock, ImageBlock], {
-  error: "a block whose type is text or image",
+const ResultPart = z.discriminatedUnion("type", [TextBlock, ImageBlock, DocumentBlock], {
+  error: "a block whose type is one of text, image, document",
 });
 const ToolResultBlock = z.object({
   type: z.literal("tool_result"),
@@ -54,10 +78,18 @@ const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
 const Block = z.discriminatedUnion(
   "type",
-  [TextBlock, ImageBlock, ToolUseBlock, ToolResultBlock, ThinkingBlock, RedactedBlock],
+  [
+    TextBlock,
+    ImageBlock,
+    DocumentBlock,
+    ToolUseBlock,
+    ToolResultBlock,
+    ThinkingBlock,
+    RedactedBlock,
+  ],
   {
-    error: "a content block whose type is one of text, image, tool_use, tool_result, thinking, " +
-      "redacted_thinking",
+    error: "a content block whose type is one of text, image, document, tool_use, tool_result, " +
+      "thinking, redacted_thinking",
   },
 );
 

@@ -49,7 +49,7 @@ const BY_TEXT: Unserved = {
   xtc_probability: "temperature",
 };
 
-/** Of what other families of the API ask for by other names; OpenAI refuses these too. */
+/** Fields of chat that other families of the API call otherwise; the services that they come from refuse them too. */
 const BY_RESPONSES: Unserved = {
   ...BY_TEXT,
   max_tokens: "max_output_tokens",
@@ -57,6 +57,17 @@ const BY_RESPONSES: Unserved = {
   response_format: "text.format",
   reasoning_effort: "reasoning.effort",
   logprobs: "top_logprobs",
+  functions: "tools",
+  n: "a request for each answer",
+};
+
+const BY_MESSAGES: Unserved = {
+  ...BY_TEXT,
+  max_completion_tokens: "max_tokens",
+  stop: "stop_sequences",
+  response_format: "output_config.format",
+  reasoning_effort: "thinking, and output_config.effort",
+  logprobs: "no log-probabilities",
   functions: "tools",
   n: "a request for each answer",
 };
@@ -75,6 +86,7 @@ const BY_FILES: Unserved = {
 const UNSERVED = {
   text: BY_TEXT,
   response: BY_RESPONSES,
+  message: BY_MESSAGES,
   speech: { ...BY_FILES, stream: 'stream_format "sse", beside input' },
   image: {
     ...BY_FILES,

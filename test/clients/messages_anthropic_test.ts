@@ -104,6 +104,41 @@ Deno.test("anthropic: system as text and as blocks, stop sequences and the limit
   assert.equal(cut.stop_reason, "max_tokens");
 });
 
+Deno.test("anthropic: documents of text are read, in messages and in results of tools", async () => {
+  const question = { type: "text" as const, text: "What is the capital of France?" };
+  const text = "An old atlas.";
+  const source = { type: "text" as const, media_type: "text/plain" as const, data: text };
+  const document = { type: "document" as const, source, title: "Atlas", context: "It is torn." };
+  const count = async (content: Anthropic.ContentBlockParam[]) => {
+    const messages = [{ role: "user" as const, content }];
+    return (await client.messages.countTokens({ model: MODEL, messages })).input_tokens;
+  };
+  const asText = (words: string) => ({ type: "text" as const, text: words });
+  const plain = await count([asText("Atlas"), asText("It is torn."), asText(text), question]);
+  assert.equal(await count([document, question]), plain);
+  for (const content of [text, [asText(text)]]) {
+    const inParts = { ...document, source: { type: "content" as const, content } };
+    assert.equal(await count([inParts, question]), plain);
+  }
+  const result = (content: Anthropic.DocumentBlockParam[] | Anthropic.TextBlockParam[]) =>
+    count([{ type: "tool_result", tool_use_id: "c", content }]);
+  // Some clients write the type last; its text may be base64 then.
+  for (const data of [text, "abcd", "abcde"]) {
+    const { title, context } = document;
+    const last = { data, media_type: source.media_type, type: "text" as const };
+    const typeLast = { source: last, title, context, type: "document" as const };
+    const isText = await count([asText("Atlas"), asText("It is torn."), asText(data), question]);
+    assert.equal(await count([typeLast, question]), isText, data);
+    assert.equal(await result([typeLast]), await result([{ ...document, source: last }]));
+  }
+  assert.equal(
+    await result([document]),
+    await result([asText("Atlas"), asText("It is torn."), asText(text)]),
+  );
+  const messages = [{ role: "user" as const, content: [document, question] }];
+  assert.notEqual(textOf(await client.messages.create({ ...REQUEST, messages })), "");
+});
+
 Deno.test("anthropic: a tool is used, streamed too, and its result is answered", async () => {
   const messages = [{ role: "user" as const, content: WEATHER_QUESTION }];
   const asked = await client.messages.create({ ...REQUEST, messages, tools: TOOLS });
@@ -208,6 +243,30 @@ Deno.test("anthropic: errors have its shape and types", async () => {
   const { max_tokens: _, ...unlimited } = REQUEST;
   const request = unlimited as typeof REQUEST;
   await assert.rejects(client.messages.create(request), isRefused(/max_tokens/));
+  const pdf = { type: "base64" as const, media_type: "application/pdf" as const, data: "AAAA" };
+  const document = { type: "document" as const, source: pdf };
+  await assert.rejects(
+    client.messages.create({ ...REQUEST, messages: [{ role: "user", content: [document] }] }),
+    isRefused(/messages\[0\]\.content\[0\]\.source.*PDF is not read/),
+  );
+  const cited = {
+    type: "document" as const,
+    source: { type: "text" as const, media_type: "text/plain" as const, data: "x" },
+    citations: { enabled: true },
+  };
+  await assert.rejects(
+    client.messages.create({ ...REQUEST, messages: [{ role: "user", content: [cited] }] }),
+    isRefused(/citations\.enabled.*not served/),
+  );
+  for (
+    const [name, instead] of [["stop", "stop_sequences"], ["response_format", "output_config"]]
+  ) {
+    const strange = { ...REQUEST, [name!]: ["x"] };
+    await assert.rejects(
+      client.messages.create(strange),
+      isRefused(new RegExp(`${name} is not served; want ${instead}`)),
+    );
+  }
   const content = "word ".repeat(3000);
   const long = { ...REQUEST, messages: [{ role: "user" as const, content }] };
   await assert.rejects(client.messages.create(long), isRefused(/maximum context length is \d+/));

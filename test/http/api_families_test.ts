@@ -36,7 +36,14 @@ const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
     model: MODEL,
     system: [{ type: "text", text: "Be short." }],
     messages: [
-      { role: "user", content: [{ type: "text", text: "Hello" }] },
+      {
+        role: "user",
+        content: [{ type: "text", text: "Hello" }, {
+          type: "document",
+          source: { type: "text", data: "x" },
+          title: "y",
+        }],
+      },
       { role: "assistant", content: [{ type: "tool_use", id: "c", name: "f", input: {} }] },
       { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "1" }] },
     ],

@@ -28,6 +28,9 @@ Deno.test("TextMeter leaves out media where the schemas have them, in every form
       `"audio_url":{"url":"data:audio/wav;base64,${media}"}`,
       `"audio_url":"base64://${media}"`,
       `"input_audio":{"data":"${media}","format":"wav"}`,
+      `"source":{"data":"${media}","type":"base64"},"type":"image"`,
+      `"type":"image","source":{"type":"base64","data":"${media}"}`,
+      `"type":"document","source":{"content":[{"type":"image","source":{"data":"${media}"}}]}`,
     ]
   ) {
     const json = chat(part);
@@ -46,6 +49,8 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
       '{"messages":[{"role":"user","content":"base64://AAAA"}]}',
       chat('"type":"text","text":"data:AAAA"'),
       chat('"text":{"url":"base64://AAAA"}'),
+      chat('"type":"document","source":{"data":"AAAA"}'),
+      chat('"source":{"type":"text","data":"AAAA"}'),
       chat('"input_audio":{"datum":"AAAA"}'),
       chat('"image_url":"data:image/svg+xml,%3Csvg%2F%3E"'),
       chat(`"image_url":"data:${"a".repeat(300)};base64,AAAA"`),

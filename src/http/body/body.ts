@@ -108,11 +108,11 @@ async function readText(
   requireAtMost(declared, limits.maxBytes, "request body");
   let left = declared > 0 ? declared : limits.maxBytes;
   const text = new ByteCollector({ maxBytes: left });
-  const media = new InlineMedia();
+  const media = new InlineMedia({ maxTextChars: limits.maxTextBytes });
   const meter = new TextMeter({
     onText: (bytes) => text.push(bytes),
-    onMedia: (bytes) => {
-      const key = media.push(bytes, { maxBytes: Math.ceil(left * 3 / 4) });
+    onMedia: (bytes, mayBeText) => {
+      const key = media.push(bytes, { maxBytes: Math.ceil(left * 3 / 4), mayBeText });
       if (key !== undefined) text.push(encoder.encode(key));
     },
     onMediaEnd: () => media.end(),

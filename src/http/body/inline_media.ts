@@ -16,13 +16,28 @@ const UNFINISHED_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i;
 /** What base64 may be broken by, and a string in JSON not; other control characters are not base64 either. */
 const LINE_BREAKS = ["\n", "\r", "\t", "\f"];
 
+interface OpenMedia {
+  readonly key: string;
+  readonly base64: Base64Decoder;
+  /** What was sent, if it may be text. */
+  text: string | undefined;
+}
+
 /** The media of one body, by their keys. */
 export class InlineMedia {
   readonly #decoded = new Map<string, Uint8Array<ArrayBuffer> | HearthError>();
-  #open: { readonly key: string; readonly base64: Base64Decoder } | undefined;
+  /** What may be text, as it was sent. */
+  readonly #texts = new Map<string, string>();
+  #numTextCharsLeft: number;
+  #open: OpenMedia | undefined;
   /** An escape that the last piece ended in. */
   #escape = "";
   #numBytes = 0;
+
+  /** @param maxTextChars most of what may be text that is kept. */
+  constructor({ maxTextChars = Infinity } = {}) {
+    this.#numTextCharsLeft = maxTextChars;
+  }
 
   /** Of all that were decoded. */
   get numBytes(): number {
@@ -37,16 +52,29 @@ export class InlineMedia {
    * Takes base64 as it stands in a JSON string.
    *
    * @param options.maxBytes most that this string may still decode to.
+   * @param options.mayBeText whether it is kept as it is too.
    * @returns the key of the string, if it has begun.
    * @throws {SyntaxError} when it is no part of a JSON string.
    */
-  push(piece: Uint8Array, { maxBytes }: { readonly maxBytes: number }): string | undefined {
+  push(
+    piece: Uint8Array,
+    { maxBytes, mayBeText = false }: { readonly maxBytes: number; readonly mayBeText?: boolean },
+  ): string | undefined {
     const isNew = this.#open === undefined;
-    this.#open ??= { key: crypto.randomUUID(), base64: new Base64Decoder({ maxBytes }) };
+    this.#open ??= {
+      key: crypto.randomUUID(),
+      base64: new Base64Decoder({ maxBytes }),
+      text: mayBeText ? "" : undefined,
+    };
     const text = this.#escape + decoder.decode(piece);
     this.#escape = text.includes("\\") ? UNFINISHED_ESCAPE.exec(text)?.[0] ?? "" : "";
     const end = text.length - this.#escape.length;
-    this.#open.base64.push(unescape(end === text.length ? text : text.slice(0, end)));
+    const sent = unescape(end === text.length ? text : text.slice(0, end));
+    this.#open.base64.push(sent);
+    if (this.#open.text !== undefined) {
+      this.#numTextCharsLeft -= sent.length;
+      this.#open.text = this.#numTextCharsLeft < 0 ? undefined : this.#open.text + sent;
+    }
     return isNew ? this.#open.key : undefined;
   }
 
@@ -54,7 +82,8 @@ export class InlineMedia {
   end(): void {
     if (this.#open === undefined) return;
     if (this.#escape !== "") throw new SyntaxError("Bad escape in a string");
-    const { key, base64 } = this.#open;
+    const { key, base64, text } = this.#open;
+    if (text !== undefined) this.#texts.set(key, text);
     this.#open = undefined;
     try {
       const bytes = base64.finish();
@@ -77,6 +106,20 @@ export class InlineMedia {
     this.#decoded.delete(key);
     if (found instanceof HearthError) throw found;
     return found;
+  }
+
+  /**
+   * The text of a field that holds no base64, as it was sent.
+   *
+   * @throws {HearthError} `payload_too_large` when it was too long to be kept.
+   */
+  textOf(text: string): string {
+    const sent = this.#texts.get(text);
+    if (sent !== undefined || !this.#decoded.has(text)) return sent ?? text;
+    throw new HearthError(
+      "payload_too_large",
+      "The text of a document whose type comes after it is too long; want the type before it.",
+    );
   }
 
   /** The text of a field as it was sent, as far as it was base64: its key replaced by what it stands for. */

@@ -29,14 +29,19 @@ interface Frame {
   readonly isArray: boolean;
   /** Name of the current value. */
   name: string;
+  /** The beginning of the string of this name, as far as it has come. */
+  type: string;
   numNames: number;
 }
 
 /** Takes the bytes of a body as text and media, in their order. The pieces are views of what was fed. */
 interface BodyParts {
   onText(bytes: Uint8Array): void;
-  /** Of a string in a media field: base64 as it stands in the JSON. */
-  onMedia(bytes: Uint8Array): void;
+  /**
+   * Of a string in a media field: base64 as it stands in the JSON. It may be a document's text if the type of its block
+   * comes after it.
+   */
+  onMedia(bytes: Uint8Array, mayBeText: boolean): void;
   /** The string ended that had the last media. */
   onMediaEnd(): void;
 }
@@ -72,6 +77,10 @@ export class TextMeter {
   #isMedia = false;
   /** Whether the current string is in a media field. */
   #mayBeMedia = false;
+  /** Whether the current string, which is media, may be a document's text. */
+  #mayBeText = false;
+  /** Whether it is the type of its object. */
+  #isType = false;
   #isAfterColon = false;
   /** The first bytes of the string last begun. */
   #prefix = "";
@@ -137,10 +146,14 @@ export class TextMeter {
     this.#isInString = true;
     this.#isMedia = false;
     this.#mayBeMedia = false;
+    this.#isType = false;
     this.#prefix = "";
     if (this.#isAfterColon) {
       const path = this.#path();
-      this.#isMedia = BASE64_FIELDS.has(path);
+      const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
+      this.#isType = name === "type";
+      this.#isMedia = BASE64_FIELDS.has(path) && type !== "text" && block?.type !== "document";
+      this.#mayBeText = type === "" && block?.type === "";
       this.#mayBeMedia = MEDIA_FIELDS.has(path);
     }
     this.#isAfterColon = false;
@@ -171,7 +184,9 @@ export class TextMeter {
     this.#numValues++;
     if (!isArray) this.#numObjects++;
     this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
-    if (this.#depth <= MAX_TRACKED_DEPTH) this.#frames.push({ isArray, name: "", numNames: 0 });
+    if (this.#depth <= MAX_TRACKED_DEPTH) {
+      this.#frames.push({ isArray, name: "", type: "", numNames: 0 });
+    }
   }
 
   #close(): void {
@@ -186,6 +201,7 @@ export class TextMeter {
     if (this.#isMedia) this.#passMedia(chunk, mediaStart, end);
     if (end === chunk.length) return end;
     if (this.#isMedia) this.#parts?.onMediaEnd();
+    if (this.#isType) this.#frames.at(-1)!.type = this.#prefix;
     this.#isInString = false;
     this.#textBytes++;
     return end + 1;
@@ -206,7 +222,7 @@ export class TextMeter {
 
   #passMedia(chunk: Uint8Array, start: number, end: number): void {
     this.#endText(chunk, start);
-    if (end > start) this.#parts?.onMedia(chunk.subarray(start, end));
+    if (end > start) this.#parts?.onMedia(chunk.subarray(start, end), this.#mayBeText);
     this.#textStart = end;
   }
 

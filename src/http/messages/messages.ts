@@ -6,10 +6,12 @@
 import { CountTokensRequest, MessagesRequest } from "../../api/messages_request.ts";
 import { MessageEvent, MessageObject, TokenCount } from "../../api/messages_response.ts";
 import { parseRequest } from "../../api/parse.ts";
+import { requireServed } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
-import { ownParam, toChatRequest } from "./messages_chat.ts";
+import { inlineMediaOf } from "../body/inline_media.ts";
+import { ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
@@ -56,7 +58,9 @@ export function messagesRoutes(deps: AppDeps): Route[] {
 
 async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
-  const request = parseRequest(MessagesRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(MessagesRequest, body);
+  requireServed(body, "message");
   const { info, events } = await open(request, { call, deps, path: PATH });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
@@ -78,7 +82,9 @@ async function open(
   options: Parameters<typeof openChat>[1],
 ): Promise<OpenedChat> {
   try {
-    return await openChat(toChatRequest(request), options);
+    const media = inlineMediaOf(options.call.req.raw.signal);
+    const read = media === undefined ? request : withTexts(request, (text) => media.textOf(text));
+    return await openChat(toChatRequest(read), options);
   } catch (error) {
     throw inOwnWords(error, (param) => ownParam(param, request));
   }

@@ -45,6 +45,25 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
   };
 }
 
+/** The request with the texts of its documents changed. */
+export function withTexts<Request extends CountTokensRequest>(
+  request: Request,
+  change: (text: string) => string,
+): Request {
+  const changed = <Block extends ContentBlock>(block: Block): Block => {
+    if (block.type === "tool_result" && Array.isArray(block.content)) {
+      return { ...block, content: block.content.map(changed) };
+    }
+    if (block.type !== "document" || block.source.type !== "text") return block;
+    return { ...block, source: { ...block.source, data: change(block.source.data) } };
+  };
+  const messages = request.messages.map(({ role, content }) => ({
+    role,
+    content: typeof content === "string" ? content : content.map(changed),
+  }));
+  return { ...request, messages };
+}
+
 function systemOf({ system }: CountTokensRequest): string {
   return typeof system === "string" ? system : (system ?? []).map(({ text }) => text).join("\n\n");
 }
@@ -161,10 +180,25 @@ function resultOf(
 
 function partOf(block: ContentBlock, path: string): PartAtPath[] {
   if (block.type === "text") return [{ part: block, path }];
+  if (block.type === "document") return documentParts(block, path);
   if (block.type !== "image") return [];
   const { source } = block;
   const url = source.type === "url"
     ? source.url
     : `data:${source.media_type};base64,${source.data}`;
   return [{ part: { type: "image_url", image_url: url }, path }];
+}
+
+/** What the document is called and about, and then its text. */
+function documentParts(
+  { source, title, context }: Extract<ContentBlock, { type: "document" }>,
+  path: string,
+): PartAtPath[] {
+  const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
+  const head = [title, context].flatMap((text) => text ? [textPart(text)] : []);
+  if (source.type === "text") return [...head, textPart(source.data)];
+  const { content } = source;
+  if (typeof content === "string") return [...head, textPart(content)];
+  const inner = content.flatMap((each, at) => partOf(each, `${path}.source.content[${at}]`));
+  return [...head, ...inner];
 }
