@@ -115,6 +115,11 @@ export class StartupError extends Error {
   }
 }
 
+/** Whether the operating system refused something; the message says what and why. */
+export function isSystemError(error: unknown): error is Error {
+  return error instanceof Error && /\(os error \d+\)/.test(error.message);
+}
+
 /**
  * Does a step of a start.
  *

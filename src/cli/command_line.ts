@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError, startupMessage } from "../errors.ts";
+import { isSystemError, StartupError, startupMessage } from "../errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
 import { VERSION } from "../version.ts";
 import { COMMANDS } from "./commands.ts";
@@ -37,6 +37,5 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
 
 /** Whether the message is enough, without a stack: for expected failures, and for what the operating system refuses. */
 function isExpected(error: unknown): error is Error {
-  if (error instanceof UsageError || error instanceof StartupError) return true;
-  return error instanceof Error && /\(os error \d+\)/.test(error.message);
+  return error instanceof UsageError || error instanceof StartupError || isSystemError(error);
 }

@@ -90,7 +90,11 @@ export class PidFile {
       Deno.writeTextFileSync(draft, `${pid}\n${JSON.stringify(served)}\n`, { mode: 0o600 });
       Deno.renameSync(draft, path);
     } catch (error) {
-      log.warn("the process-id file cannot be written", { path, reason: (error as Error).message });
+      const reason = (error as Error).message;
+      log.warn("the process-id file cannot be written: ps and stop will not find this server", {
+        path,
+        reason,
+      });
     }
     return new PidFile(path, pid);
   }

@@ -10,7 +10,7 @@ import { StartupError } from "../errors.ts";
 import { HubError } from "./answer.ts";
 import { downloadBlob } from "./blob.ts";
 import { findSnapshot, repositoryFolder, showHubId } from "./cache.ts";
-import { noteAbsent, writeReference } from "./cache_write.ts";
+import { CacheWriteError, noteAbsent, writeCache, writeReference } from "./cache_write.ts";
 import { downloadFiles, type DownloadOptions } from "./download.ts";
 import { fetchRepository, type Repository } from "./repository.ts";
 import type { HubModel } from "./resolve.ts";
@@ -79,7 +79,9 @@ export async function acquireModel(
   try {
     return { ...model, folder: await download(hubId, { ...options, mayFallBack }) };
   } catch (error) {
-    if (!mayFallBack || !(error instanceof HubError && error.isTransient)) throw error;
+    const mayPass = error instanceof CacheWriteError ||
+      error instanceof HubError && error.isTransient;
+    if (!mayFallBack || !mayPass) throw error;
     const { message: reason } = error;
     log.warn("better weights cannot be downloaded: using those in the cache", { reason });
     return { ...model, folder: cached.folder };
@@ -135,11 +137,13 @@ async function download(
       { signal, maxFailures: 1 },
     )
     : await fetchRepository(settings, hubId, { signal, pause });
-  const needed = options.chooseFiles(await describeRepository(repository, options));
-  const folder = await downloadFiles(repository, needed.files, options);
-  for (const path of needed.missed) await noteAbsent(settings, repository, path);
-  await writeReference(settings, repository);
-  return folder;
+  return await writeCache(settings, async () => {
+    const needed = options.chooseFiles(await describeRepository(repository, options));
+    const folder = await downloadFiles(repository, needed.files, options);
+    for (const path of needed.missed) await noteAbsent(settings, repository, path);
+    await writeReference(settings, repository);
+    return folder;
+  });
 }
 
 /** A repository's file list and `config.json`, in the form of a folder. */

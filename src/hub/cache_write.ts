@@ -5,9 +5,34 @@
  * @module
  */
 import { dirname, join, relative } from "node:path";
+import { isSystemError, StartupError } from "../errors.ts";
 import type { Repository } from "./repository.ts";
 import { repositoryFolder } from "./cache.ts";
 import type { HubSettings } from "./settings.ts";
+
+/** The cache cannot be written. */
+export class CacheWriteError extends StartupError {}
+
+/**
+ * Does what writes the cache.
+ *
+ * @throws {CacheWriteError} where the operating system refuses it.
+ */
+export async function writeCache<T>(
+  { cacheFolder }: HubSettings,
+  write: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    throw new CacheWriteError(
+      `The cache folder ${cacheFolder} cannot be written: ${error.message}. Choose another with ` +
+        "HF_HOME or HF_HUB_CACHE.",
+      { cause: error },
+    );
+  }
+}
 
 /** The folder of a revision's files. */
 export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Repository): string {
@@ -57,6 +82,8 @@ export async function writeReference(
 ): Promise<void> {
   if (id.revision === commit) return;
   const path = join(repositoryFolder(cacheFolder, id), "refs", id.revision);
+  // A cache that has all already may be read-only.
+  if (await Deno.readTextFile(path).catch(() => "") === commit) return;
   await Deno.mkdir(dirname(path), { recursive: true });
   const draft = `${path}.${crypto.randomUUID()}`;
   await Deno.writeTextFile(draft, commit);
@@ -70,6 +97,7 @@ export async function noteAbsent(
   path: string,
 ): Promise<void> {
   const note = join(repositoryFolder(cacheFolder, id), ".no_exist", commit, path);
+  if (await Deno.stat(note).then(() => true, () => false)) return;
   await Deno.mkdir(dirname(note), { recursive: true });
   await Deno.writeTextFile(note, "");
 }

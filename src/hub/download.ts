@@ -51,13 +51,7 @@ export async function downloadFiles(
 ): Promise<string> {
   const { settings } = options;
   const files = paths.map((path) => repository.files.get(path)!);
-  await Deno.mkdir(settings.cacheFolder, { recursive: true }).catch((cause) => {
-    throw new StartupError(
-      `The cache folder ${settings.cacheFolder} cannot be created: ${cause.message}. ` +
-        "Choose another with HF_HOME or HF_HUB_CACHE.",
-      { cause },
-    );
-  });
+  await Deno.mkdir(settings.cacheFolder, { recursive: true });
   await requireSpace(repository, files, options);
   await downloadBlobs(repository, files, options);
   const folder = snapshotFolder(settings, repository);

@@ -72,6 +72,21 @@ Deno.test("acquireModel() asks the hub once whether there is better for the devi
   });
 });
 
+Deno.test("acquireModel() takes what a cache has that cannot be written, and else says so", async () => {
+  await withScene(async ({ cache, get }) => {
+    await get();
+    // A file in a folder's place is refused to root too.
+    await Deno.remove(`${cache.folder}/.locks`, { recursive: true });
+    await Deno.writeTextFile(`${cache.folder}/.locks`, "");
+    assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_q4.onnx"]);
+    await assert.rejects(get({ dtype: "fp16" }), {
+      name: "StartupError",
+      message:
+        /^The cache folder .* cannot be written: .*\(os error \d+\).* HF_HOME or HF_HUB_CACHE\.$/,
+    });
+  });
+});
+
 Deno.test("acquireModel() with refresh asks even so, and fails when it cannot", async () => {
   await withScene(async ({ hub, get }) => {
     await get();

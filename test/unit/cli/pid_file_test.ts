@@ -53,7 +53,7 @@ Deno.test("PidFile.write() logs one line if a file cannot be written, and contin
     assert.equal(stderr.lines.length, 1);
     assert.match(
       stderr.lines[0]!,
-      /WARN {2}the process-id file cannot be written path=\S+ reason="/,
+      /WARN {2}the process-id file cannot be written: ps and stop will not find this server path=\S+ reason="/,
     );
   });
 });
