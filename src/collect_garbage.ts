@@ -10,14 +10,16 @@ import { trimAllArenas, trimOwnArena } from "./trim_heap.ts";
 
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
-const MIN_GARBAGE_BYTES = 16 * 2 ** 20;
+const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /** What was in use counts for less at each look, as it may be free by now: in 48 s a collection is due again. */
-const FORGET_BYTES = 2 ** 20;
+const FORGET_BYTES = 2 ** 19;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** In use after the last collection that found little. */
 let keptBytes = 0;
 let collect: (() => void) | undefined;
+/** Another thread frees array buffers some time after the collection that found them. */
+let mayHaveFreed = false;
 
 /**
  * Call it when a piece of work has ended. Seconds later the thread's garbage is collected, if there may be much.
@@ -37,6 +39,8 @@ function collectGarbage(): boolean {
   const before = usedBytes();
   if (before - keptBytes < MIN_GARBAGE_BYTES) {
     trimOwnArena();
+    if (mayHaveFreed) trimAllArenas();
+    mayHaveFreed = false;
     keptBytes -= FORGET_BYTES;
     return before >= MIN_GARBAGE_BYTES;
   }
@@ -44,10 +48,10 @@ function collectGarbage(): boolean {
   collect();
   trimOwnArena();
   trimAllArenas();
+  mayHaveFreed = true;
   const after = usedBytes();
-  const foundMuch = before - after >= MIN_GARBAGE_BYTES;
-  if (!foundMuch) keptBytes = after;
-  return foundMuch;
+  if (before - after < MIN_GARBAGE_BYTES) keptBytes = after;
+  return true;
 }
 
 /** V8 offers no other way to request a collection. */

@@ -117,6 +117,7 @@ async function load(kind: LoadKind): Promise<unknown> {
     kind,
     `idle ${idleMs.toFixed(0)} ms, one every ${everyMs} ms; ` +
       `${describeUsage("MiB", before.rssMb, after.rssMb)}, ` +
+      `${describeUsage("anonymous", before.anonymousMb, after.anonymousMb)}, ` +
       `${descriptors}, ${
         describeUsage("threads", before.threads, after.threads)
       }, exit ${exitCode}`,

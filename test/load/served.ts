@@ -9,6 +9,8 @@ import { readUsage } from "../bench/real/process_usage.ts";
 /** What a process holds (Linux). */
 export interface Usage {
   readonly rssMb: number;
+  /** Of that, without pages of files, which the system takes back and reads again as it likes. */
+  readonly anonymousMb: number;
   /** Processor time of all its threads since it began. */
   readonly cpuSeconds: number;
   readonly descriptors: number;
@@ -73,6 +75,7 @@ export class Served implements AsyncDisposable {
     const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)![1]);
     return {
       rssMb: read("VmRSS") / 1024,
+      anonymousMb: read("RssAnon") / 1024,
       cpuSeconds: readUsage(this.#child.pid).cpuSeconds,
       threads: read("Threads"),
       descriptors: [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length,
