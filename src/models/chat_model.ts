@@ -14,7 +14,7 @@ import { wantsGrammar } from "./chat/answer_grammar.ts";
 import { type ChatPrompt, generateChat } from "./chat_generation.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
 import { requireTask } from "./model.ts";
-import type { ChatEvent, ChatTask, Task } from "./task.ts";
+import type { ChatEvent, ChatTask, Conversation, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
 /** The parts of such a model; it owns the decoder. */
@@ -33,6 +33,7 @@ export abstract class ChatModel {
   readonly maxModelLength: number;
   readonly maxSequences: number;
   readonly metrics: Registry;
+  readonly tokenizer: TextTokenizer;
   protected readonly engine: EngineLoop;
   readonly #parts: ChatModelParts;
   readonly #grammars: GrammarCompiler;
@@ -46,6 +47,7 @@ export abstract class ChatModel {
     const { vocabSize, contextLength, maxSequences } = this.engine.limits;
     this.#grammars = createGrammars({ tokenizer, vocabSize, endTokenIds: defaults.eosTokenIds });
     this.dtype = dtype;
+    this.tokenizer = tokenizer;
     this.contextLength = contextLength;
     this.maxModelLength = this.engine.maxSequenceLength;
     this.maxSequences = maxSequences;
@@ -60,6 +62,9 @@ export abstract class ChatModel {
   protected abstract promptOf(
     task: ChatTask,
   ): ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
+
+  /** A conversation as text. @throws {HearthError} when it has what the model does not take. */
+  abstract render(chat: Conversation): string;
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
@@ -87,8 +92,8 @@ export abstract class ChatModel {
   }
 
   #generate(task: ChatTask, prompt: ChatPrompt, emit: (event: ChatEvent) => void): () => void {
-    const { tokenizer, defaults } = this.#parts;
-    const parts = { engine: this.engine, tokenizer, defaults, grammars: this.#grammars };
+    const { engine, tokenizer } = this;
+    const parts = { engine, tokenizer, defaults: this.#parts.defaults, grammars: this.#grammars };
     return generateChat(parts, { task, prompt, emit });
   }
 }

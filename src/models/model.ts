@@ -6,8 +6,8 @@
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
 import { HearthError, type Refusal } from "../errors.ts";
-import type { ModelTokenizer } from "./model_tokenizer.ts";
-import type { Task, TaskEvent, Voice } from "./task.ts";
+import type { Conversation, Task, TaskEvent, Voice } from "./task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
 
 /** A model ready to work. */
 export interface Model {
@@ -25,8 +25,12 @@ export interface Model {
   readonly noRecordings?: Refusal | undefined;
   /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
   readonly readsLines?: boolean | undefined;
-  /** Absent if it is not available. */
-  readonly tokenizer?: ModelTokenizer | undefined;
+  /** Absent if it is not served. */
+  readonly tokenizer?:
+    | Pick<TextTokenizer, "decodeAll" | "encode" | "encodeWhole" | "tokenTexts" | "vocabSize">
+    | undefined;
+  /** A conversation as text; absent if the model does not chat. */
+  render?(chat: Conversation): string;
   readonly metrics: Registry;
   /**
    * Starts a task. Its events are passed to `emit` in order, the last being `done` or `error`. A model that streams

@@ -9,23 +9,17 @@ import { hasGraph, type ModelFolder, readOptionalJson } from "../hub/model_folde
 import { log } from "../log.ts";
 import { renderOptions, toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
-import { ChatModel, type ChatModelParts } from "./chat_model.ts";
+import { ChatModel } from "./chat_model.ts";
 import { loadDecoder } from "./decoder_load.ts";
 import type { OpenContext } from "./open_context.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";
-import { type ModelTokenizer, offerTokenizer, requireTokenIds } from "./model_tokenizer.ts";
-import type { ChatMessage, ChatTask, RawPrompt } from "./task.ts";
+import { requireTokenIds } from "./answer_tokens.ts";
+import type { ChatMessage, ChatTask, Conversation, RawPrompt } from "./task.ts";
 import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 
 export class TextGenerationModel extends ChatModel implements Model {
   readonly kind = "text";
-  readonly #tokenizer: TextTokenizer;
-
-  private constructor(parts: ChatModelParts) {
-    super(parts);
-    this.#tokenizer = parts.tokenizer;
-  }
 
   /** @throws {StartupError} when the folder lacks a part. */
   static async load(context: OpenContext): Promise<TextGenerationModel> {
@@ -41,13 +35,12 @@ export class TextGenerationModel extends ChatModel implements Model {
     return new TextGenerationModel({ decoder, tokenizer, defaults, dtype, prefixCache });
   }
 
-  get tokenizer(): ModelTokenizer {
-    return offerTokenizer(this.#tokenizer, (chat) => renderChat(chat, this.#tokenizer));
+  override render(chat: Conversation): string {
+    return renderChat(chat, this.tokenizer);
   }
 
   protected override promptOf(task: ChatTask): ChatPrompt {
-    const tokenizer = this.#tokenizer;
-    const { vocabSize } = this.engine.limits;
+    const { tokenizer, engine: { limits: { vocabSize } } } = this;
     return task.raw === undefined
       ? encodeChat(task, tokenizer)
       : encodeRaw(task.raw, { tokenizer, vocabSize });
@@ -65,10 +58,7 @@ function encodeChat(task: ChatTask, tokenizer: TextTokenizer): ChatPrompt {
 }
 
 /** The prompt as text. Without a template the messages' texts are concatenated, for base models. */
-function renderChat(
-  task: Pick<ChatTask, "messages" | "prompt" | "tools">,
-  { template }: TextTokenizer,
-): string {
+function renderChat(task: Conversation, { template }: TextTokenizer): string {
   const texts = task.messages.map(requireText);
   const options = renderOptions(task, template);
   if (template === undefined) return texts.join("\n");

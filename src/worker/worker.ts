@@ -13,7 +13,7 @@ import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
 import { mediaOf, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
-import { answerTokens } from "../models/model_tokenizer.ts";
+import { answerTokens } from "../models/answer_tokens.ts";
 import { Backpressure } from "./backpressure.ts";
 import {
   type FromWorker,

@@ -5,7 +5,7 @@
  */
 import type { CallFormat } from "../calls/call_format.ts";
 import { callFormatOf } from "../calls/call_formats.ts";
-import type { ChatMessage, ChatTask, PromptOptions, ToolCall, ToolFunction } from "../task.ts";
+import type { ChatMessage, Conversation, PromptOptions, ToolCall, ToolFunction } from "../task.ts";
 import { HearthError } from "../../errors.ts";
 
 /** One message. */
@@ -157,7 +157,7 @@ interface Template {
  * @throws {HearthError} `unsupported_by_model` for tools, if the template does not render them.
  */
 export function renderOptions(
-  { messages, prompt, tools }: Pick<ChatTask, "messages" | "prompt" | "tools">,
+  { messages, prompt, tools }: Conversation,
   template: Template | undefined,
 ): RenderOptions {
   const functions = tools === undefined || tools.choice === "none" ? [] : tools.functions;

@@ -12,7 +12,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput } from "../graph_ports.ts";
 import type { LengthOptions } from "../long_text_encoder.ts";
 import { type Model, requireTask } from "../model.ts";
-import { requireTokenIds } from "../model_tokenizer.ts";
+import { requireTokenIds } from "../answer_tokens.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";

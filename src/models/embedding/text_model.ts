@@ -6,7 +6,6 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { ActiveRequests } from "../active_requests.ts";
-import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ErrorEvent } from "../task.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
@@ -56,7 +55,7 @@ export class TextModel {
   readonly maxSequences = MAX_REQUESTS;
   readonly dtype: Dtype;
   readonly contextLength: number | undefined;
-  readonly tokenizer: ModelTokenizer;
+  readonly tokenizer: EncoderTokenizer;
   readonly metrics: Registry;
   readonly #texts: TextRunner;
   readonly #requests = new ActiveRequests();
@@ -64,7 +63,7 @@ export class TextModel {
   constructor({ texts, dtype, maxTokens, tokenizer }: LoadedTexts) {
     this.#texts = texts;
     this.metrics = texts.metrics.registry;
-    this.tokenizer = offerTokenizer(tokenizer);
+    this.tokenizer = tokenizer;
     this.dtype = dtype;
     this.contextLength = maxTokens;
   }

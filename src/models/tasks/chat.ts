@@ -102,6 +102,9 @@ export interface ChatTask {
   readonly onlyCounts?: boolean | undefined;
 }
 
+/** What a prompt is rendered of. */
+export type Conversation = Pick<ChatTask, "messages" | "prompt" | "tools">;
+
 export interface GenerationOptions {
   readonly temperature?: number | undefined;
   readonly topP?: number | undefined;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { TokenText } from "../token_text.ts";
-import type { ChatTask } from "./chat.ts";
+import type { Conversation } from "./chat.ts";
 import type { ErrorEvent } from "./ending.ts";
 
 /** A text, or the ids of its tokens. */
@@ -67,7 +67,7 @@ export interface TokenizeTask {
   readonly requestId: string;
   readonly text: string;
   /** Instead of the text. */
-  readonly chat?: Pick<ChatTask, "messages" | "prompt" | "tools"> | undefined;
+  readonly chat?: Conversation | undefined;
   /** Whether to add the special tokens around a text. */
   readonly hasSpecial: boolean;
   /** Whether the text and bytes of each token are wanted. */

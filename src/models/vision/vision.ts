@@ -18,8 +18,7 @@ import { ImagePreprocessor } from "../image_preprocessor.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { openGraph } from "../graph_file.ts";
 import type { Model } from "../model.ts";
-import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
-import type { ChatMessage, ChatTask } from "../task.ts";
+import type { ChatMessage, ChatTask, Conversation } from "../task.ts";
 import { loadTokenizer } from "../tokenizer.ts";
 import { VisionImages } from "./vision_images.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
@@ -43,13 +42,10 @@ export class VisionModel extends ChatModel implements Model {
     this.metrics = Registry.merge([this.engine.metrics.registry, parts.images.metrics.registry]);
   }
 
-  get tokenizer(): ModelTokenizer {
-    const { prompt, tokenizer } = this.#parts;
-    return offerTokenizer(tokenizer, (chat) => {
-      requireNoImages(chat.messages);
-      const options = renderOptions(chat, tokenizer.template);
-      return prompt.build(chat.messages, { ...options, images: [] }).text;
-    });
+  override render(chat: Conversation): string {
+    requireNoImages(chat.messages);
+    const options = renderOptions(chat, this.tokenizer.template);
+    return this.#parts.prompt.build(chat.messages, { ...options, images: [] }).text;
   }
 
   override async dispose(): Promise<void> {
