@@ -25,6 +25,8 @@ const SPEEX = "Speex   ";
 const NUM_OPUS_HEADERS = 2;
 /** The setup too. */
 const NUM_VORBIS_HEADERS = 3;
+/** In an identification header: the exponents of the lengths of its short and long blocks. */
+const VORBIS_BLOCKS_AT = 28;
 /** From a FLAC stream's first packet to the FLAC signature in it. */
 const FLAC_MAPPING_BYTES = 9;
 const FLAC_FRAME_BYTE = 0xff;
@@ -102,7 +104,16 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
   for await (const { channels } of decodeVorbis([...headers, ...packets])) {
     numFirst += channels[0]?.length ?? 0;
   }
-  yield* decodeVorbis(dataOf(readPackets(pages, 0)), findLength(pages, first, numFirst));
+  const length = findLength(pages, first, numFirst);
+  // An end within the packets' sound is one within its last packet: before that the page was cut, and begins before 0.
+  const isCut = length !== undefined && numFirst - length > maxPacketSamples(headers[0]!);
+  const isPage = pages.findLast(({ granule }) => granule >= 0) === first;
+  yield* decodeVorbis(dataOf(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
+}
+
+/** The most samples that a packet adds, by the identification header: half its longer block. */
+function maxPacketSamples(head: Uint8Array): number {
+  return 2 ** (head[VORBIS_BLOCKS_AT]! >> 4) / 2;
 }
 
 /** The first page on which packets of sound end, and those packets. */

@@ -1,5 +1,8 @@
+import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
+
+const RATE_HZ = 44_100;
 
 // Cut at half a second without decoding: the first page, of a whole second, is there and begins before position 0.
 for (
@@ -12,3 +15,10 @@ for (
     assertSameValues(await decodeWhole(readFixture(cut)), await decodeWhole(readFixture(whole)));
   });
 }
+
+Deno.test("readOgg() keeps all of a page of Vorbis that was cut out, and begins before position 0", async () => {
+  const cut = await decodeWhole(readFixture("cut_page_44k_stereo.ogg"), RATE_HZ);
+  const whole = await decodeWhole(readFixture("speech_44k_stereo.ogg"), RATE_HZ);
+  assert.equal(cut.length, 35_520);
+  assertSameValues(cut, whole.slice(0, cut.length));
+});
