@@ -12,7 +12,7 @@ import { configureLog } from "../log.ts";
 import { familyOf } from "../models/families.ts";
 import { Session } from "../session/session.ts";
 import { findCompanions } from "./find_folder.ts";
-import type { FlagValues } from "./flag.ts";
+import { flagName, type FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
 import { DOWNLOAD_STOPPED, getModel } from "./get_model.ts";
 import { ProgressLine, removeOnStopSignal } from "./progress_line.ts";
@@ -44,8 +44,11 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
   isDownloading = false;
-  if (flags.output !== undefined) {
-    requireExtension(flags.kind ?? await kindOf(model), flags.output);
+  const given = KIND_FLAGS.filter((key) => flags[key] !== undefined);
+  if (flags.output !== undefined || given.length > 0) {
+    const kind = flags.kind ?? await kindOf(model);
+    if (flags.output !== undefined) requireExtension(kind, flags.output);
+    for (const key of given) requireFlagOf(kind, key);
   }
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
@@ -73,6 +76,25 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   } finally {
     await session.stop();
   }
+}
+
+/** Kinds of models that have a use for a flag. */
+const KINDS_OF = {
+  temperature: ["text", "vision", "ocr", "asr"],
+  maxTokens: ["text", "vision", "ocr", "asr"],
+  voice: ["tts"],
+  speed: ["tts"],
+} as const satisfies Partial<Record<keyof typeof RUN_FLAGS, readonly ModelKind[]>>;
+
+const KIND_FLAGS = Object.keys(KINDS_OF) as (keyof typeof KINDS_OF)[];
+
+/** @throws {StartupError} when models of this kind have no use for the flag. */
+function requireFlagOf(kind: ModelKind, key: keyof typeof KINDS_OF): void {
+  const kinds: readonly ModelKind[] = KINDS_OF[key];
+  if (kinds.includes(kind)) return;
+  throw new StartupError(
+    `--${flagName(key)} is for models of kind ${kinds.join(", ")}, and this one's is ${kind}.`,
+  );
 }
 
 /** @throws {StartupError} when its folder is of no known kind. */

@@ -212,6 +212,24 @@ Deno.test("run without an input, with a bad output or a broken model says so and
   });
 });
 
+Deno.test("run refuses a flag that models of this kind have no use for", async () => {
+  for (
+    const [model, ...flag] of [
+      ["hearth-demo-chat", "--voice", "af_nova"],
+      ["hearth-demo-embed", "--temperature", "1"],
+      ["hearth-demo-tts", "--max-tokens", "9"],
+      ["hearth-demo-rerank", "--speed", "2"],
+    ] as const
+  ) {
+    const { code, stdout, stderr } = await runHearth(["run", model, ...CPU, "-i", "x", ...flag]);
+    assert.deepEqual([code, stdout], [1, ""], model);
+    assert.match(
+      stderr,
+      new RegExp(`^hearth: ${flag[0]} is for models of kind .*, and this one's is`),
+    );
+  }
+});
+
 Deno.test("run that fails leaves no file where there was none", async () => {
   await withFolder(async (folder) => {
     const output = join(folder, "\u00e4 new.wav");
