@@ -45,8 +45,8 @@ async function follow(
 ): Promise<Uint8Array<ArrayBuffer>> {
   let url = parse(reference);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
-    const address = await resolve(url, policy, signal);
-    const response = await connect(url, address, signal);
+    const addresses = await resolve(url, policy, signal);
+    const response = await connect(url, addresses, signal);
     if (REDIRECTS.includes(response.statusCode) && response.headers.location !== undefined) {
       response.destroy();
       url = parse(response.headers.location, url);
@@ -67,12 +67,12 @@ function parse(reference: string, base?: URL): URL {
   throw invalidMedia(`a redirect leads to the scheme ${url.protocol}, which is not followed`);
 }
 
-/** The address to connect to. Every address that the name has must be allowed. */
-async function resolve(url: URL, policy: MediaPolicy, signal: AbortSignal): Promise<string> {
+/** The addresses to connect to. Every address that the name has must be allowed. */
+async function resolve(url: URL, policy: MediaPolicy, signal: AbortSignal): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const addresses = isIP(host) !== 0 ? [host] : await Promise.race([lookUp(host), aborted(signal)]);
   for (const address of addresses) checkAddress(address, policy);
-  return addresses[0]!;
+  return addresses;
 }
 
 async function lookUp(host: string): Promise<string[]> {
@@ -104,7 +104,29 @@ function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): 
   );
 }
 
-function connect(url: URL, address: string, signal: AbortSignal): Promise<IncomingMessage> {
+/**
+ * Sends the request to the first of the addresses that can be reached: a name often has one of IPv6 where nobody
+ * listens or no route leads.
+ *
+ * @throws {HearthError} `invalid_media`, of the last one, when none can be reached.
+ */
+export async function connect(
+  url: URL,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const last = addresses.at(-1)!;
+  for (const address of addresses.slice(0, -1)) {
+    try {
+      return await connectTo(url, address, signal);
+    } catch {
+      signal.throwIfAborted();
+    }
+  }
+  return await connectTo(url, last, signal);
+}
+
+function connectTo(url: URL, address: string, signal: AbortSignal): Promise<IncomingMessage> {
   const isSecure = url.protocol === "https:";
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const fail = (error: Error) =>

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { connect } from "../../../src/media/fetch.ts";
 import type { MediaPolicy } from "../../../src/media/media_policy.ts";
 import { readMedia, readPaths } from "../../../src/media/reference.ts";
 import { withServer } from "../../fixtures/local_server.ts";
@@ -127,6 +129,22 @@ serverTest("readMedia() fetches over HTTP, by address and by name", () =>
       assert.equal(await readText(`http://localhost:${port}/`), `localhost:${port} /`);
     },
   ));
+
+serverTest(
+  "connect() takes the first address of a name that answers",
+  () =>
+    withServer((_, response) => response.end("here"), async (base) => {
+      const { signal } = new AbortController();
+      // Nobody listens at the first two.
+      const addresses = ["::1", "127.0.0.9", "127.0.0.1"];
+      const response = await connect(new URL(base), addresses, signal);
+      assert.equal(await text(response), "here");
+      await assert.rejects(connect(new URL(base), addresses.slice(0, 2), signal), {
+        kind: "invalid_media",
+        message: /cannot be reached/,
+      });
+    }),
+);
 
 const HOSTS_OF_THIS_MACHINE = [
   ...["127.0.0.1", "localhost", "LOCALHOST", "user@127.0.0.1", "0.0.0.0", "0", "127.1"],
