@@ -11,15 +11,14 @@ import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 
 type Float = "float32" | "float16";
 
-export function openJoinGraph(backend: Backend, options: {
-  /** `[rows, positions, width]`. */
-  readonly first: readonly [name: string, dtype: Float];
-  /** `[rows, more positions, width]`. */
-  readonly second: readonly [name: string, dtype: Float];
-  /** `[rows, all positions, width]`, of the second's type. */
-  readonly output: string;
-}): Promise<GraphSession> {
-  const { first: [first, firstDtype], second: [second, secondDtype], output } = options;
+/**
+ * Joins inputs `first` and `second` to `joined`, of the second's type: `[rows, positions, width]`, alike but for the
+ * positions.
+ */
+export function openJoinGraph(
+  backend: Backend,
+  { first, second }: { readonly first: Float; readonly second: Float },
+): Promise<GraphSession> {
   const shape = (positions: string) => ["rows", positions, "width"];
   const bytes = writeModel({
     irVersion: 8,
@@ -27,15 +26,15 @@ export function openJoinGraph(backend: Backend, options: {
     graph: {
       name: "join",
       nodes: [
-        makeNode("Cast", [first], ["alike"], { attributes: { to: codeOfDtype(secondDtype) } }),
-        makeNode("Concat", ["alike", second], [output], { attributes: { axis: 1 } }),
+        makeNode("Cast", ["first"], ["alike"], { attributes: { to: codeOfDtype(second) } }),
+        makeNode("Concat", ["alike", "second"], ["joined"], { attributes: { axis: 1 } }),
       ],
       initializers: [],
       inputs: [
-        makeValueInfo(first, firstDtype, shape("first_positions")),
-        makeValueInfo(second, secondDtype, shape("second_positions")),
+        makeValueInfo("first", first, shape("first_positions")),
+        makeValueInfo("second", second, shape("second_positions")),
       ],
-      outputs: [makeValueInfo(output, secondDtype, shape("tokens"))],
+      outputs: [makeValueInfo("joined", second, shape("tokens"))],
       valueInfos: [],
       rest: [],
     },

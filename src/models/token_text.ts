@@ -3,18 +3,7 @@
  *
  * @module
  */
-
-/** What {@linkcode TokenTexts} needs of a tokenizer. */
-interface TokenSource {
-  /** `decoder` of its `tokenizer.json`. */
-  readonly decoder: unknown;
-  /** The token as the vocabulary spells it. */
-  tokenOf(tokenId: number): string | undefined;
-  /** Whether the token stands outside the vocabulary proper, spelled as it is (special tokens and their like). */
-  isAdded(tokenId: number): boolean;
-  /** The text of some tokens, at least one. */
-  decode(tokenIds: number[]): string;
-}
+import type { Tokenizer } from "@huggingface/tokenizers";
 
 /** One token by itself, as `logprobs` report it. */
 export interface TokenText {
@@ -30,12 +19,19 @@ type Spelling = "byte-level" | "byte-fallback" | "other";
  * after the other, are its text in UTF-8 (a SentencePiece tokenizer drops the space they begin with).
  */
 export class TokenTexts {
-  readonly #source: TokenSource;
+  readonly #tokenizer: Pick<Tokenizer, "id_to_token" | "decode">;
+  /** Tokens outside the vocabulary proper, spelled as they are (special tokens and their like). */
+  readonly #added: ReadonlyMap<number, unknown>;
   readonly #spelling: Spelling;
 
-  constructor(source: TokenSource) {
-    this.#source = source;
-    const kinds = listKinds(source.decoder);
+  /** @param decoder `decoder` of its `tokenizer.json`. */
+  constructor(
+    tokenizer: Pick<Tokenizer, "id_to_token" | "decode" | "get_added_tokens_decoder">,
+    decoder: unknown,
+  ) {
+    this.#tokenizer = tokenizer;
+    this.#added = tokenizer.get_added_tokens_decoder();
+    const kinds = listKinds(decoder);
     if (kinds.includes("ByteLevel")) this.#spelling = "byte-level";
     else if (kinds.includes("ByteFallback") || kinds.includes("Metaspace")) {
       this.#spelling = "byte-fallback";
@@ -49,9 +45,9 @@ export class TokenTexts {
 
   /** The bytes that a token adds to the text; none for an id without a token. */
   bytesOf(tokenId: number): Uint8Array {
-    const token = this.#source.tokenOf(tokenId);
+    const token = this.#tokenizer.id_to_token(tokenId);
     if (token === undefined) return new Uint8Array(0);
-    if (this.#source.isAdded(tokenId)) return encoder.encode(token);
+    if (this.#added.has(tokenId)) return encoder.encode(token);
     switch (this.#spelling) {
       case "byte-level":
         return bytesOfSpelling(token);
@@ -61,7 +57,7 @@ export class TokenTexts {
         return encoder.encode(token.replaceAll("\u2581", " "));
       }
       case "other":
-        return encoder.encode(this.#source.decode([tokenId]));
+        return encoder.encode(this.#tokenizer.decode([tokenId]));
     }
   }
 }

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { TokenTexts } from "./token_text.ts";
+import { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { LongTextEncoder } from "./long_text_encoder.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
-import { countTokenIds, readTokenizer, tokenTextsOf } from "./tokenizer_files.ts";
+import { countTokenIds, readTokenizer } from "./tokenizer_files.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
@@ -40,8 +40,7 @@ export interface TextTokenizer {
 
 /** Loads the tokenizer and the chat template. @throws {StartupError} when there is no tokenizer. */
 export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer> {
-  const files = await readTokenizer(folder);
-  const { tokenizer, config } = files;
+  const { tokenizer, json, config } = await readTokenizer(folder);
   const addedTokens = tokenizer.get_added_tokens_decoder();
   const long = new LongTextEncoder(tokenizer);
   const maxTokens = knownContextLengthOf(folder);
@@ -72,6 +71,6 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     },
     decodeAll: (ids) => tokenizer.decode(ids),
     addedTokens,
-    tokenTexts: tokenTextsOf(files),
+    tokenTexts: new TokenTexts(tokenizer, json["decoder"]),
   };
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import { Tokenizer } from "@huggingface/tokenizers";
-import { TokenTexts } from "./token_text.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
 
 /** The two files, and the tokenizer made of them. */
@@ -21,17 +20,6 @@ export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles
   const json = await readJson(folder.path, "tokenizer.json");
   const config = await readOptionalJson(folder, "tokenizer_config.json");
   return { tokenizer: new Tokenizer(json, config), json, config };
-}
-
-/** The bytes of single tokens. */
-export function tokenTextsOf({ tokenizer, json }: TokenizerFiles): TokenTexts {
-  const addedTokens = tokenizer.get_added_tokens_decoder();
-  return new TokenTexts({
-    decoder: json["decoder"],
-    tokenOf: (id) => tokenizer.id_to_token(id),
-    isAdded: (id) => addedTokens.has(id),
-    decode: (ids) => tokenizer.decode(ids),
-  });
 }
 
 /** Number of token ids; scans the vocabulary. */

@@ -16,7 +16,7 @@ import { makeNormal } from "../kernels/exact_sampling.ts";
 const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
 const [MELS, FRAMES, PLACES, WIDTH] = [8, 24, 12, 16];
 const [INPUT, OUTPUT] = ["input_features", "last_hidden_state"];
-const OPTIONS = { input: INPUT, output: OUTPUT, maxInputs: 3, maxWholeInputs: 2 };
+const OPTIONS = { maxInputs: 3, maxWholeInputs: 2 };
 const TOLERANCE = 1e-4;
 
 function makeFeatures(numInputs: number): Tensor {

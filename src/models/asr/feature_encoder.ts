@@ -32,14 +32,15 @@ export interface FeatureEncoder {
 export interface FeatureEncoderOptions {
   readonly backend: Backend;
   readonly files: FolderFiles;
-  readonly input: string;
-  readonly output: string;
   /** Most inputs encoded together. */
   readonly maxInputs: number;
   /** Most inputs of a graph that is not cut, since its scores take memory. */
   readonly maxWholeInputs: number;
 }
 
+/** As Optimum names them. */
+export const FEATURES = "input_features";
+const HIDDEN = "last_hidden_state";
 /** Larger batches are no faster per input, and make later inputs wait longer. */
 const MAX_INPUTS = 16;
 /** Memory for what crosses between segments, unless one input needs more. */
@@ -52,7 +53,7 @@ export async function openFeatureEncoder(
 ): Promise<FeatureEncoder> {
   // ONNX Runtime's own attention has wider vectors than ours: the whole graph took 0.9 CPU seconds, the cut one 2.5.
   const isCut = options.backend.runtime !== "native";
-  const cut = isCut ? splitFeatures(model, options.output) : undefined;
+  const cut = isCut ? splitFeatures(model, HIDDEN) : undefined;
   if (cut !== undefined) {
     try {
       return await openCutEncoder(cut, options);
@@ -61,14 +62,14 @@ export async function openFeatureEncoder(
       if (!(error instanceof RangeError)) throw error;
     }
   }
-  const { input, output, maxInputs, maxWholeInputs } = options;
+  const { maxInputs, maxWholeInputs } = options;
   const whole = isCut ? model : fuseAttention(model);
   const session = await options.backend.openModel(whole, options.files);
   return {
     // One input keeps all cores busy; batches only take more memory.
     maxInputs: isCut ? Math.min(maxInputs, MAX_INPUTS, maxWholeInputs) : 1,
     inputs: session.inputs,
-    encode: async (features) => (await session.run({ [input]: features }))[output]!,
+    encode: async (features) => (await session.run({ [FEATURES]: features }))[HIDDEN]!,
     release: () => session.release(),
   };
 }
@@ -78,7 +79,7 @@ async function openCutEncoder(
   cut: FeatureCut,
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
-  const { backend, input } = options;
+  const { backend } = options;
   const { pieces } = planStorage(cut, (port) => bytesOf(port, sizesOf(1)));
   const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
   const fitting = Math.min(
@@ -109,7 +110,7 @@ async function openCutEncoder(
     inputs: sessions[0]!.inputs,
     encode: async (features) => {
       const numInputs = features.dims[0]!;
-      const tensors = new Map([[input, features]]);
+      const tensors = new Map([[FEATURES, features]]);
       attention.begin(selfBounds(new Array(numInputs).fill(cut.numTokens)));
       await runner.run(tensors, sizesOf(numInputs));
       return tensors.get(cut.output.name)!;

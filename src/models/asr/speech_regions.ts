@@ -7,16 +7,21 @@
  */
 import type { SampleRange } from "./recogniser.ts";
 
-/** Thresholds. Silero's own values are 250 ms, 100 ms and 30 ms; transcription needs more context around the words. */
+/** Silero's own durations are 250 ms, 100 ms and 30 ms; transcription needs more context around the words. */
 const DEFAULTS = {
+  /** Speech begins at a window that is at least as likely. */
   threshold: 0.5,
+  /** Speech goes on through windows that are at least as likely. */
   endThreshold: 0.35,
+  /** Shorter regions are not speech. */
   minSpeechSeconds: 0.1,
+  /** Shorter silence is a pause within speech. */
   minSilenceSeconds: 0.5,
+  /** Added at both ends, as far as there is room. */
   paddingSeconds: 0.2,
 };
 
-export interface SpeechRegionOptions {
+export interface SpeechRegionOptions extends Partial<typeof DEFAULTS> {
   readonly sampleRateHz: number;
   /** Samples per probability. */
   readonly windowSamples: number;
@@ -24,16 +29,6 @@ export interface SpeechRegionOptions {
   readonly numSamples: number;
   /** Longest region, padding included. */
   readonly maxSpeechSeconds: number;
-  /** Speech begins at a window that is at least as likely. */
-  readonly threshold?: number;
-  /** Speech goes on through windows that are at least as likely. */
-  readonly endThreshold?: number;
-  /** Shorter regions are not speech. */
-  readonly minSpeechSeconds?: number;
-  /** Shorter silence is a pause within speech. */
-  readonly minSilenceSeconds?: number;
-  /** Added at both ends, as far as there is room. */
-  readonly paddingSeconds?: number;
 }
 
 /** A pause at least this long is a place to cut a region that is too long. */

@@ -23,6 +23,7 @@ import { loadEncoderDecoder } from "../decoder_load.ts";
 import {
   type FeatureEncoder,
   type FeatureEncoderOptions,
+  FEATURES,
   openFeatureEncoder,
 } from "./feature_encoder.ts";
 import { readGraph } from "../graph_file.ts";
@@ -31,7 +32,6 @@ import { readTokenizer } from "../tokenizer_files.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";
-const FEATURES = "input_features";
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
@@ -157,11 +157,8 @@ async function openEncoder(
   limits: Pick<FeatureEncoderOptions, "maxInputs" | "maxWholeInputs">,
 ): Promise<FeatureEncoder> {
   await using graph = await readGraph(context, ENCODER);
-  const encoder = await openFeatureEncoder(graph.model, {
-    ...{ backend: context.backend, files: graph.files, ...limits },
-    input: FEATURES,
-    output: "last_hidden_state",
-  });
+  const { backend } = context;
+  const encoder = await openFeatureEncoder(graph.model, { backend, files: graph.files, ...limits });
   requireKnownInputs(encoder, { isKnown: (name) => name === FEATURES, of: graph.path });
   return encoder;
 }

@@ -6,13 +6,8 @@
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
-import type { TokenTexts } from "../token_text.ts";
-import {
-  countTokenIds,
-  readTokenizer,
-  type TokenizerFiles,
-  tokenTextsOf,
-} from "../tokenizer_files.ts";
+import { TokenTexts } from "../token_text.ts";
+import { countTokenIds, readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {
@@ -44,10 +39,9 @@ export class EncoderTokenizer {
   readonly #single: Frame;
   readonly #pair: Frame | undefined;
 
-  private constructor(files: TokenizerFiles, padTokenId: number) {
-    const { tokenizer } = files;
+  private constructor({ tokenizer, json }: TokenizerFiles, padTokenId: number) {
     this.#tokenizer = tokenizer;
-    this.tokenTexts = tokenTextsOf(files);
+    this.tokenTexts = new TokenTexts(tokenizer, json["decoder"]);
     this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
     this.vocabSize = countTokenIds(tokenizer);

@@ -81,7 +81,7 @@ export class ImageEncoder {
     const image = seen["image_features"]!;
     const ids = tensorFor(embedding.inputs[0]!, texts.flat(), [texts.length, texts[0]!.length]);
     const { inputs_embeds: text } = await embedding.run({ input_ids: ids });
-    const { joined } = await join.run({ image, text: text! });
+    const { joined } = await join.run({ first: image, second: text! });
     image.dispose();
     text!.dispose();
     const [numRows = 1, numPositions = 0] = joined!.dims;
@@ -116,9 +116,8 @@ async function openTextSide(context: GraphContext): Promise<TextSide> {
   const embedding = await openEmbeddingGraph(context);
   requireInputs(embedding, EMBEDDING, ["input_ids"]);
   const join = await openJoinGraph(context.backend, {
-    first: ["image", typeOf(vision.outputs, "image_features")],
-    second: ["text", typeOf(embedding.outputs, "inputs_embeds")],
-    output: "joined",
+    first: typeOf(vision.outputs, "image_features"),
+    second: typeOf(embedding.outputs, "inputs_embeds"),
   });
   return { vision, embedding, join };
 }

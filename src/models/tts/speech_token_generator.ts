@@ -69,9 +69,8 @@ export class SpeechTokenGenerator {
     // Native code has nothing to compile.
     if (backend.runtime !== "native") await warmUp(decoder);
     const join = await openJoinGraph(backend, {
-      first: ["voice", "float32"],
-      second: ["text", embedder!.dtype as "float32" | "float16"],
-      output: "prompt",
+      first: "float32",
+      second: embedder!.dtype as "float32" | "float16",
     });
     return new SpeechTokenGenerator({ ...rules, decoder, embedder: embedder!, join });
   }
@@ -91,7 +90,7 @@ export class SpeechTokenGenerator {
     signal.throwIfAborted();
     const text = await embedder.embed(tokens);
     const voice = new Tensor("float32", prefix.values, prefix.dims);
-    const rows = (await join.run({ voice, text }))["prompt"]!;
+    const rows = (await join.run({ first: voice, second: text }))["joined"]!;
     text.dispose();
     const length = rows.dims[1]!;
     // What stands for the voice must not count as another token that was there before.

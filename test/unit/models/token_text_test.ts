@@ -1,26 +1,16 @@
 import assert from "node:assert/strict";
 import { TokenTexts } from "../../../src/models/token_text.ts";
 import { Random } from "../engine/random.ts";
-import { type LoadedTokenizer, TOKENIZER_FOLDERS, tokenizerTest } from "../engine/tokenizers.ts";
+import { TOKENIZER_FOLDERS, tokenizerTest } from "../engine/tokenizers.ts";
 
 const GENERATIVE = TOKENIZER_FOLDERS.filter((folder) => !/embed|MiniLM|unigram/.test(folder));
-
-function textsOf({ tokenizer, decoder }: LoadedTokenizer): TokenTexts {
-  const added = tokenizer.get_added_tokens_decoder();
-  return new TokenTexts({
-    decoder,
-    tokenOf: (id) => tokenizer.id_to_token(id),
-    isAdded: (id) => added.has(id),
-    decode: (ids) => tokenizer.decode(ids),
-  });
-}
 
 for (const folder of GENERATIVE) {
   tokenizerTest(
     "TokenTexts.of() gives bytes that join to the text of the whole",
     folder,
     (loaded) => {
-      const texts = textsOf(loaded);
+      const texts = new TokenTexts(loaded.tokenizer, loaded.decoder);
       const dropsFirstSpace = JSON.stringify(loaded.decoder).includes("Strip");
       const random = new Random(6);
       const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -41,7 +31,7 @@ tokenizerTest(
   "TokenTexts.of() writes bytes that are no character as OpenAI does",
   "models/hearth-demo-chat",
   (loaded) => {
-    const texts = textsOf(loaded);
+    const texts = new TokenTexts(loaded.tokenizer, loaded.decoder);
     const [first, ...rest] = loaded.tokenizer.encode("👋", { add_special_tokens: false }).ids;
     const { token, bytes } = texts.of(first!);
     assert.equal(token, bytes.map((byte) => `\\x${byte.toString(16)}`).join(""));
@@ -55,11 +45,10 @@ tokenizerTest(
 Deno.test("TokenTexts.of() keeps the characters around stray bytes", () => {
   // "Ġ" is the space and "ð" the byte F0 in the spelling of byte-level tokens, "Ã©" is "é".
   const texts = new TokenTexts({
-    decoder: { type: "ByteLevel" },
-    tokenOf: () => "ĠaðÃ©",
-    isAdded: () => false,
+    id_to_token: () => "ĠaðÃ©",
+    get_added_tokens_decoder: () => new Map(),
     decode: () => assert.fail("not needed"),
-  });
+  }, { type: "ByteLevel" });
   assert.deepEqual(texts.of(0), { token: " a\\xf0é", bytes: [0x20, 0x61, 0xf0, 0xc3, 0xa9] });
 });
 
@@ -67,7 +56,7 @@ tokenizerTest(
   "TokenTexts.of() reads byte fallback and word beginnings",
   "made/byte-fallback",
   (loaded) => {
-    const texts = textsOf(loaded);
+    const texts = new TokenTexts(loaded.tokenizer, loaded.decoder);
     const of = (token: string) => texts.of(loaded.tokenizer.token_to_id(token)!);
     assert.deepEqual(of("<0xE2>"), { token: "\\xe2", bytes: [0xe2] });
     assert.deepEqual(of("<0x41>"), { token: "A", bytes: [0x41] });
@@ -81,6 +70,6 @@ tokenizerTest(
   "models/hearth-demo-embed",
   (loaded) => {
     const id = loaded.tokenizer.token_to_id("capital")!;
-    assert.deepEqual(textsOf(loaded).of(id).token, "capital");
+    assert.deepEqual(new TokenTexts(loaded.tokenizer, loaded.decoder).of(id).token, "capital");
   },
 );
