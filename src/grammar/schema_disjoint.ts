@@ -3,19 +3,22 @@
  *
  * @module
  */
+import type { Expressions } from "./expressions.ts";
 import { orImpossible } from "./grammar_error.ts";
-import type { JsonType, SchemaNode } from "./schema_document.ts";
-import {
-  canonical,
-  gatherDemands,
-  listedValues,
-  typeOfValue,
-  typesOf,
-  validTypesOf,
-} from "./schema_facts.ts";
+import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
+import { gatherDemands, listedByText, typeOfValue, typesOf, validTypesOf } from "./schema_facts.ts";
 import { arrayFacts } from "./schema_arrays.ts";
 import { type Member, objectFacts } from "./schema_objects.ts";
-import { holdsFor, type ValueParts } from "./schema_values.ts";
+import type { SchemaScalars } from "./schema_scalars.ts";
+import type { SchemaValues } from "./schema_values.ts";
+
+/** What this needs of the grammar under construction. */
+interface DisjointParts {
+  readonly document: SchemaDocument;
+  readonly expressions: Expressions;
+  readonly scalars: SchemaScalars;
+  readonly values: SchemaValues;
+}
 
 /** Depth to which members and items are compared. */
 const MAX_DEPTH = 4;
@@ -26,7 +29,7 @@ type Schemas = readonly SchemaNode[];
 export function excludes(
   made: Schemas,
   other: Schemas,
-  parts: ValueParts,
+  parts: DisjointParts,
   depth = 0,
 ): boolean {
   // Their own choices only make both narrower.
@@ -35,17 +38,14 @@ export function excludes(
   const isOpen = choices.length + otherChoices.length > 0;
   if (a === undefined || b === undefined) return true;
   if (depth > MAX_DEPTH) return false;
-  const values = listedOfType(a);
-  const otherValues = listedOfType(b);
-  if (values !== undefined && otherValues !== undefined) {
-    const known = new Set(otherValues.map(canonical));
-    return values.every((value) => !known.has(canonical(value)));
-  }
-  if (values !== undefined) return !values.some((value) => holdsFor(value, other, parts));
+  parts.expressions.checkClock();
+  const listed = listedByText(a);
+  const otherListed = listedByText(b);
   const { types } = typesOf(a);
-  if (otherValues !== undefined) {
-    return !otherValues.some((value) =>
-      types.has(typeOfValue(value)) && holdsFor(value, made, parts)
+  if (listed !== undefined || otherListed !== undefined) {
+    return ![...listed ?? otherListed!].some(([text, value]) =>
+      types.has(typeOfValue(value)) && (otherListed?.has(text) ?? true) &&
+      parts.values.holds(value, other) && parts.values.holds(value, made)
     );
   }
   const otherTypes = validTypesOf(b).types;
@@ -55,16 +55,10 @@ export function excludes(
   );
 }
 
-/** The values that are listed, of the types that are named. */
-function listedOfType(nodes: Schemas): unknown[] | undefined {
-  const { types } = typesOf(nodes);
-  return listedValues(nodes)?.filter((value) => types.has(typeOfValue(value)));
-}
-
 interface Comparison {
   readonly a: Schemas;
   readonly b: Schemas;
-  readonly parts: ValueParts;
+  readonly parts: DisjointParts;
   readonly depth: number;
   /** Whether choices of theirs are not made yet. */
   readonly isOpen: boolean;
@@ -90,7 +84,7 @@ function excludesType(type: JsonType, compared: Comparison): boolean {
   }
 }
 
-function scalarOf(type: "string" | "number", nodes: Schemas, parts: ValueParts): number {
+function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointParts): number {
   const { expressions, scalars } = parts;
   if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
   const quote = expressions.text('"');

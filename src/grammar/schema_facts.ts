@@ -149,22 +149,40 @@ function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   return ALL_TYPES;
 }
 
-/** The values that `enum` and `const` allow; `undefined` without either. */
-export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
+/** By the list, which may be asked for often. */
+const textsOfLists = new WeakMap<readonly unknown[], ReadonlyMap<string, unknown>>();
+
+function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
+  let found = textsOfLists.get(list);
+  if (found === undefined) {
+    found = new Map(list.map((value) => [canonical(value), value]));
+    textsOfLists.set(list, found);
+  }
+  return found;
+}
+
+/** The values that `enum` and `const` allow, by their canonical texts; `undefined` without either. */
+export function listedByText(
+  nodes: readonly SchemaNode[],
+): ReadonlyMap<string, unknown> | undefined {
   const lists = [
-    ...valuesOf<unknown[]>(nodes, "enum").map(({ value }) => value),
-    ...valuesOf(nodes, "const").map(({ value }) => [value]),
+    ...valuesOf<unknown[]>(nodes, "enum").map(({ value }) => byText(value)),
+    ...valuesOf(nodes, "const").map(({ value }) => new Map([[canonical(value), value]])),
   ];
-  if (lists.length === 0) return undefined;
-  const [first, ...others] = lists.map((list) =>
-    new Map(list.map((value) => [canonical(value), value]))
-  );
-  return [...first!].filter(([key]) => others.every((other) => other.has(key)))
-    .map(([, value]) => value);
+  const [first, ...others] = lists;
+  if (first === undefined || others.length === 0) return first;
+  return new Map([...first].filter(([text]) => others.every((other) => other.has(text))));
+}
+
+/** The same without their texts. */
+export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
+  const listed = listedByText(nodes);
+  return listed && [...listed.values()];
 }
 
 /** Equal values, equal texts. */
 export function canonical(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
   return JSON.stringify(
     value,
     (_key, each) =>

@@ -26,7 +26,7 @@ import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
 import { membersPhrase } from "./schema_members.ts";
 import { type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
-import { holdsFor, meets, type ValueParts } from "./schema_values.ts";
+import { SchemaValues } from "./schema_values.ts";
 import type { GrammarSpec } from "./spec.ts";
 
 /** Most rules, and most schemas that they combine, counted with repetition. */
@@ -67,7 +67,7 @@ class SchemaGrammar {
   /** Rules that are declared, and how to define them. */
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
-  readonly #parts: ValueParts;
+  readonly #parts: Parameters<typeof excludes>[2];
   #numBroughtTogether = 0;
 
   constructor(rules: Rules, document: SchemaDocument, without: string | undefined) {
@@ -80,7 +80,8 @@ class SchemaGrammar {
       ? this.#scalars
       : new SchemaScalars(expressions, plainSpelling(expressions, without));
     this.#json = new JsonPhrases(expressions);
-    this.#parts = { document, expressions, scalars: this.#scalars };
+    const parts = { document, expressions, scalars: this.#scalars };
+    this.#parts = { ...parts, values: new SchemaValues(parts) };
   }
 
   build(schema: unknown, param: string): Phrase {
@@ -104,7 +105,7 @@ class SchemaGrammar {
       if (choice === undefined) return this.#plain(nodes);
       const listed = listedValues(nodes);
       if (listed === undefined) return this.#chosen(choice, { nodes, choices: others });
-      const met = listed.filter((value) => meets(value, { nodes, choices }, this.#parts));
+      const met = listed.filter((value) => this.#parts.values.meets(value, { nodes, choices }));
       return this.#listed(met, nodes);
     });
   }
@@ -209,7 +210,7 @@ class SchemaGrammar {
       const type = typeOfValue(value);
       if (!types.has(type)) continue;
       if (type === "array" || type === "object") {
-        if (holdsFor(value, nodes, this.#parts)) others.push(this.#json.value(value));
+        if (this.#parts.values.holds(value, nodes)) others.push(this.#json.value(value));
       } else if (type === "string") {
         texts.push(value as string);
       } else {

@@ -7,12 +7,12 @@ import type { Expressions } from "./expressions.ts";
 import { orImpossible } from "./grammar_error.ts";
 import { inside } from "./json_text.ts";
 import { arrayFacts } from "./schema_arrays.ts";
-import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
+import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
 import {
   canonical,
   type Demands,
   gatherDemands,
-  listedValues,
+  listedByText,
   typeOfValue,
   validTypesOf,
   valuesOf,
@@ -20,111 +20,136 @@ import {
 import { objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
+type Schemas = readonly SchemaNode[];
+type Test = (value: unknown) => boolean;
+
 /** What this needs of the grammar under construction. */
-export interface ValueParts {
+interface ValueParts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
 }
 
-/**
- * Whether all schemas hold for a value.
- *
- * @throws {GrammarError} when that cannot be told of one of their keywords, or takes too long.
- */
-export function holdsFor(
-  value: unknown,
-  schemas: readonly SchemaNode[],
-  parts: ValueParts,
-): boolean {
-  return meets(value, gatherDemands(parts.document, schemas), parts);
-}
+/** Tests values by the schemas of one grammar; a test is made once. */
+export class SchemaValues {
+  readonly #parts: ValueParts;
+  readonly #demands = new Map<string, Demands>();
+  /** By the schemas, and by the type of the values. */
+  readonly #tests = new Map<string, Test>();
 
-/** The same for what schemas demand. @throws as that. */
-export function meets(
-  value: unknown,
-  { nodes, choices }: Demands,
-  parts: ValueParts,
-): boolean {
-  parts.expressions.checkClock();
-  if (nodes === undefined) return false;
-  const [choice, ...others] = choices;
-  if (choice === undefined) return fits(value, nodes, parts);
-  const options = choice.options.filter((option) => holdsFor(value, [option], parts));
-  if (options.length === 0 || (choice.isExclusive && options.length > 1)) return false;
-  // What unevaluatedProperties is about depends on all options that hold.
-  const more = gatherDemands(parts.document, options);
-  return meets(value, {
-    nodes: [...new Set([...nodes, ...more.nodes!])],
-    choices: [...others, ...more.choices],
-  }, parts);
-}
+  constructor(parts: ValueParts) {
+    this.#parts = parts;
+  }
 
-/** @param nodes without choices. */
-function fits(value: unknown, nodes: readonly SchemaNode[], parts: ValueParts): boolean {
-  const type = typeOfValue(value);
-  const { types, isInteger } = validTypesOf(nodes);
-  if (!types.has(type)) return false;
-  const own = canonical(value);
-  if (nodes.some((node) => listedIn(node)?.has(own) === false)) return false;
-  return orImpossible(() => {
-    const { expressions, scalars } = parts;
-    switch (type) {
-      case "number":
-        return expressions.matches(scalars.number(nodes, isInteger), own);
-      case "string":
-        return expressions.matches(scalars.canonicalInside(nodes), inside(value as string));
-      case "array":
-        return fitsArray(value as unknown[], nodes, parts);
-      case "object":
-        return fitsObject(value as Record<string, unknown>, nodes, parts);
-      default:
-        return true;
+  /**
+   * Whether all schemas hold for a value.
+   *
+   * @throws {GrammarError} when that cannot be told of one of their keywords, or takes too long.
+   */
+  holds(value: unknown, schemas: Schemas): boolean {
+    return this.meets(value, this.#demandsOf(schemas));
+  }
+
+  /** The same for what schemas demand. @throws as that. */
+  meets(value: unknown, { nodes, choices }: Demands): boolean {
+    this.#parts.expressions.checkClock();
+    if (nodes === undefined) return false;
+    const [choice, ...others] = choices;
+    if (choice === undefined) return this.#fits(value, nodes);
+    const options = choice.options.filter((option) => this.holds(value, [option]));
+    if (options.length === 0 || (choice.isExclusive && options.length > 1)) return false;
+    // What unevaluatedProperties is about depends on all options that hold.
+    const more = this.#demandsOf(options);
+    return this.meets(value, {
+      nodes: [...new Set([...nodes, ...more.nodes!])],
+      choices: [...others, ...more.choices],
+    });
+  }
+
+  #demandsOf(schemas: Schemas): Demands {
+    const key = keyOf(schemas);
+    let demands = this.#demands.get(key);
+    if (demands === undefined) {
+      demands = gatherDemands(this.#parts.document, schemas);
+      this.#demands.set(key, demands);
     }
-  }, () => false);
-}
-
-/** By the schema: large lists are asked for each of their values. */
-const lists = new WeakMap<SchemaNode, ReadonlySet<string> | undefined>();
-
-function listedIn(node: SchemaNode): ReadonlySet<string> | undefined {
-  if (!lists.has(node)) {
-    const values = listedValues([node]);
-    lists.set(node, values && new Set(values.map(canonical)));
+    return demands;
   }
-  return lists.get(node);
-}
 
-function fitsArray(
-  items: readonly unknown[],
-  nodes: readonly SchemaNode[],
-  parts: ValueParts,
-): boolean {
-  const { prefix, rest, min, max } = arrayFacts(nodes, parts.document);
-  if (items.length < min || items.length > max) return false;
-  const isUnique = valuesOf<boolean>(nodes, "uniqueItems").some((each) => each.value);
-  if (isUnique && new Set(items.map(canonical)).size < items.length) return false;
-  return items.every((item, index) => {
-    const schemas = prefix[index] ?? rest;
-    return schemas !== undefined && holdsFor(item, schemas, parts);
-  });
-}
-
-function fitsObject(
-  value: Readonly<Record<string, unknown>>,
-  nodes: readonly SchemaNode[],
-  parts: ValueParts,
-): boolean {
-  const { members, others, min, max } = objectFacts(nodes, parts);
-  const names = Object.keys(value);
-  if (names.length < min || names.length > max) return false;
-  if (members.some(({ name, isRequired }) => isRequired && !Object.hasOwn(value, name))) {
-    return false;
+  /** @param nodes without choices. */
+  #fits(value: unknown, nodes: Schemas): boolean {
+    const type = typeOfValue(value);
+    const key = `${type} ${keyOf(nodes)}`;
+    let test = this.#tests.get(key);
+    if (test === undefined) {
+      test = orImpossible(() => this.#testOf(type, nodes), () => () => false);
+      this.#tests.set(key, test);
+    }
+    return test(value);
   }
-  const named = new Map(members.map(({ name, schemas }) => [name, schemas]));
-  return names.every((name) => {
-    const schemas = named.get(name) ??
-      others.find((each) => parts.expressions.matches(each.names, inside(name)))?.schemas;
-    return schemas !== undefined && holdsFor(value[name], schemas, parts);
-  });
+
+  #testOf(type: JsonType, nodes: Schemas): Test {
+    const { types, isInteger } = validTypesOf(nodes);
+    if (!types.has(type)) return () => false;
+    const fits = this.#testOfType(type, nodes, isInteger);
+    const listed = listedByText(nodes);
+    if (listed === undefined) return fits;
+    return (value) => listed.has(canonical(value)) && fits(value);
+  }
+
+  #testOfType(type: JsonType, nodes: Schemas, isInteger: boolean): Test {
+    const { expressions, scalars } = this.#parts;
+    switch (type) {
+      case "number": {
+        const numbers = scalars.number(nodes, isInteger);
+        return (value) => expressions.matches(numbers, canonical(value));
+      }
+      case "string": {
+        const strings = scalars.canonicalInside(nodes);
+        return (value) => expressions.matches(strings, inside(value as string));
+      }
+      case "array":
+        return this.#testOfArrays(nodes);
+      case "object":
+        return this.#testOfObjects(nodes);
+      default:
+        return () => true;
+    }
+  }
+
+  #testOfArrays(nodes: Schemas): Test {
+    const { prefix, rest, min, max } = arrayFacts(nodes, this.#parts.document);
+    const isUnique = valuesOf<boolean>(nodes, "uniqueItems").some((each) => each.value);
+    return (value) => {
+      const items = value as unknown[];
+      if (items.length < min || items.length > max) return false;
+      if (isUnique && new Set(items.map(canonical)).size < items.length) return false;
+      return items.every((item, index) => {
+        const schemas = prefix[index] ?? rest;
+        return schemas !== undefined && this.holds(item, schemas);
+      });
+    };
+  }
+
+  #testOfObjects(nodes: Schemas): Test {
+    const { expressions } = this.#parts;
+    const { members, others, min, max } = objectFacts(nodes, this.#parts);
+    const named = new Map(members.map(({ name, schemas }) => [name, schemas]));
+    const required = members.flatMap(({ name, isRequired }) => isRequired ? [name] : []);
+    return (value) => {
+      const object = value as Record<string, unknown>;
+      const names = Object.keys(object);
+      if (names.length < min || names.length > max) return false;
+      if (!required.every((name) => Object.hasOwn(object, name))) return false;
+      return names.every((name) => {
+        const schemas = named.get(name) ??
+          others.find((each) => expressions.matches(each.names, inside(name)))?.schemas;
+        return schemas !== undefined && this.holds(object[name], schemas);
+      });
+    };
+  }
+}
+
+function keyOf(schemas: Schemas): string {
+  return schemas.map(({ id }) => id).join();
 }

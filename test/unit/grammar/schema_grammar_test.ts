@@ -418,6 +418,15 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [3, "schema"],
 ];
 
+Deno.test("thousands of listed objects are filtered, and as many compared, before the time is up", () => {
+  const listed = Array.from({ length: 2000 }, (_, id) => ({ id, of: `n${id}` }));
+  const grammar = compile(schemaSpec({ enum: listed, properties: { id: { maximum: 99 } } }));
+  assert.ok(matches(grammar, '{"id": 99, "of": "n99"}'));
+  assert.ok(!matches(grammar, '{"id": 100, "of": "n100"}'));
+  const oneOf = Array.from({ length: 30 }, (_, i) => ({ enum: listed.slice(20 * i, 20 * i + 20) }));
+  assert.ok(matches(compile(schemaSpec({ oneOf })), '{"id": 599, "of": "n599"}'));
+});
+
 Deno.test("every format that is listed as enforced compiles", () => {
   for (const format of STRING_FORMATS) compile(schemaSpec({ type: "string", format }));
 });
