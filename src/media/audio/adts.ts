@@ -5,6 +5,7 @@
  */
 import { decodeAac } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
+import { nameObjectType } from "./aac/config.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
@@ -35,7 +36,9 @@ export async function* readAdts(file: Uint8Array<ArrayBuffer>): AsyncGenerator<S
   if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
   if (objectType !== LOW_COMPLEXITY) {
-    throw invalidAudio(`The AAC file is of object type ${objectType}; AAC-LC or HE-AAC is wanted.`);
+    throw invalidAudio(
+      `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is wanted.`,
+    );
   }
   yield* decodeAac({ sampleRateHz }, listFrames(file, start, sampleRateHz));
 }

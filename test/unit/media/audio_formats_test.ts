@@ -25,6 +25,8 @@ const EXPECTED: Readonly<Record<string, Expectation>> = {
   "speech_22k.mp3": { decibels: 22, gain: 0.95 },
   "speech_44k_stereo.m4a": { decibels: 20, gain: QUIET_RIGHT },
   "speech_16k.aac": { decibels: 12, delay: 1024, gain: FLOAT_DOWNMIX },
+  "speech_44k_he.m4a": { decibels: 15 },
+  "speech_44k_he_v2.aac": { decibels: 22, delay: 2578, gain: 1.05 * QUIET_RIGHT },
   "speech_16k_fragmented.mp4": { decibels: 12, delay: 1024, gain: FLOAT_DOWNMIX },
   "speech_48k_opus.mp4": { decibels: 25, gain: FLOAT_DOWNMIX },
   "speech_44k_stereo.ogg": { decibels: 22, gain: QUIET_RIGHT },

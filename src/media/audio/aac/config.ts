@@ -11,6 +11,8 @@ import { BitReader } from "./bit_reader.ts";
 export interface AacConfig {
   /** Sample rate of the decoded core; spectral band replication would double it. */
   readonly sampleRateHz: number;
+  /** Whether the stream is announced as HE-AAC; it may be all the same if not. */
+  readonly hasBandReplication?: boolean;
 }
 
 const OBJECT_TYPE = {
@@ -28,20 +30,40 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
     let objectType = readObjectType(bits);
     const sampleRateHz = readSampleRate(bits);
     bits.skip(4);
-    if (objectType === OBJECT_TYPE.bandReplication || objectType === OBJECT_TYPE.parametricStereo) {
+    const hasBandReplication = objectType === OBJECT_TYPE.bandReplication ||
+      objectType === OBJECT_TYPE.parametricStereo;
+    if (hasBandReplication) {
       readSampleRate(bits);
       objectType = readObjectType(bits);
     }
     const hasShortFrames = bits.read(1) === 1;
-    if (objectType === OBJECT_TYPE.lowComplexity && !hasShortFrames) return { sampleRateHz };
+    if (objectType === OBJECT_TYPE.lowComplexity && !hasShortFrames) {
+      return { sampleRateHz, hasBandReplication };
+    }
     throw invalidAudio(
-      `The AAC stream is of object type ${objectType}` +
+      `The AAC stream is ${nameObjectType(objectType)}` +
         `${hasShortFrames ? " with frames of 960 samples" : ""}; AAC-LC or HE-AAC is wanted.`,
     );
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw invalidAudio("The AAC stream's configuration is cut short or damaged.", error);
   }
+}
+
+/** Object types that encoders write and that are not decoded. */
+const OBJECT_NAMES: Readonly<Record<number, string>> = {
+  1: "AAC Main",
+  2: "AAC-LC",
+  3: "AAC-SSR",
+  4: "AAC-LTP",
+  23: "AAC-LD",
+  39: "AAC-ELD",
+  42: "xHE-AAC (USAC)",
+};
+
+/** A kind of AAC as people call it. */
+export function nameObjectType(type: number): string {
+  return OBJECT_NAMES[type] ?? `of object type ${type}`;
 }
 
 function readObjectType(bits: BitReader): number {

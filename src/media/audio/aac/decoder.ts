@@ -31,9 +31,15 @@ const MAX_CHANNELS = 8;
 export class AacDecoder {
   readonly #context: StreamContext;
   readonly #filterbanks: Filterbank[] = [];
+  #hasBandReplication = false;
 
   constructor(sampleRateHz: number) {
     this.#context = { table: getBands(sampleRateHz), noise: new NoiseSource() };
+  }
+
+  /** Whether a frame so far was one of HE-AAC. */
+  get hasBandReplication(): boolean {
+    return this.#hasBandReplication;
   }
 
   /**
@@ -73,7 +79,7 @@ export class AacDecoder {
           skipProgram(bits);
           break;
         case ELEMENT.fill:
-          skipFill(bits);
+          if (skipFill(bits)) this.#hasBandReplication = true;
           break;
         default:
           throw new RangeError("The AAC data couple channels.");
@@ -102,9 +108,17 @@ function skipData(bits: BitReader): void {
   bits.skip(8 * numBytes);
 }
 
-function skipFill(bits: BitReader): void {
+/** Extensions that describe the upper half of the spectrum: without and with a checksum. */
+const REPLICATION_TYPES = [13, 14];
+
+/** @returns whether what was skipped describes the upper half of the spectrum. */
+function skipFill(bits: BitReader): boolean {
   const count = bits.read(4);
-  bits.skip(8 * (count === 15 ? count + bits.read(8) - 1 : count));
+  const numBytes = count === 15 ? count + bits.read(8) - 1 : count;
+  if (numBytes === 0) return false;
+  const type = bits.read(4);
+  bits.skip(8 * numBytes - 4);
+  return REPLICATION_TYPES.includes(type);
 }
 
 /** A `program_config_element`: which speaker each channel is for. */
