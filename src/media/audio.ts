@@ -8,7 +8,7 @@ import { nextTurn } from "../next_turn.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
 import { isAiff, readAiff } from "./audio/aiff.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
-import { findMp3, readMp3 } from "./audio/mp3.ts";
+import { findMp3, isFreeMp3, readMp3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
@@ -53,6 +53,8 @@ const UNREAD: readonly Signature[] = [
   ["Digital Speech Standard (DSS)", 1, "dss"],
   ["Digital Speech Standard (DS2)", 1, "ds2"],
   ["AC-3", 0, "\x0b\x77"],
+  ["AAC in LATM", 0, "\x56\xe0"],
+  ["AAC in LATM", 0, "\x56\xe1"],
   ["MPEG program stream", 0, "\x00\x00\x01\xba"],
   ["MPEG transport stream", 0, "\x47\x40"],
   ["Flash video", 0, "FLV\x01"],
@@ -123,6 +125,12 @@ function detect(file: Uint8Array): AudioFormat {
   if (file.length === 0) throw invalidAudio("The audio file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format !== undefined) return format;
+  if (isFreeMp3(file)) {
+    throw invalidAudio(
+      "The MP3 file is in free format: its frames have no bitrate that tells their length. " +
+        "One with a bitrate of up to 320 kbit/s is wanted, or WAV, as which lame --decode writes it.",
+    );
+  }
   const read = FORMATS.map(({ name }) => name);
   throw invalidAudio(describeUnread(file, { kind: "supported audio", unread: UNREAD, read }));
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
+import { findFirstFrame, findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 /** Most bytes between frames. */
@@ -118,7 +118,7 @@ function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
   const bitrates = BITRATES[isFirst ? layer - 1 : layer === 1 ? 3 : 4]!;
   const kbits = bitrates[bitrateIndex - 1];
   const baseRate = SAMPLE_RATES_HZ[rateIndex];
-  // Without a bitrate a frame's length is unknown; no encoder writes such files.
+  // Without a bitrate, in free format, a frame's length is unknown.
   if (kbits === undefined || baseRate === undefined) return undefined;
   const sampleRateHz = isFirst ? baseRate : version === 2 ? baseRate / 2 : baseRate / 4;
   const padding = header >>> 9 & 1;
@@ -132,4 +132,35 @@ function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
     kind: header & KIND_MASK,
     dataOffset: HEADER_BYTES + sideBytes,
   };
+}
+
+/** Sync word, version, layer, protection, bitrate and sample rate, which frames of a free-format file share. */
+const SHARED_MASK = 0xfffffc00;
+const FREE_BITRATE = 0;
+/** At 32 kHz and 640 kbit/s a frame of layer III, the longest that encoders write, has 2,880 bytes. */
+const MAX_FREE_BYTES = 4096;
+/** What padding adds to a frame. */
+const PADDING_BYTES = [0, 1, -1];
+
+/** Whether a file is MPEG audio in free format: frames of one length, which only the distance of their headers tells. */
+export function isFreeMp3(file: Uint8Array): boolean {
+  const start = skipId3(file);
+  const headerAt = (at: number) =>
+    (file[at]! << 24 | file[at + 1]! << 16 | file[at + 2]! << 8 | file[at + 3]!) & SHARED_MASK;
+  const header = headerAt(start);
+  const isHeader = file[start] === SYNC_BYTE && header >>> 21 === 0x7ff &&
+    (header >>> 19 & 3) !== 1 && (header >>> 17 & 3) !== 0 &&
+    (header >>> 12 & 15) === FREE_BITRATE && (header >>> 10 & 3) !== 3;
+  if (!isHeader) return false;
+  const next = (at: number, numBytes: number) =>
+    PADDING_BYTES.map((padding) => at + numBytes + padding).find((each) =>
+      headerAt(each) === header
+    );
+  for (let numBytes = HEADER_BYTES; numBytes <= MAX_FREE_BYTES; numBytes++) {
+    const second = start + numBytes;
+    if (headerAt(second) !== header) continue;
+    const third = next(second, numBytes);
+    if (third !== undefined && next(third, numBytes) !== undefined) return true;
+  }
+  return false;
 }

@@ -136,6 +136,26 @@ Deno.test("decodeAudio() refuses containers without sound it can decode", async 
   );
 });
 
+Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does not read", async () => {
+  // As lame --freeformat writes it: frames of one length whose bitrate is 0, some with a byte of padding.
+  const frames = [1000, 1001, 1000, 1000].map((numBytes) => {
+    const frame = new Uint8Array(numBytes).fill(0x55);
+    frame.set([0xff, 0xfb, numBytes === 1001 ? 0x02 : 0x00, 0xc4]);
+    return frame;
+  });
+  const free = new Uint8Array(await new Blob(frames).arrayBuffer());
+  await assertInvalid(free, /MP3 file is in free format.*320 kbit\/s is wanted/);
+  // Without more frames there is no telling.
+  await assertInvalid(free.slice(0, 1500), /not supported audio/);
+  const main = readFixture("speech_16k.aac");
+  for (let at = 0; at < main.length;) {
+    main[at + 2]! &= 0x3f;
+    at += (main[at + 3]! & 3) << 11 | main[at + 4]! << 3 | main[at + 5]! >> 5;
+  }
+  await assertInvalid(main, /AAC file is AAC Main; AAC-LC or HE-AAC/);
+  await assertInvalid(Uint8Array.of(0x56, 0xe0, 0x40, 0x20), /seems to be AAC in LATM/);
+});
+
 Deno.test("decodeAudio() names a codec of Ogg that it does not read", async () => {
   const head = new TextEncoder().encode("Speex   1.2.1".padEnd(80, "\0"));
   await assertInvalid(makeOggPage(head, 0), /sound is Speex; Opus, Vorbis or FLAC is wanted/);
