@@ -48,9 +48,20 @@ function help(): void {
 
 /** Waits for a job after this one. @returns whether one came. */
 function awaitJob(job: number): boolean {
-  for (let i = Atomics.load(control, WORD.polls); i > 0; i--) {
-    if (Atomics.load(control, WORD.job) !== job) return true;
+  return pollForJob(job) || sleepUntilJob(job);
+}
+
+function pollForJob(job: number): boolean {
+  Atomics.add(control, WORD.polling, 1);
+  let hasCome = false;
+  for (let i = Atomics.load(control, WORD.polls); i > 0 && !hasCome; i--) {
+    hasCome = Atomics.load(control, WORD.job) !== job;
   }
+  Atomics.sub(control, WORD.polling, 1);
+  return hasCome;
+}
+
+function sleepUntilJob(job: number): boolean {
   return Atomics.wait(control, WORD.job, job, idleMs) !== "timed-out";
 }
 

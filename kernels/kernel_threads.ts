@@ -57,6 +57,8 @@ const PATIENCE_MS = 10_000;
 const IDLE_MS = 20_000;
 /** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
+/** A helper that polls has joined within a microsecond or two. */
+const MIN_FLOPS_POLLING = 1e5;
 /** Polls between the jobs of a step: what comes between two takes less than 100 µs, and waking a helper up to 50. */
 export const STEP_POLLS = 8000;
 /** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
@@ -104,7 +106,9 @@ export class KernelThreads {
   /** Runs a job to its end. @throws what the kernel throws. */
   run(job: KernelJob): void {
     const wanted = Math.min(this.numThreads, job.numWorks) - 1;
-    if (wanted < 1 || job.flops < this.#options.minFlops || this.isAlone) {
+    const arePolling = Atomics.load(this.#control, WORD.polling) > 0;
+    const minFlops = arePolling ? MIN_FLOPS_POLLING : this.#options.minFlops;
+    if (wanted < 1 || job.flops < minFlops || this.isAlone) {
       runAlone(job);
       return;
     }

@@ -28,6 +28,8 @@ export const WORD = {
   polls: 13,
   /** Not 0 once helpers are to end. */
   ended: 14,
+  /** Helpers that look for the next job and do not sleep. */
+  polling: 15,
 } as const;
 
 export const NUM_WORDS = 16;

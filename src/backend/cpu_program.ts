@@ -7,26 +7,27 @@ import type { RowKernel } from "../../kernels/row_kernel.ts";
 import { RowArena } from "../../kernels/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../kernels/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
+import { RowFile } from "../onnx/file/row_file.ts";
+import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
 import type { PlannedMatrix } from "./pack_weights.ts";
 
 /** Steps of more rows were not measured. */
 export const MAX_ROWS = 8;
 
-/** Larger tables are not copied for the few rows of them that a step reads. */
+/** Rows of larger tables are read from their file. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
 /** Addresses of tensors, by name. */
-export class MemoryPlan {
+export class MemoryPlan implements Disposable {
   readonly memory = new RowArena(MAX_ROWS);
   readonly matrices = new Map<string, PlannedMatrix>();
-  /** Constants that rows are taken of. */
-  readonly tables = new Map<string, number>();
+  /** Constants that rows are taken of: an address, or the file of a large one. */
+  readonly tables = new Map<string, number | RowFile>();
   readonly #at = new Map<string, number>();
 
   /** Plans what a program reads and writes. */
-  async add(program: Program, { readFloats }: SegmentsOptions): Promise<void> {
+  async add(program: Program, { readFloats, files }: SegmentsOptions): Promise<void> {
     const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
     for (const dispatch of program.dispatches) {
       if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
@@ -34,7 +35,12 @@ export class MemoryPlan {
         const { table } = dispatch.tensors;
         const tensor = constants.get(table);
         if (tensor && !this.tables.has(table)) {
-          this.tables.set(table, this.memory.arena.place(await readFloats(tensor)));
+          this.tables.set(
+            table,
+            isLarge(tensor)
+              ? await RowFile.open(tensor, files)
+              : this.memory.arena.place(await readFloats(tensor)),
+          );
         }
       }
       for (const [name, width] of widthsOf(dispatch)) {
@@ -46,6 +52,11 @@ export class MemoryPlan {
         this.#at.set(name, at);
       }
     }
+  }
+
+  /** Closes the files of tables. */
+  [Symbol.dispose](): void {
+    for (const table of this.tables.values()) if (table instanceof RowFile) table[Symbol.dispose]();
   }
 
   addressOf(name: string): number {
@@ -100,18 +111,23 @@ function widthsOf(dispatch: Dispatch): [string, number][] {
   });
 }
 
+function isLarge(table: StoredTensor): boolean {
+  return storedBytes(table) > MAX_TABLE_BYTES;
+}
+
 /** Why our kernels do not run a program. */
 export function refusalOf({ dispatches, weights, scratch }: Program): string | undefined {
-  const constants = new Set(weights.map(({ name }) => name));
+  const constants = new Map(weights.map((tensor) => [tensor.name, tensor]));
   try {
     for (const dispatch of dispatches) {
       if (dispatch.kind !== "take_rows") {
         checkRowKernel(dispatch);
         continue;
       }
-      const { params: { rowBytes, tableRows }, tensors: { table } } = dispatch;
-      if (constants.has(table) && rowBytes * tableRows > MAX_TABLE_BYTES) {
-        throw new RangeError("It reads a large table by token.");
+      const { tensors: { table } } = dispatch;
+      const constant = constants.get(table);
+      if (constant && isLarge(constant) && !RowFile.canRead(constant)) {
+        throw new RangeError("It reads a large table that is not stored as f32 in a file.");
       }
       if (scratch.has(table)) throw new RangeError("It takes rows of what it computes.");
     }
@@ -197,14 +213,20 @@ export class OpenProgram {
   ) {
     const width = rowBytes / 4;
     const out = plan.addressOf(names.out);
-    const at = plan.tables.get(names.table);
-    const constant = at === undefined ? at : this.#rows.floats(at, tableRows * width);
+    const constant = plan.tables.get(names.table);
+    const placed = typeof constant === "number"
+      ? this.#rows.floats(constant, tableRows * width)
+      : undefined;
+    // Files are not read into shared memory.
+    const read = new Float32Array(constant instanceof RowFile ? width : 0);
     return (tensors: SegmentStep["tensors"], { first, count }: RowRange) => {
-      const table = constant ?? tensors.get(names.table)!.data as Float32Array;
+      const table = placed ?? tensors.get(names.table)?.data as Float32Array;
       const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
       for (let row = 0; row < count; row++) {
         const from = Math.min(Number(numbers[first + row]!), tableRows - 1) * width;
-        this.#rows.floats(out + row * rowBytes, width).set(table.subarray(from, from + width));
+        if (constant instanceof RowFile) constant.read(from, read);
+        const elements = constant instanceof RowFile ? read : table.subarray(from, from + width);
+        this.#rows.floats(out + row * rowBytes, width).set(elements);
       }
     };
   }

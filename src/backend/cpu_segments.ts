@@ -33,15 +33,20 @@ export class CpuSegments implements CompiledSegments {
   readonly refusal: string | undefined;
   readonly #rows: SimdRows;
   readonly #segments: readonly (OpenSegment | undefined)[];
+  readonly #open: Disposable;
 
   private constructor(
-    rows: SimdRows,
     segments: readonly (OpenSegment | undefined)[],
-    refusal: string | undefined,
+    { rows, refusal, open }: {
+      readonly rows: SimdRows;
+      readonly refusal: string | undefined;
+      readonly open: Disposable;
+    },
   ) {
     this.#rows = rows;
     this.#segments = segments;
     this.refusal = refusal;
+    this.#open = open;
   }
 
   /**
@@ -59,7 +64,8 @@ export class CpuSegments implements CompiledSegments {
     if (open.length === 0) return undefined;
     // They are there once the weights are, when steps are timed.
     threads.start();
-    const plan = new MemoryPlan();
+    using opening = new DisposableStack();
+    const plan = opening.use(new MemoryPlan());
     for (const { allRows, someRows } of open) {
       await plan.add(allRows, options);
       await plan.add(someRows, options);
@@ -74,7 +80,7 @@ export class CpuSegments implements CompiledSegments {
         someRows: new OpenProgram(rows, each.someRows, plan),
       }
     );
-    return new CpuSegments(rows, opened, firstRefusal(segments));
+    return new CpuSegments(opened, { rows, refusal: firstRefusal(segments), open: opening.move() });
   }
 
   get numCompiled(): number {
@@ -96,5 +102,6 @@ export class CpuSegments implements CompiledSegments {
 
   dispose(): void {
     this.#rows.dispose();
+    this.#open[Symbol.dispose]();
   }
 }

@@ -20,18 +20,18 @@ const BOUNDS = selfBounds([1, 300, 17, 64]);
 /** Rounds that helpers have to start in. */
 const MAX_ROUNDS = 2000;
 
-function openPaged(threads?: KernelThreads): SimdAttention {
+function openPaged(threads?: KernelThreads, { step, numBlocks } = STEP): SimdAttention {
   const attention = new SimdAttention([makeLayer(SHAPE)], {
-    ...STEP.step,
-    numBlocks: STEP.numBlocks,
-    maxTokens: STEP.step.numTokens,
+    ...step,
+    numBlocks,
+    maxTokens: step.numTokens,
     maxSequences: 5,
     threads,
   });
   const normal = makeNormal(1);
   const { q } = attention.inputs(0);
   for (let i = 0; i < q.length; i++) q[i] = normal();
-  attention.begin(STEP.step);
+  attention.begin(step);
   attention.write(0);
   return attention;
 }
@@ -69,6 +69,26 @@ function untilHelped(threads: KernelThreads, call: () => void): void {
 
 // Threads of Node end a while after they were told to.
 const options = { sanitizeResources: false, sanitizeOps: false };
+
+Deno.test("helpers that look for the next job take parts of small ones too", options, () => {
+  const threads = new KernelThreads(2);
+  try {
+    const large = openPaged(threads);
+    // Too small to wake a helper for.
+    const small = openPaged(threads, makeStep([{ queries: 1, keys: 100 }], 16));
+    untilHelped(threads, () => large.attend(0));
+    let isHelped = false;
+    for (let round = 0; round < MAX_ROUNDS && !isHelped; round++) {
+      large.attend(0);
+      const before = threads.numHelpedWorks;
+      small.attend(0);
+      isHelped = threads.numHelpedWorks > before;
+    }
+    assert(isHelped);
+  } finally {
+    threads.dispose();
+  }
+});
 
 for (const numThreads of [2, 3, 4]) {
   Deno.test(`KernelThreads gives what one thread gives, to the bit: ${numThreads}`, options, () => {
