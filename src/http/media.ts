@@ -15,7 +15,8 @@ import { isLoopback } from "./locality.ts";
 /** Limits of a reference. */
 export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
 
-const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
+/** Those of the API's decisions. */
+export const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
 
 /** The caller on whose behalf media are read, and the limits. */
 export interface MediaDeps {

@@ -119,10 +119,12 @@ Deno.test("serve takes no new connection while it stops, and ends what outlasts 
 });
 
 Deno.test("serve ends at once at a second signal, without its process-id file", async () => {
-  await using hearth = new HearthProcess([...CPU, "--dtype", "fp32"]);
+  await using hearth = new HearthProcess([...CPU, "--dtype", "fp32", "--drain-seconds", "600"]);
   const reply = await startLongReplies(await hearth.ready());
   hearth.kill("SIGTERM");
   await hearth.logged(/stopping/);
+  // It is removed after the wait for the requests in flight.
+  assert.equal(hearth.pidFiles().size, 1);
   hearth.kill("SIGINT");
   const { code } = await hearth.ending;
   assert.equal(code, 130);

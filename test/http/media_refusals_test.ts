@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { ServerSettings } from "../../src/config.ts";
+import { MEDIA_LIMITS } from "../../src/http/media.ts";
 import { withServer } from "../fixtures/local_server.ts";
 import { discFile } from "../fixtures/matting.ts";
 import { errorOf, mattingBody, mattingTest, openMattingApp } from "../fixtures/matting_server.ts";
@@ -211,5 +212,22 @@ refusalTest(
       await assertRefused(app, `${base}/endless`, /more than the 0 MiB/);
       await assertRefused(app, `${base}/slow`, /took more than 1 s/);
       await assertRefused(app, `${base}/silent`, /took more than 1 s/);
+    }),
+);
+
+refusalTest(
+  "100 MiB and 30 s are the limits where none are set",
+  {},
+  (app) =>
+    withServer((request, response) => {
+      response.writeHead(200, {
+        "content-length": 100 * 2 ** 20 + (request.url === "/over" ? 1 : 0),
+      });
+      response.write("begins");
+      setTimeout(() => response.destroy());
+    }, async (base) => {
+      await assertRefused(app, `${base}/over`, /more than the 100 MiB that are allowed/);
+      await assertRefused(app, base, /the connection ended before its last byte/);
+      assert.equal(MEDIA_LIMITS.maxTotalMs, 30_000);
     }),
 );
