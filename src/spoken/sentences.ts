@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { abbreviationsOf, isOrdinal } from "./abbreviations.ts";
 
 /** A sentence, and whether the paragraph goes on after it. */
 interface Sentence {
@@ -14,13 +15,6 @@ interface Sentence {
 const PARAGRAPH_END =
   /\r?\n(?:[^\S\n]*\r?\n)+|(?<=^[^\S\n]*#{1,6}[^\S\n][^\n]*)\n|\r?\n(?=[^\S\n]*(?:\||```|(?:[-*+\u2022]|#{1,6}|\d{1,3}[.)])[^\S\n]))/m;
 
-/** After these a full stop does not end a sentence, even if a capital follows. */
-const ABBREVIATIONS = new Set(
-  ("mr mrs ms dr prof st mt gen col sgt lt capt cpl maj adm rep sen gov hon rev fr sr fig figs no nos vol vols " +
-    "pp eq ch sec art ed eds trans cf vs approx ca est ext max min p ch jan feb mar apr jun jul aug sept sep oct nov dec " +
-    "mon tue tues wed thu thur thurs fri")
-    .split(" "),
-);
 const LAST_WORD = /(?:^|[\s(["'])([\p{L}.]+)\.\s*$/u;
 /** Longest sentence, in characters, that continues after an abbreviation. */
 const MAX_JOINED_CHARS = 1_000;
@@ -43,7 +37,7 @@ export function* splitSentences(text: string, language: string): Generator<Sente
     const line = paragraph.replaceAll(/\s+/g, " ");
     let sentence = "";
     for (const { segment } of segmenter.segment(line)) {
-      if (sentence !== "" && !goesOn(sentence)) {
+      if (sentence !== "" && !goesOn(sentence, segment, language)) {
         if (sentence.trim() !== "") yield { text: sentence.trim(), endsParagraph: false };
         sentence = "";
       }
@@ -53,16 +47,17 @@ export function* splitSentences(text: string, language: string): Generator<Sente
   }
 }
 
-/** Whether a sentence does not really end here. */
-function goesOn(sentence: string): boolean {
+/** Whether a sentence does not really end where the next segment begins. */
+function goesOn(sentence: string, next: string, language: string): boolean {
   if (sentence.length > MAX_JOINED_CHARS) return false;
   // Within an address, or before an image: these end a sentence only before a space.
   if (/[.?!]$|!\[$/.test(sentence)) return true;
   // The number of a list's item.
   if (/^\s*\d{1,3}[.)]\s*$/.test(sentence)) return true;
-  const word = LAST_WORD.exec(sentence.slice(-24))?.[1]?.toLowerCase();
+  const end = sentence.slice(-24);
+  if (isOrdinal(end, next, language)) return true;
+  const word = LAST_WORD.exec(end)?.[1]?.toLowerCase();
   if (word === undefined) return false;
-  // An initial, or "e.g." and the like; "U.S." may well end a sentence.
-  return ABBREVIATIONS.has(word) || /^\p{L}$/u.test(word) && word !== "i" || word === "e.g" ||
-    word === "i.e";
+  // An initial; "U.S." may well end a sentence.
+  return abbreviationsOf(language).has(word) || /^\p{L}$/u.test(word) && word !== "i";
 }

@@ -127,6 +127,30 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
 });
 
+Deno.test("splitPieces() keeps ordinals and short forms of other languages within their sentences", () => {
+  const cases = {
+    de: [
+      "Wir treffen uns am 3. Mai um 14.30 Uhr.",
+      "Berlin, 3. Oktober 1990.",
+      "Die 3. Auflage kostet 5 Mio. Euro.",
+      "Es waren 3.",
+      "Dann vier.",
+    ],
+    es: ["El Sr. García y la Sra. López viven en la Av. Bolívar.", "No.", "Fin."],
+    fr: ["M. Dupont et Mme. Curie sont là.", "Oui."],
+    it: ["Il sig. Rossi legge pag. 7.", "Basta."],
+    nl: ["Dhr. Jansen leest blz. 5.", "Ja."],
+    pl: ["Prof. Nowak mieszka na ul. Długiej.", "Tak."],
+    pt: ["O Sr. Silva mora na Av. Paulista.", "Sim."],
+    ru: ["Это ул. Ленина.", "Да."],
+    sv: ["Kl. 14.30 börjar det.", "T.ex. Anna kommer."],
+  };
+  for (const [language, sentences] of Object.entries(cases)) {
+    const pieces = [...splitPieces(sentences.join(" "), { language, maxChars: 300 })];
+    assert.deepEqual(pieces.map(({ text }) => text), sentences);
+  }
+});
+
 Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
   assert.equal(
     cleanText('<speak>Hi <break time="1s"/>there, <b>you</b></speak>'),
