@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { parseTranscription } from "../../src/api/transcription_request.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
+import { ModelFolder } from "../fixtures/model_folder.ts";
 import { LOCAL_CALLER, MODEL, TestApp } from "../fixtures/server.ts";
 
 const REMOTE_CALLER = { ...LOCAL_CALLER, callerAddress: "192.168.0.7" };
@@ -46,6 +47,66 @@ async function assertNested(
   assert.equal(typeof error.message, "string");
   return error.message;
 }
+
+/** An answer without what is its own: when it was made, its id, and what the cache had of its prompt. */
+async function answerOf(response: Response): Promise<string> {
+  const text = await response.text();
+  return text.replaceAll(/"(?:id|created|cached_tokens)":\s*(?:"[^"]*"|\d+)/g, '""');
+}
+
+Deno.test("general: paired paths return identical responses, in JSON or as events that end in [DONE]", async () => {
+  await using app = await new TestApp().ready();
+  const body = { model: MODEL, messages: text, temperature: 0, max_tokens: 5 };
+  for (const stream of [undefined, false, true]) {
+    const responses = await Promise.all(
+      ["/chat/completions", "/v1/chat/completions"].map((path) =>
+        app.post(path, { ...body, stream })
+      ),
+    );
+    const types = responses.map(({ headers }) => headers.get("content-type"));
+    const wanted = stream ? "text/event-stream; charset=utf-8" : "application/json";
+    assert.deepEqual(types, [wanted, wanted]);
+    const [bare, prefixed] = await Promise.all(responses.map(answerOf));
+    assert.equal(bare, prefixed);
+    assert.equal(bare!.endsWith("\n\ndata: [DONE]\n\n"), stream === true);
+  }
+});
+
+Deno.test("chat: temperature and top_p are 1 by default, unless the model names its own", async () => {
+  await using folder = await ModelFolder.create();
+  await folder.writeConfig(JSON.stringify(ModelFolder.readConfig(MODEL)));
+  await Deno.remove(`${folder.path}/generation_config.json`);
+  const own = { temperature: 0.3, top_p: 0.9, top_k: 20 };
+  const cases = [
+    [{ folder: folder.path }, { temperature: 1, top_p: 1, top_k: 0 }, own],
+    [{}, own, { temperature: 1, top_p: 1, top_k: 0 }],
+  ] as const;
+  for (const [options, defaults, others] of cases) {
+    await using app = await new TestApp(options).ready();
+    const ask = async (extra: object) => {
+      const messages = [{ role: "user", content: "Tell me a story." }];
+      const body = { model: MODEL, messages, seed: 3, n: 8, max_tokens: 20, ...extra };
+      const { choices } = await (await app.post("/chat/completions", body)).json();
+      return JSON.stringify(choices);
+    };
+    const byDefault = await ask({});
+    assert.equal(byDefault, await ask(defaults));
+    assert.notEqual(byDefault, await ask(others));
+  }
+});
+
+Deno.test("authentication: whatever Authorization says, it is not checked", async () => {
+  await using app = await new TestApp().ready();
+  for (const authorization of ["Bearer any", "Bearer ", "Basic eDp5", "nonsense"]) {
+    for (const [path, body] of [["/health"], ["/models"], ["/chat/completions", "{}"]] as const) {
+      const headers = { authorization, "content-type": "application/json" };
+      const method = body === undefined ? "GET" : "POST";
+      const init = { method, headers, ...(body !== undefined && { body }) };
+      const { status } = await app.request(path, init);
+      assert.equal(status, body === undefined ? 200 : 400, `${path} ${authorization}`);
+    }
+  }
+});
 
 const NOT_LOADED = { status: 503, type: "service_unavailable", code: "model_not_loaded" };
 
@@ -182,6 +243,9 @@ Deno.test("status table: 503 the service unavailable, model not loaded", async (
   for (
     const path of [
       "/chat/completions",
+      "/completions",
+      "/responses",
+      "/tokenize",
       "/audio/speech",
       "/images/remove_background",
       "/embeddings",
