@@ -44,11 +44,7 @@ interface LoadedDecoder {
   readonly embeddings: ValueInfo | undefined;
 }
 
-/**
- * Loads a folder's decoder.
- *
- * @throws {StartupError} when there is no such graph, or `config.json` lacks a size.
- */
+/** @throws {StartupError} when there is no such graph, or `config.json` lacks a size. */
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
   await using graph = await readGraph(options);
   const { model, dtype } = graph;

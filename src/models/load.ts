@@ -26,11 +26,7 @@ interface ModelLoadOptions extends
   readonly kind?: ModelKind | undefined;
 }
 
-/**
- * Loads a model folder.
- *
- * @throws {StartupError} when the folder, or the requested dtype or kind, cannot be loaded.
- */
+/** @throws {StartupError} when the folder, or the requested dtype or kind, cannot be loaded. */
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openAnyFolder(options.model.folder);
   const family = familyOf(folder, options.kind);

@@ -47,7 +47,6 @@ export function feedsOf(
   }));
 }
 
-/** A tensor of an input's type. */
 function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
   if (type === input.type) return new Tensor(input.type, data as Float32Array, dims);
   return tensorFor(input, Array.from<number | bigint, number>(data, Number), dims);

@@ -41,11 +41,7 @@ export interface PreprocessorConfig extends Levels {
   readonly filter: ResampleFilter;
 }
 
-/**
- * Reads a processor's configuration.
- *
- * @throws {StartupError} when it has unsupported settings.
- */
+/** @throws {StartupError} when it has unsupported settings. */
 export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   const refused = REFUSED.find((name) => config[name] === true);
   if (refused !== undefined) {

@@ -5,7 +5,6 @@
  */
 import type { TranscriptWord } from "../task.ts";
 
-/** A token and its frames. */
 export interface FrameToken {
   readonly id: number;
   readonly text: string;

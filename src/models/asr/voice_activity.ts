@@ -72,11 +72,7 @@ export class VoiceActivity {
     return new VoiceActivity(session, folder);
   }
 
-  /**
-   * Checks that the model supports a sample rate.
-   *
-   * @throws {StartupError} when it does not.
-   */
+  /** @throws {StartupError} when the model does not support a sample rate. */
   async requireRate(sampleRateHz: number): Promise<void> {
     const listener = this.listen(sampleRateHz);
     await startupStep(

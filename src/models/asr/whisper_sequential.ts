@@ -10,9 +10,8 @@ import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
 import { type DecodingResult, isSilence } from "./whisper_quality.ts";
 
 interface SequentialOptions {
-  /** Frames of the recording. */
+  /** Of the recording. */
   readonly numFrames: number;
-  /** Frames of a window. */
   readonly windowFrames: number;
   readonly framesPerSecond: number;
   readonly timestampsStart: number;

@@ -195,7 +195,6 @@ export function argumentsCallGrammar(
   return sequence(text(head), argumentsGrammar(called, param), text(tail));
 }
 
-/** A call in JSON. */
 export function jsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const head = `{"name": ${JSON.stringify(called.name)}, "arguments": `;
   return argumentsCallGrammar(called, { param, head, tail: "}" });

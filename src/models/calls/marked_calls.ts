@@ -19,7 +19,6 @@ export interface MarkedForm
   readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
-/** A format of calls between markers. */
 export function markedFormat(form: MarkedForm): CallFormat {
   const { starts, end, readCalls, open, separator, close, call, ...rest } = form;
   const trigger = starts[0]!;

@@ -21,7 +21,6 @@ import {
   typesOfSchemas,
 } from "./argument_schemas.ts";
 
-/** One parameter. */
 interface Parameter {
   readonly name: string;
   readonly isRequired: boolean;

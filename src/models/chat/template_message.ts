@@ -8,7 +8,6 @@ import { callFormatOf } from "../calls/call_formats.ts";
 import type { ChatMessage, Conversation, PromptOptions, ToolCall, ToolFunction } from "../task.ts";
 import { HearthError } from "../../errors.ts";
 
-/** One message. */
 export interface TemplateMessage {
   readonly role: ChatMessage["role"];
   /** Parts: `{ type: "text", text }`, `{ type: "image" }`. */

@@ -35,11 +35,7 @@ export class EmbeddingModel extends TextModel implements Model {
     this.#config = config;
   }
 
-  /**
-   * Loads a folder. The model's name supplies missing configuration.
-   *
-   * @throws {StartupError} when the folder lacks what the model needs.
-   */
+  /** The name supplies missing configuration. @throws {StartupError} when the folder lacks what the model needs. */
   static async load(context: OpenContext): Promise<EmbeddingModel> {
     const { folder, modelName } = context;
     const config = await readEmbeddingConfig(folder, modelName);

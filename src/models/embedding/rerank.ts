@@ -26,11 +26,7 @@ export class RerankModel extends TextModel implements Model {
     this.#maxTokens = loaded.maxTokens;
   }
 
-  /**
-   * Loads a folder.
-   *
-   * @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's.
-   */
+  /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's. */
   static async load(context: OpenContext): Promise<RerankModel> {
     const loaded = await loadTexts(
       context,

@@ -58,11 +58,7 @@ const AXES_INPUT_VERSION = 18;
 /** A mask is stretched at most tenfold: without a subject, noise must not become one. */
 const LEAST_RANGE = 0.1;
 
-/**
- * Analyses a graph.
- *
- * @throws {StartupError} when it does not take images, or has no mask.
- */
+/** @throws {StartupError} when the graph does not take images, or has no mask. */
 export function inspectMatting(
   { graph }: ModelProto,
   { family, outputName }: { family: MattingFamily; outputName: string | undefined },

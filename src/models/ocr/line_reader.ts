@@ -5,13 +5,17 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { LineGraph } from "./line_graph.ts";
-import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
 import { cutOut, isOneLine, type LineCut, waysToCut } from "./line_cut.ts";
 import { rowsOf, skewOf, uprightBoxOf } from "./reading_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
 import { type ClassificationConfig, turnUpright } from "./text_classification.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
-import { readLines, type RecognitionConfig } from "./text_recognition.ts";
+import {
+  confidenceOf,
+  type LineCharacter,
+  readLines,
+  type RecognitionConfig,
+} from "./text_recognition.ts";
 
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;

@@ -5,9 +5,8 @@
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
 import { OutputProcessor, type TokenDecoder } from "../output_processor.ts";
-import type { LineCharacter } from "./ctc_line.ts";
+import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
-
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
 
 /** Token ids of separators between lines, besides a recogniser's classes. */

@@ -6,7 +6,6 @@
 import { StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
 import type { ChannelLevels, LineGraph } from "./line_graph.ts";
 
 export interface RecognitionConfig {
@@ -18,6 +17,16 @@ export interface RecognitionConfig {
   readonly blank: number;
   /** The text of each class. */
   readonly characters: readonly string[];
+}
+
+/** A character and its likelihood. */
+export interface LineCharacter {
+  /** Its class. */
+  readonly id: number;
+  /** Probability in the frame where it begins. */
+  readonly probability: number;
+  /** Likeliest classes there, most likely first; as many as wanted. */
+  readonly top: readonly { readonly id: number; readonly probability: number }[];
 }
 
 /**
@@ -73,4 +82,49 @@ export async function readLines(
     }
   }
   return read;
+}
+
+/**
+ * The characters of a line by CTC's best path: the likeliest class of each frame, repetitions of one class as one,
+ * blanks left out (A. Graves et al. 2006). Pure.
+ *
+ * @param frames f32 `[frames, classes]`, probabilities.
+ */
+function readCtcLine(frames: Float32Array, options: {
+  readonly numClasses: number;
+  readonly blank: number;
+  /** Likeliest classes to report. */
+  readonly numTop: number;
+}): LineCharacter[] {
+  const { numClasses, blank, numTop } = options;
+  const characters: LineCharacter[] = [];
+  let last = blank;
+  for (let start = 0; start < frames.length; start += numClasses) {
+    const classes = frames.subarray(start, start + numClasses);
+    const id = likeliest(classes);
+    if (id !== blank && id !== last) {
+      characters.push({ id, probability: classes[id]!, top: topOf(classes, numTop) });
+    }
+    last = id;
+  }
+  return characters;
+}
+
+/** The mean probability of the characters; 0 without any. */
+export function confidenceOf(characters: readonly LineCharacter[]): number {
+  const sum = characters.reduce((total, { probability }) => total + probability, 0);
+  return characters.length === 0 ? 0 : sum / characters.length;
+}
+
+function likeliest(classes: Float32Array): number {
+  let best = 0;
+  for (let id = 1; id < classes.length; id++) if (classes[id]! > classes[best]!) best = id;
+  return best;
+}
+
+function topOf(classes: Float32Array, count: number): LineCharacter["top"] {
+  if (count === 0) return [];
+  return [...classes].map((probability, id) => ({ id, probability }))
+    .sort((a, b) => b.probability - a.probability)
+    .slice(0, count);
 }

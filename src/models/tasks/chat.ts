@@ -152,7 +152,6 @@ export interface ChosenLogprob extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
 }
 
-/** A token of a prompt. */
 export interface PromptToken extends Omit<TokenLogprob, "logprob"> {
   readonly id: number;
   /** Absent for the first token. */

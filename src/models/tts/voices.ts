@@ -9,7 +9,6 @@ import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Voice } from "../task.ts";
 
-/** A voice and its vectors. */
 export interface VectorVoice extends Voice {
   /** f32 `[rows, width]`. */
   readonly style: Float32Array;

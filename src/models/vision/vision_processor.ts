@@ -119,11 +119,7 @@ export class VisionProcessor {
     });
   }
 
-  /**
-   * Preprocesses one image.
-   *
-   * @throws {Error} when the model's preprocessing refuses the image's shape.
-   */
+  /** @throws {Error} when the model's preprocessing refuses the image's shape. */
   async prepare(
     pixels: Pixels,
     { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
