@@ -40,7 +40,7 @@ interface Genders {
 }
 
 /** What a unit's name becomes for an area or a volume, by plural category (`Intl.PluralRules`); `{}` is the name. */
-type Power = Readonly<{ other: string } & Partial<Record<Intl.LDMLPluralRule, string>>>;
+export type Power = Readonly<{ other: string } & Partial<Record<Intl.LDMLPluralRule, string>>>;
 
 /** Languages with the parts that are not known have no rules for these: such signs are left as they are. */
 export interface Language {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Language } from "./language.ts";
+import type { Language, Power } from "./language.ts";
 
 /** International symbols by the identifier that `Intl.NumberFormat` takes. A language's own come from there too. */
 const SYMBOLS: Readonly<Record<string, string>> = {
@@ -18,6 +18,7 @@ const SYMBOLS: Readonly<Record<string, string>> = {
   mile: "mi",
   yard: "yd",
   foot: "ft",
+  milligram: "mg \u043c\u0433",
   gram: "g",
   kilogram: "kg",
   pound: "lb lbs",
@@ -39,6 +40,9 @@ const SYMBOLS: Readonly<Record<string, string>> = {
   minute: "min",
   hour: "h",
 };
+
+/** A unit that Intl lacks: what it is a part of, and two units whose names have the same prefix between them. */
+const MILLIGRAM = { name: "milligram", base: "gram", prefixed: "milliliter", plain: "liter" };
 
 /** Units that are read beside a number where their names are written in full, beside those above. */
 const PERIODS = ["day", "week", "month", "year"];
@@ -109,19 +113,23 @@ export class UnitNames {
     if (per !== undefined && rates !== undefined) {
       return this.#rate(this.unit(number, unit, { power }), per);
     }
-    const id = per === undefined ? unit : `${unit}-per-${per}`;
+    const base = unit === MILLIGRAM.name ? MILLIGRAM.base : unit;
+    const id = per === undefined ? base : `${base}-per-${per}`;
     const said = this.#place(number, { style: "unit", unit: id });
-    if (power === undefined) return this.#saySigns(said);
-    const powers = this.#language[power];
-    if (powers === undefined) return undefined;
+    const plain = this.#nameOf(number, { style: "unit", unit: base });
     const name = this.#nameOf(number, { style: "unit", unit });
+    const powered = power === undefined ? name : this.#raise(name, number, this.#language[power]);
+    return powered === undefined ? undefined : this.#saySigns(said.replace(plain, () => powered));
+  }
+
+  /** A unit's name for an area or a volume. */
+  #raise(name: string, number: SaidNumber, powers: Power | undefined): string | undefined {
+    if (powers === undefined) return undefined;
     const rules = new Intl.PluralRules(this.#language.locale, decimalsOf(number));
     const pattern = powers[rules.select(Number(number.digits))] ?? powers.other;
     // Not a word of its own: Quadratmeter.
     const isPart = /[^\s]\{\}/.test(pattern);
-    return this.#saySigns(
-      said.replace(name, () => pattern.replace("{}", isPart ? name.toLowerCase() : name)),
-    );
+    return pattern.replace("{}", isPart ? name.toLowerCase() : name);
   }
 
   #rate(said: string | undefined, per: string): string | undefined {
@@ -174,6 +182,11 @@ export class UnitNames {
   }
 
   #nameOf(number: SaidNumber, options: Intl.NumberFormatOptions): string {
+    if (options.unit === MILLIGRAM.name) {
+      const nameOf = (unit: string) => this.#nameOf(number, { ...options, unit });
+      const prefix = nameOf(MILLIGRAM.prefixed).slice(0, -nameOf(MILLIGRAM.plain).length);
+      return prefix + nameOf(MILLIGRAM.base).toLowerCase();
+    }
     return this.#parts(number, options)
       .filter(({ type }) => type === "unit" || type === "currency")
       .map(({ value }) => value).join(" ").trim();
@@ -212,6 +225,7 @@ export class UnitNames {
       for (const symbol of symbols.split(" ")) units.set(symbol, unit);
     }
     for (const unit of Object.keys(SYMBOLS)) {
+      if (unit === MILLIGRAM.name) continue;
       for (const unitDisplay of ["short", "narrow"] as const) {
         for (const number of NUMBERS) {
           const symbol = this.#nameOf(number, { style: "unit", unit, unitDisplay });

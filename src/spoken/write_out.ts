@@ -34,6 +34,12 @@ export async function loadWriter(language: string): Promise<Writer | undefined> 
   );
 }
 
+/** Figures of a telephone number or the like: they have a nought before them, and are no group of thousands. */
+const FIGURES: PlacedRule = {
+  pattern: /(?<![\p{L}\d.,:/-])(?<!\d (?=\d{3}(?!\d)))(0\d+)(?![\d/:]|[.,]\d)/gu,
+  say: ([figures], { say }) => [...figures!].map((figure) => say.cardinal(figure)).join(" "),
+};
+
 function createWriter(language: Language, words: NumberWords): Writer {
   const names = new UnitNames(language);
   const say = createSay(language, { words, names });
@@ -49,6 +55,7 @@ function createWriter(language: Language, words: NumberWords): Writer {
     ...unitRules(language, names),
     ...nounRules(language, names),
     ...yearRules(language),
+    FIGURES,
   ];
   const toWords = (number: string) => say.cardinal(number);
   return (text) => {

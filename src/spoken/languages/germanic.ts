@@ -114,7 +114,7 @@ export const SWEDISH: Language = {
     "miljoner",
   ]],
   agreement: { masculine: [[/ett$/, "en"]] },
-  genders: { neuter: setOf("kilogram gram pound ounce day year acre GBP") },
+  genders: { neuter: setOf("kilogram gram milligram pound ounce day year acre GBP") },
   square: { other: "kvadrat{}" },
   cubic: { other: "kubik{}" },
   andCents: " ",

@@ -20,7 +20,7 @@ export const HINDI: Language = {
   decimalSign: ".",
   load: () => import("n2words/hi-IN"),
   point: "दशमलव",
-  signs: { "अंश": "डिग्री" },
+  signs: { "अंश": "डिग्री", "/": " प्रति " },
   square: { other: "वर्ग {}" },
   cubic: { other: "घन {}" },
   to: " से ",
