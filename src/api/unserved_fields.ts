@@ -25,6 +25,8 @@ const BY_TEXT: Unserved = {
   mm_processor_kwargs: "the model's own settings",
   media_io_kwargs: "the model's own settings",
   guided_whitespace_pattern: "a grammar",
+  structural_tag: "structured_outputs, or tools",
+  repetition_detection: "max_tokens",
   documents: "documents within messages",
   echo: "continue_final_message",
   return_token_ids: "text",
@@ -35,9 +37,18 @@ const BY_TEXT: Unserved = {
   ebnf: "grammar, in GBNF",
   stop_regex: "stop",
   no_stop_trim: "include_stop_str_in_output",
+  separate_reasoning: "include_reasoning",
+  lora_path: "the loaded model",
+  custom_logit_processor: "logit_bias",
+  return_hidden_states: "text",
   // llama.cpp and others
   n_predict: "max_tokens",
   n_probs: "logprobs and top_logprobs",
+  t_max_predict_ms: "max_tokens",
+  thinking_budget_tokens: "max_tokens, or reasoning_effort",
+  reasoning_format: '"auto", and include_reasoning',
+  return_tokens: "text",
+  lora: "the loaded model",
   repeat_penalty: "repetition_penalty",
   dynatemp_range: "temperature",
   top_n_sigma: "min_p",
@@ -99,16 +110,19 @@ const UNSERVED = {
   },
 } as const satisfies Readonly<Record<string, Unserved>>;
 
-/** Values of these fields that change nothing, besides those that are empty, false or 0. */
+/** Values of these fields, one or several, that change nothing, besides those that are empty, false or 0. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
   max_tokens: -1,
   max_completion_tokens: -1,
   n: 1,
   n_predict: -1,
+  thinking_budget_tokens: -1,
   output_format: "png",
+  reasoning_format: ["auto", "deepseek", "parsed"],
   repeat_penalty: 1,
   repetition_penalty: 1,
+  separate_reasoning: true,
   skip_special_tokens: true,
   tfs_z: 1,
   top_k: -1,
@@ -121,7 +135,7 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
 
 /** Fields of which `false` is: the default is true. */
-const FALSE_COUNTS: ReadonlySet<string> = new Set(["skip_special_tokens"]);
+const FALSE_COUNTS: ReadonlySet<string> = new Set(["separate_reasoning", "skip_special_tokens"]);
 
 /** Fields of which an empty object is: it asks for the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
@@ -151,7 +165,8 @@ export function changesNothing(name: string, value: unknown): boolean {
   const isEmpty = typeof value === "object" && value !== null &&
     Object.keys(value).length === 0 && !EMPTY_COUNTS.has(name);
   const text = String(value);
-  return !value || isEmpty || text === "false" || text === String(HARMLESS[name]);
+  const isDefault = [HARMLESS[name]].flat().some((each) => text === String(each));
+  return !value || isEmpty || text === "false" || isDefault;
 }
 
 function unserved(name: string, instead: string): HearthError {
