@@ -126,6 +126,25 @@ Deno.test("metrics are there without a model", async () => {
   assert.match(text, /^hearth_queue_room 0$/m);
 });
 
+Deno.test("app: what fails in the server itself is answered 500, and has its stack and id in the log", async () => {
+  const app = new TestApp();
+  app.session.requireRoom = () => {
+    throw new TypeError("a mistake in /home/me/app.ts");
+  };
+  using stderr = logging();
+  const headers = { "x-request-id": "req-3" };
+  const response = await app.post("/v1/chat/completions", chatBody(), { headers });
+  assert.equal(response.status, 500);
+  const text = await response.text();
+  assert.equal(JSON.parse(text).error.code, "inference_failed");
+  assert.doesNotMatch(text, /mistake|app\.ts/);
+  const [line] = stderr.lines.map((each) => JSON.parse(each)).filter(({ level }) =>
+    level === "error"
+  );
+  assert.partialDeepStrictEqual(line, { message: "a request failed", requestId: "req-3" });
+  assert.match(line.error, /^TypeError: a mistake.*\n +at /);
+});
+
 Deno.test("app: a long path comes back cut", async () => {
   const app = new TestApp();
   const long = "x".repeat(10_000);
