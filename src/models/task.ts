@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ErrorEvent } from "./tasks/ending.ts";
+import type { ErrorEvent } from "./tasks/common_events.ts";
 import type { ChatEvent, ChatTask } from "./tasks/chat.ts";
 import type {
   DetokenizeTask,
@@ -50,7 +50,7 @@ export type MatteEvent =
   }
   | ErrorEvent;
 
-export type * from "./tasks/ending.ts";
+export type * from "./tasks/common_events.ts";
 export type * from "./tasks/chat.ts";
 export type * from "./tasks/texts.ts";
 export type * from "./tasks/speech.ts";

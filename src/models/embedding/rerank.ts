@@ -18,12 +18,10 @@ import { type LoadedTexts, TextModel } from "./text_model.ts";
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
   readonly #form: PairForm;
-  readonly #maxTokens: number | undefined;
 
   private constructor(loaded: LoadedTexts<PairForm>) {
     super(loaded);
     this.#form = loaded.form;
-    this.#maxTokens = loaded.maxTokens;
   }
 
   /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's. */
@@ -48,7 +46,7 @@ export class RerankModel extends TextModel implements Model {
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
     const lengthOf = (param: string, mayCut = task.truncation !== undefined) => ({
-      maxTokens: this.#maxTokens,
+      maxTokens: this.contextLength,
       mayCut,
       what: param,
       param,
@@ -74,7 +72,7 @@ export class RerankModel extends TextModel implements Model {
   ): [readonly number[], readonly number[]] {
     return fitPair(pair.query, pair.document, {
       numSpecial: this.#form.numSpecial,
-      maxTokens: this.#maxTokens,
+      maxTokens: this.contextLength,
       truncation,
       param: `documents[${pair.index}]`,
       maxSecond: maxDocumentTokens,

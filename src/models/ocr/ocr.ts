@@ -65,7 +65,6 @@ export class OcrModel implements Model {
   readonly metrics: Registry;
   readonly maxSequences: number;
   readonly #parts: OcrModelParts;
-  readonly #metrics: ImageMetrics;
   readonly #engine: EngineLoop;
   readonly #requests: ActiveRequests;
 
@@ -79,10 +78,9 @@ export class OcrModel implements Model {
     this.#requests = new ActiveRequests(parts.maxRequests, {
       maxSmall: MAX_SMALL_IMAGE_PIXELS,
     });
-    this.#metrics = parts.metrics;
-    this.metrics = this.#metrics.registry;
-    this.#metrics.requests = () => this.#requests.counts;
-    this.#metrics.adoptEngine(this.#engine.metrics);
+    this.metrics = parts.metrics.registry;
+    parts.metrics.requests = () => this.#requests.counts;
+    parts.metrics.adoptEngine(this.#engine.metrics);
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
@@ -97,8 +95,9 @@ export class OcrModel implements Model {
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
     requireKnownTokens(task, this.#parts.rules.vocabSize);
-    const observeFirstToken = this.#metrics.firstTokenSeconds.startTimer();
-    const observeAnswer = this.#metrics.answerSeconds.startTimer();
+    const { metrics, imagePreprocessor } = this.#parts;
+    const observeFirstToken = metrics.firstTokenSeconds.startTimer();
+    const observeAnswer = metrics.answerSeconds.startTimer();
     return this.#requests.start({
       requestId: task.requestId,
       what: "request",
@@ -107,7 +106,7 @@ export class OcrModel implements Model {
       work: numPixelsOf(image.bytes),
       answer: async (signal) => {
         const options = { signal, isGiven: true };
-        const prepared = await this.#parts.imagePreprocessor.call("normalize", image, options);
+        const prepared = await imagePreprocessor.call("normalize", image, options);
         signal.throwIfAborted();
         emit({ type: "admitted" });
         const work = { task, prompt, emit, signal, observeFirstToken };
@@ -131,7 +130,7 @@ export class OcrModel implements Model {
       RunningRequest,
     image: NormalizedImage,
   ): Promise<boolean> {
-    const { family, tokenizer: { tokenTexts, idOf }, defaults, rules } = this.#parts;
+    const { family, tokenizer: { tokenTexts, idOf }, defaults, rules, metrics } = this.#parts;
     const input: ImageInput = { pixels: new Tensor("float32", image.data, image.dims), text };
     const eosTokenIds = defaults.eosTokenIds.union(
       new Set(endToken === undefined ? [] : [endToken]),
@@ -156,7 +155,7 @@ export class OcrModel implements Model {
       emit: (event) => {
         if (event.type === "start") {
           observeFirstToken();
-          this.#metrics.promptTokens.inc(event.promptTokens);
+          metrics.promptTokens.inc(event.promptTokens);
         }
         send(event);
         if (event.type === "done" || event.type === "error") resolve(event.type === "done");

@@ -5,7 +5,7 @@
  */
 import type { TranscriptSegment } from "../../api/transcription_response.ts";
 import type { SoundFormat } from "../../media/sound_format.ts";
-import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
+import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
 
 /** A voice of a model. */
 export interface Voice {

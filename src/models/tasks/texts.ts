@@ -5,7 +5,7 @@
  */
 import type { TokenText } from "../token_text.ts";
 import type { Conversation } from "./chat.ts";
-import type { ErrorEvent } from "./ending.ts";
+import type { ErrorEvent } from "./common_events.ts";
 
 /** A text, or the ids of its tokens. */
 export type TextInput = string | readonly number[];
