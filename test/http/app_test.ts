@@ -39,6 +39,8 @@ Deno.test("app: every answer carries a request id, the client's own when it is s
     return (await app.request(path, { headers })).headers.get("x-request-id");
   };
   for (const path of ["/health", "/openapi.json", "/nope"]) {
+    const { headers } = await app.request(path);
+    assert.equal(headers.get("x-content-type-options"), "nosniff");
     assert.equal(await idOf(path, "client-1:a/b"), "client-1:a/b");
     assert.match((await idOf(path))!, /^[\da-f-]{36}$/);
     for (const insane of ["a b", "x".repeat(129), "ü", ""]) {

@@ -21,6 +21,16 @@ Deno.test("RunningServer.stop() lets a short request finish, and takes no new on
   await assert.rejects(fetch(`${server.base}/health`));
 });
 
+Deno.test("RunningServer.stop() takes no new connection while it waits for requests in flight", async () => {
+  const server = await TestServer.start();
+  const { hostname, port } = new URL(server.base);
+  const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
+  const stopped = server[Symbol.asyncDispose]();
+  await assert.rejects(Deno.connect({ hostname, port: Number(port) }));
+  await response.text();
+  await stopped;
+});
+
 Deno.test("RunningServer.stop() ends a stream that outlasts the grace period, with an error", async () => {
   const server = await TestServer.start();
   const response = await post(server, chatBody({ stream: true, ...ENDLESS }));

@@ -144,14 +144,17 @@ Deno.test("embedding models have /tokenize, /v2/embed and no template", async ()
 
 Deno.test("/score gives what /rerank gives, in the order of the request", async () => {
   await using rerank = await new TestApp({ model: "hearth-demo-rerank" }).ready();
-  const documents = ["a blue car", "a green apple"];
+  // Neither the best first nor the worst.
+  const documents = ["a blue car", "a green apple", "a tall house"];
   const { body: ranked } = await post("/rerank", { query: "fruit", documents }, rerank);
   const { body: scored } = await post("/score", { text_1: "fruit", text_2: documents }, rerank);
   for (const { index, relevance_score: wanted } of ranked.results) {
     assert.ok(Math.abs(scored.data[index].score - wanted) < 1e-4);
   }
-  const pairs = { text_1: ["fruit", "vehicle"], text_2: documents };
-  assert.equal((await post("/score", pairs, rerank)).body.data.length, 2);
+  const pairs = { text_1: ["vehicle", "fruit"], text_2: documents.slice(0, 2) };
+  const [, second, ...more] = (await post("/score", pairs, rerank)).body.data;
+  assert.ok(Math.abs(second.score - scored.data[1].score) < 1e-4);
+  assert.equal(more.length, 0);
   const one = await post("/score", { text_1: ["fruit"], text_2: documents }, rerank);
   assert.deepEqual(one.body.data, scored.data);
   for (const text_2 of ["c", ["c"], ["c", "d", "e"]]) {
