@@ -68,7 +68,8 @@ Deno.test("WorkerPool ends workers that are idle, but not the last", async () =>
   });
   const ask = () => pool.call("number", undefined, { signal: never });
   await Promise.all([ask(), ask(), ask()]);
-  assert.equal(pool.numWorkers, 3);
+  // On a busy machine the first may have ended before the last has started.
+  assert.equal(numStarted, 3);
   while (pool.numWorkers > 1) await new Promise((resolve) => setTimeout(resolve, 5));
   for (let n = 0; n < 2; n++) {
     await new Promise((resolve) => setTimeout(resolve, 60));
