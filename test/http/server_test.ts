@@ -62,6 +62,18 @@ Deno.test("POST /shutdown answers first, then begins the shutdown, which announc
   await server.stop();
 });
 
+Deno.test("POST /shutdown begins nothing before its answer has been sent", async () => {
+  const sent = Promise.withResolvers<void>();
+  let shutdowns = 0;
+  const app = new TestApp({ requestShutdown: () => shutdowns++ });
+  const exchange = { ...LOCAL_CALLER, completed: sent.promise };
+  assert.equal((await app.request("/shutdown", { method: "POST" }, exchange)).status, 200);
+  assert.equal(shutdowns, 0);
+  sent.resolve();
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(shutdowns, 1);
+});
+
 Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed", async () => {
   const caller = { ...LOCAL_CALLER, callerAddress: "10.0.0.9" };
   let shutdowns = 0;
