@@ -143,12 +143,12 @@ interface ChosenWay {
 
 /** Rounds at each size: few, since the start waits for them. */
 const CHOICE_ROUNDS = 2;
-/** How much slower the compiled steps of a size may be where those of the other gain more. */
-const MAX_LOSS = 1.25;
+/** How much slower the compiled steps of a size may be: times are those of a machine that does other things too. */
+const MAX_LOSS = 1.1;
 
 /**
- * Measures steps of `most` rows and of one. Compiled steps are chosen if they gain more at one of them than they lose at
- * the other; no more is measured once they lose much.
+ * Measures steps of `most` rows and of one. Compiled steps must be faster at one of them, and slower at none; no more
+ * is measured once they are.
  */
 export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
   const steps: MeasuredSteps[] = [];
@@ -160,8 +160,8 @@ export async function chooseWay(options: CrossoverOptions): Promise<ChosenWay> {
     steps.push({ rows, ...times });
     if (times.compiled > MAX_LOSS * times.ort) return { way: "ort", steps };
   }
-  const share = steps.reduce((product, { compiled, ort }) => product * compiled / ort, 1);
-  return { way: share < 1 ? "compiled" : "ort", steps };
+  const isFaster = steps.some(({ compiled, ort }) => compiled < ort);
+  return { way: isFaster ? "compiled" : "ort", steps };
 }
 
 /** The shortest times of steps of this many rows, in milliseconds. */

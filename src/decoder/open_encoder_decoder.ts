@@ -44,11 +44,10 @@ const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all sequences, unless one needs more. */
 const CACHE_BYTES = 2 ** 30;
 /**
- * Most weights in f32 that are laid out for kernels on the CPU: of Whisper's base size, 231 MB, the start takes half a
- * second longer, and a recording of 30 s 0.3 s less. The next size would start 2 s later.
+ * Most weights in f32 that are laid out for kernels on the CPU: of Whisper's base size, 231 MB, the start takes 1.5 s
+ * longer, more than the steps of many recordings save.
  */
-const MAX_COMPILED_FLOAT_BYTES = 256 * 2 ** 20;
-
+const MAX_COMPILED_FLOAT_BYTES = 64 * 2 ** 20;
 /**
  * Opens a decoder.
  *

@@ -125,15 +125,12 @@ async function chosenOf(ms: Readonly<Record<8 | 1, { compiled: number; ort: numb
   return { way, sizes };
 }
 
-Deno.test("chooseWay() takes compiled steps that gain more than they lose, and measures no more once they lose much", async () => {
+Deno.test("chooseWay() takes compiled steps that are slower at no size, and measures no more once they are", async () => {
   const faster = { compiled: 5, ort: 100 };
   const slower = { compiled: 100, ort: 5 };
   assert.deepEqual(await chosenOf({ 8: faster, 1: faster }), { way: "compiled", sizes: [8, 1] });
   assert.deepEqual(await chosenOf({ 8: slower, 1: faster }), { way: "ort", sizes: [8] });
   assert.deepEqual(await chosenOf({ 8: faster, 1: slower }), { way: "ort", sizes: [8, 1] });
-  const littleSlower = { compiled: 230, ort: 200 };
-  assert.equal((await chosenOf({ 8: littleSlower, 1: faster })).way, "compiled");
-  assert.equal((await chosenOf({ 8: littleSlower, 1: littleSlower })).way, "ort");
 });
 
 Deno.test("Crossover tells what was measured of two sizes below the same power of two", async () => {
