@@ -64,10 +64,16 @@ async function measure(kind: string): Promise<void> {
   const results = await compare(comparison, { rounds: Number(values.rounds) });
   const table = formatTable(headerOf(comparison.title, names), toRows(results, names));
   const [day] = new Date().toISOString().split("T");
-  const text = `${table}\n${day}, medians of ${values.rounds} rounds.\n`;
+  const text = `${table}\n${day}, medians of ${values.rounds} rounds${await processorOf()}.\n`;
   // deno-lint-ignore no-console -- what it is run for
   console.log(text);
   if (values.write) await writePage(kind, text);
+}
+
+/** What decides most of the times on the CPU. */
+async function processorOf(): Promise<string> {
+  const flags = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
+  return /\bavx512f\b/.test(flags) ? ", a processor with AVX-512" : "";
 }
 
 /** Puts a kind's table between its marks on the page, and the README's rows of it into the README. */
