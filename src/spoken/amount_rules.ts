@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { genderOf, type Language, type Place } from "./language.ts";
+import { genderOf, type Language, type MatchContext } from "./language.ts";
 import { numberPattern, readNumber } from "./numbers.ts";
-import { anyOf, type PlacedRule } from "./placed_rule.ts";
+import { anyOf, type TextRule } from "./text_rule.ts";
 import type { UnitNames } from "./unit_names.ts";
 
 /** A sign, where no number or word stands before it. */
 const MINUS = String.raw`(?:(?<=^|[\s(])[-\u2212])?`;
 
 /** From one number to a greater one. */
-export function rangeRules(language: Language): PlacedRule[] {
+export function rangeRules(language: Language): TextRule[] {
   const { to } = language;
   if (to === undefined) return [];
   const number = numberPattern(language);
@@ -30,7 +30,7 @@ export function rangeRules(language: Language): PlacedRule[] {
 }
 
 /** Amounts with the sign or the code before or after them. */
-export function moneyRules(language: Language, names: UnitNames): PlacedRule[] {
+export function moneyRules(language: Language, names: UnitNames): TextRule[] {
   const currency = anyOf(names.currencies);
   const number = numberPattern(language);
   const isUnit = ([, id]: readonly [string, string]) => !/^[A-Z]{3}$/.test(id);
@@ -43,7 +43,7 @@ export function moneyRules(language: Language, names: UnitNames): PlacedRule[] {
       readonly written: string;
       readonly per: string | undefined;
     },
-    { say }: Place,
+    { say }: MatchContext,
   ): string | undefined => {
     const digits = readNumber(written, language);
     const gender = genderOf(language, names.codeOf(sign));
@@ -67,10 +67,10 @@ export function moneyRules(language: Language, names: UnitNames): PlacedRule[] {
         String.raw`(?<![\p{L}\d])([-\u2212])?(${currency})\s?([-\u2212])?(${number})${per}`,
         "gu",
       ),
-      say: ([minus, sign, minusAfter, written, per], place) =>
+      say: ([minus, sign, minusAfter, written, per], context) =>
         sayMoney(
           { sign: sign!, minus: (minus ?? minusAfter) !== undefined, written: written!, per },
-          place,
+          context,
         ),
     },
     {
@@ -78,8 +78,8 @@ export function moneyRules(language: Language, names: UnitNames): PlacedRule[] {
         String.raw`(?<![\p{L}\d.,])(${MINUS})(${number})\s?(${currency})(?![\p{L}\d])${per}`,
         "gu",
       ),
-      say: ([minus, written, sign, per], place) =>
-        sayMoney({ sign: sign!, minus: minus !== "", written: written!, per }, place),
+      say: ([minus, written, sign, per], context) =>
+        sayMoney({ sign: sign!, minus: minus !== "", written: written!, per }, context),
     },
     {
       pattern: new RegExp(String.raw`(?<=\p{L}\.? )([\u20ac$\u00a3])(?![\p{L}\d])`, "gu"),
@@ -89,7 +89,7 @@ export function moneyRules(language: Language, names: UnitNames): PlacedRule[] {
 }
 
 /** Numbers with units, percents and degrees. */
-export function unitRules(language: Language, names: UnitNames): PlacedRule[] {
+export function unitRules(language: Language, names: UnitNames): TextRule[] {
   // Not the first letter of "m'ont".
   const end = String.raw`(?![\p{L}\d]|(?<=[\s\d]\p{L})['\u2019]\p{L})`;
   const units = anyOf(names.units.keys());
@@ -121,7 +121,7 @@ export function unitRules(language: Language, names: UnitNames): PlacedRule[] {
 }
 
 /** Numbers before names of units and currencies that are written in full, with which they agree. */
-export function nounRules(language: Language, names: UnitNames): PlacedRule[] {
+export function nounRules(language: Language, names: UnitNames): TextRule[] {
   if (language.genders === undefined) return [];
   return [{
     pattern: new RegExp(

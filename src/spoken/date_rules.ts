@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Language, Place } from "./language.ts";
-import { anyOf, type PlacedRule } from "./placed_rule.ts";
+import type { Language, MatchContext } from "./language.ts";
+import { anyOf, type TextRule } from "./text_rule.ts";
 import { replaceAll } from "./rule.ts";
 
 /** Days: in figures, the day first or as in ISO 8601, they get the month's name first. */
-export function dateRules({ locale, dates }: Language): PlacedRule[] {
+export function dateRules({ locale, dates }: Language): TextRule[] {
   if (dates === undefined) return [];
   const { day: sayDay, yearForms = [] } = dates;
   const sayYear = dates.year ?? ((year, { say }) => say.cardinal(year));
@@ -38,7 +38,7 @@ export function dateRules({ locale, dates }: Language): PlacedRule[] {
       pattern: /(?<![\d./-])(\d{1,2})([./-])(\d{1,2})\2((?:19|20)\d\d)(?![\d/-]|\.\d)/g,
       say: ([day, _, month, year]) => writeMonth(day!, month!, year!),
     },
-    ...yearForms.map(({ noun, after, endings, said }): PlacedRule => ({
+    ...yearForms.map(({ noun, after, endings, said }): TextRule => ({
       pattern: new RegExp(String.raw`(?<![\p{L}\d.,:/-])([12]\d{3})\s(?:${noun})(?!\p{L})`, "gu"),
       say: ([year], { say, before }) =>
         after === undefined || after.test(before)
@@ -53,22 +53,22 @@ export function dateRules({ locale, dates }: Language): PlacedRule[] {
             String.raw`( (?:de )?(?:${anyOf(months)}))(?!\p{L})(?:( (?:de )?)(\d{4})(?!\d))?`,
           "giu",
         ),
-        say: ([day, month, link = "", year], place) =>
-          sayDay(Number(day), place) + month + link +
-          (year === undefined ? "" : sayYear(Number(year), place)),
-      } satisfies PlacedRule,
+        say: ([day, month, link = "", year], context) =>
+          sayDay(Number(day), context) + month + link +
+          (year === undefined ? "" : sayYear(Number(year), context)),
+      } satisfies TextRule,
     ]),
   ];
 }
 
 /** Times of day. */
-export function clockRules({ clock, to }: Language): PlacedRule[] {
+export function clockRules({ clock, to }: Language): TextRule[] {
   if (clock === undefined) return [];
   const hour = String.raw`(?<![\p{L}\d:.,/])([01]?\d|2[0-4])`;
   const suffix = clock.suffix ?? "(?!)";
-  const say = ([hours, minutes = "0"]: readonly (string | undefined)[], place: Place) =>
-    clock.say(Number(hours), Number(minutes), place);
-  const rule = (pattern: string): PlacedRule => ({ pattern: new RegExp(pattern, "gu"), say });
+  const say = ([hours, minutes = "0"]: readonly (string | undefined)[], context: MatchContext) =>
+    clock.say(Number(hours), Number(minutes), context);
+  const rule = (pattern: string): TextRule => ({ pattern: new RegExp(pattern, "gu"), say });
   return [
     ...(to === undefined ? [] : [{
       pattern: /(?<=\d:\d\d)\s?[-\u2013]\s?(?=\d{1,2}:\d\d)/g,
@@ -86,11 +86,11 @@ export function clockRules({ clock, to }: Language): PlacedRule[] {
 }
 
 /** Years that stand alone, where they are said in another way than numbers. */
-export function yearRules({ dates }: Language): PlacedRule[] {
+export function yearRules({ dates }: Language): TextRule[] {
   const { year: sayYear, hasBareYears } = dates ?? {};
   if (sayYear === undefined || !hasBareYears) return [];
   return [{
     pattern: /(?<![\p{L}\d.,:/-])(1[1-9]\d\d)(?![\d:/]|[.,]\d)/gu,
-    say: ([year], place) => sayYear(Number(year), place),
+    say: ([year], context) => sayYear(Number(year), context),
   }];
 }

@@ -25,7 +25,7 @@ export interface Say {
 }
 
 /** A number in a text, and what stands before and after it. */
-export interface Place {
+export interface MatchContext {
   readonly say: Say;
   /** The last words before it in lower case. */
   readonly before: string;
@@ -78,7 +78,7 @@ export interface Language {
 
 /** Times of day. */
 interface Clock {
-  readonly say: (hour: number, minute: number, place: Place) => string;
+  readonly say: (hour: number, minute: number, context: MatchContext) => string;
   /** Words after a time that are part of it, as a pattern. */
   readonly suffix?: string;
   /** The suffix tells that a number is a time: `8 Uhr`, `14.30 Uhr`. */
@@ -91,8 +91,8 @@ interface Clock {
 
 /** Dates, in figures or with the month's name. */
 interface Dates {
-  readonly day: (day: number, place: Place) => string;
-  readonly year?: (year: number, place: Place) => string;
+  readonly day: (day: number, context: MatchContext) => string;
+  readonly year?: (year: number, context: MatchContext) => string;
   /** So are numbers that stand alone, from 1100 to 1999. */
   readonly hasBareYears?: boolean;
   /** Years before a noun; the first that fits. */
@@ -114,7 +114,7 @@ interface YearForm {
 /** Digits with a mark, the first two groups of the pattern, that are an ordinal number. */
 interface OrdinalMark {
   readonly pattern: RegExp;
-  readonly say: (number: string, mark: string, place: Place) => string;
+  readonly say: (number: string, mark: string, context: MatchContext) => string;
 }
 
 /** Of a unit or a currency. */

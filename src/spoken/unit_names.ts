@@ -115,7 +115,7 @@ export class UnitNames {
     }
     const base = unit === MILLIGRAM.name ? MILLIGRAM.base : unit;
     const id = per === undefined ? base : `${base}-per-${per}`;
-    const said = this.#place(number, { style: "unit", unit: id });
+    const said = this.#around(number, { style: "unit", unit: id });
     const plain = this.#nameOf(number, { style: "unit", unit: base });
     const name = this.#nameOf(number, { style: "unit", unit });
     const powered = power === undefined ? name : this.#raise(name, number, this.#language[power]);
@@ -141,14 +141,14 @@ export class UnitNames {
     const { code, alike } = SIGNS[currency] ?? { code: currency };
     const name = this.#nameOf(number, { style: "currency", currency: code });
     const said = this.#currencyNoun(name, { number, isSign: currency !== code, alike });
-    const whole = this.#place(number, { style: "currency", currency: code }).replace(
+    const whole = this.#around(number, { style: "currency", currency: code }).replace(
       name,
       () => said,
     );
     if (per === undefined) return this.#saySigns(whole);
     if (this.#language.rates !== undefined) return this.#rate(whole, per);
-    const rate = this.#place(number, { style: "unit", unit: `meter-per-${per}` });
-    const meter = this.#place(number, { style: "unit", unit: "meter" });
+    const rate = this.#around(number, { style: "unit", unit: `meter-per-${per}` });
+    const meter = this.#around(number, { style: "unit", unit: "meter" });
     return this.#saySigns(rate.replace(meter, () => whole));
   }
 
@@ -170,7 +170,7 @@ export class UnitNames {
   }
 
   /** The parts of a formatted number that are no digits, in their order, with its words in the place of its digits. */
-  #place(number: SaidNumber, options: Intl.NumberFormatOptions): string {
+  #around(number: SaidNumber, options: Intl.NumberFormatOptions): string {
     let isSaid = false;
     const said = this.#parts(number, options).map(({ type, value }) => {
       if (!/^(?:integer|group|decimal|fraction)$/.test(type)) return value;

@@ -8,7 +8,7 @@ import { clockRules, dateRules, yearRules } from "./date_rules.ts";
 import { type Gender, genderOf, type Language, type NumberWords, type Say } from "./language.ts";
 import { LANGUAGES } from "./languages.ts";
 import { writeNumbers } from "./numbers.ts";
-import { applyRule, type PlacedRule } from "./placed_rule.ts";
+import { applyRule, type TextRule } from "./text_rule.ts";
 import { replaceAll } from "./rule.ts";
 import { UnitNames } from "./unit_names.ts";
 
@@ -35,7 +35,7 @@ export async function loadWriter(language: string): Promise<Writer | undefined> 
 }
 
 /** Figures of a telephone number or the like: they have a nought before them, and are no group of thousands. */
-const FIGURES: PlacedRule = {
+const FIGURES: TextRule = {
   pattern: /(?<![\p{L}\d.,:/-])(?<!\d (?=\d{3}(?!\d)))(0\d+)(?![\d/:]|[.,]\d)/gu,
   say: ([figures], { say }) => [...figures!].map((figure) => say.cardinal(figure)).join(" "),
 };
@@ -47,9 +47,9 @@ function createWriter(language: Language, words: NumberWords): Writer {
     ...dateRules(language),
     ...rangeRules(language),
     ...clockRules(language),
-    ...(language.ordinals ?? []).map(({ pattern, say: sayOrdinal }): PlacedRule => ({
+    ...(language.ordinals ?? []).map(({ pattern, say: sayOrdinal }): TextRule => ({
       pattern,
-      say: ([number, mark], place) => sayOrdinal(number!, mark!, place),
+      say: ([number, mark], context) => sayOrdinal(number!, mark!, context),
     })),
     ...moneyRules(language, names),
     ...unitRules(language, names),

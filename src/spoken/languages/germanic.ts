@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Language, Place } from "../language.ts";
+import type { Language, MatchContext } from "../language.ts";
 import { cardinalDay, endIn, isCountedInHundreds, sayMinutes, setOf } from "./common.ts";
 
 const SWEDISH_DAYS =
@@ -19,7 +19,7 @@ const GERMAN_WEAK_N = endIn(
 
 const GERMAN_WEAK_E = endIn("der|die|das|diese[rs]?|jede[rs]?");
 
-function germanOrdinal(number: number | string, { say, before }: Place): string {
+function germanOrdinal(number: number | string, { say, before }: MatchContext): string {
   const words = say.ordinal(number);
   if (GERMAN_WEAK_N.test(before)) return `${words}n`;
   return GERMAN_WEAK_E.test(before) ? words : `${words}r`;
@@ -75,7 +75,7 @@ export const GERMAN: Language = {
   ordinals: [{
     pattern:
       /(?<=\b(?:der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?) )(\d{1,3})(\.)(?= \p{L})/giu,
-    say: (number, _, place) => germanOrdinal(number, place),
+    say: (number, _, context) => germanOrdinal(number, context),
   }],
 };
 
@@ -122,7 +122,7 @@ export const SWEDISH: Language = {
   to: " till ",
   clock: {
     prefix: "klockan",
-    say: (hour, minute, place) => place.say.cardinal(hour) + sayMinutes(minute, place),
+    say: (hour, minute, context) => context.say.cardinal(hour) + sayMinutes(minute, context),
   },
   dates: {
     hasBareYears: true,

@@ -67,7 +67,7 @@ export const TURKISH: Language = {
   square: { other: "{}kare" },
   cubic: { other: "{}küp" },
   clock: {
-    say: (hour, minute, place) => place.say.cardinal(hour) + sayMinutes(minute, place),
+    say: (hour, minute, context) => context.say.cardinal(hour) + sayMinutes(minute, context),
   },
   dates: { day: cardinalDay },
 };

@@ -51,12 +51,12 @@ export const POLISH: Language = {
   andCents: " ",
   currencyNoun: "first",
   clock: {
-    say: (hour, minute, place) => {
-      const { say, before } = place;
+    say: (hour, minute, context) => {
+      const { say, before } = context;
       const isLocative = POLISH_LOCATIVE_WORDS.test(before);
       const endings = isLocative ? POLISH_FEMININE_LOCATIVE : POLISH_FEMININE;
       const hours = hour === 0 ? say.cardinal(0) : replaceAll(say.ordinal(hour), endings);
-      return hours + sayMinutes(minute, place);
+      return hours + sayMinutes(minute, context);
     },
   },
   dates: {
@@ -149,15 +149,15 @@ export const UKRAINIAN: Language = {
   andCents: " ",
   currencyNoun: "last",
   clock: {
-    say: (hour, minute, place) => {
-      const { say, before } = place;
+    say: (hour, minute, context) => {
+      const { say, before } = context;
       const endings = UKRAINIAN_LOCATIVE_WORDS.test(before)
         ? UKRAINIAN_FEMININE_LOCATIVE
         : UKRAINIAN_GENITIVE_WORDS.test(before)
         ? UKRAINIAN_FEMININE_GENITIVE
         : UKRAINIAN_FEMININE;
       const hours = hour === 0 ? say.cardinal(0) : replaceAll(say.ordinal(hour), endings);
-      return hours + sayMinutes(minute, place);
+      return hours + sayMinutes(minute, context);
     },
   },
   dates: {

@@ -3,19 +3,22 @@
  *
  * @module
  */
-import type { Place, Say } from "./language.ts";
+import type { MatchContext, Say } from "./language.ts";
 
 /** The longest stretch before a number that tells its case. */
 const BEFORE_CHARS = 24;
 
 /** Finds something in a text; `say` takes the groups, and returns `undefined` to leave the text as it is. */
-export interface PlacedRule {
+export interface TextRule {
   readonly pattern: RegExp;
-  readonly say: (groups: readonly (string | undefined)[], place: Place) => string | undefined;
+  readonly say: (
+    groups: readonly (string | undefined)[],
+    context: MatchContext,
+  ) => string | undefined;
 }
 
 /** Applies a rule wherever it matches. */
-export function applyRule(text: string, { pattern, say: sayFound }: PlacedRule, say: Say): string {
+export function applyRule(text: string, { pattern, say: sayFound }: TextRule, say: Say): string {
   return text.replace(pattern, (match, ...rest) => {
     const at = rest.findIndex((each) => typeof each === "number");
     const offset = rest[at] as number;
