@@ -4,7 +4,14 @@
  * @module
  */
 import type { Language, MatchContext } from "../language.ts";
-import { cardinalDay, endIn, isCountedInHundreds, sayMinutes, setOf } from "./common.ts";
+import {
+  cardinalDay,
+  endIn,
+  hoursAndMinutes,
+  sayMinutes,
+  setOf,
+  yearInHundreds,
+} from "./common.ts";
 
 const SWEDISH_DAYS =
   ("första andra tredje fjärde femte sjätte sjunde åttonde nionde tionde elfte tolfte trettonde " +
@@ -64,13 +71,7 @@ export const GERMAN: Language = {
   dates: {
     day: germanOrdinal,
     hasBareYears: true,
-    year: (year, { say }) => {
-      if (!isCountedInHundreds(year)) return say.cardinal(year);
-      const rest = year % 100;
-      return `${say.cardinal(Math.floor(year / 100))}hundert${
-        rest === 0 ? "" : say.cardinal(rest)
-      }`;
-    },
+    year: yearInHundreds("hundert"),
   },
   ordinals: [{
     pattern:
@@ -94,8 +95,7 @@ export const DUTCH: Language = {
   clock: {
     suffix: String.raw`(?:uur|u\.?)(?!\p{L})`,
     suffixTells: true,
-    say: (hour, minute, { say }) =>
-      say.unit(hour, "hour") + (minute === 0 ? "" : ` ${say.cardinal(minute)}`),
+    say: hoursAndMinutes,
   },
   dates: { day: cardinalDay },
   ordinals: [{
@@ -127,11 +127,7 @@ export const SWEDISH: Language = {
   dates: {
     hasBareYears: true,
     day: (day) => SWEDISH_DAYS[day - 1]!,
-    year: (year, { say }) => {
-      if (!isCountedInHundreds(year)) return say.cardinal(year);
-      const rest = year % 100;
-      return `${say.cardinal(Math.floor(year / 100))}hundra${rest === 0 ? "" : say.cardinal(rest)}`;
-    },
+    year: yearInHundreds("hundra"),
   },
   ordinals: [{
     pattern: /(?<!\d)([1-9]|[12]\d|3[01]):(a|e)(?!\p{L})/gu,

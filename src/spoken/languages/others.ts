@@ -4,7 +4,7 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { cardinalDay, sayMinutes } from "./common.ts";
+import { cardinalDay, hoursAndMinuteUnits, sayMinutes } from "./common.ts";
 
 const KOREAN_HOURS = "열두 한 두 세 네 다섯 여섯 일곱 여덟 아홉 열 열한".split(" ");
 
@@ -87,7 +87,6 @@ export const VIETNAMESE: Language = {
   currencyNoun: "first",
   clock: {
     letter: "h",
-    say: (hour, minute, { say }) =>
-      say.unit(hour, "hour") + (minute === 0 ? "" : ` ${say.unit(minute, "minute")}`),
+    say: hoursAndMinuteUnits,
   },
 };

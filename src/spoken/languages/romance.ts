@@ -4,7 +4,7 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { cardinalDay, ordinalFirst, setOf } from "./common.ts";
+import { cardinalDay, feminineHour, hoursAndMinutes, ordinalFirst, setOf } from "./common.ts";
 
 export const SPANISH: Language = {
   locale: "es",
@@ -29,8 +29,7 @@ export const SPANISH: Language = {
   clock: {
     suffix: String.raw`h(?:oras|rs?)?\.?(?!\p{L})`,
     letter: "h",
-    say: (hour, minute, { say }) =>
-      say.cardinal(hour, "feminine") + (minute === 0 ? "" : ` y ${say.cardinal(minute)}`),
+    say: feminineHour("y"),
   },
   dates: { day: cardinalDay },
   ordinals: [
@@ -67,8 +66,7 @@ export const FRENCH: Language = {
   clock: {
     suffix: String.raw`h(?:eures?)?(?!\p{L})`,
     letter: "h",
-    say: (hour, minute, { say }) =>
-      say.unit(hour, "hour") + (minute === 0 ? "" : ` ${say.cardinal(minute)}`),
+    say: hoursAndMinutes,
   },
   dates: { day: ordinalFirst },
   ordinals: [
@@ -103,8 +101,7 @@ export const ITALIAN: Language = {
   clock: {
     letter: "h",
     prefix: "ore|alle|dalle|le",
-    say: (hour, minute, { say }) =>
-      say.cardinal(hour, "feminine") + (minute === 0 ? "" : ` e ${say.cardinal(minute)}`),
+    say: feminineHour("e"),
   },
   dates: { day: ordinalFirst },
   ordinals: [{

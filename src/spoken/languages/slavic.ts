@@ -4,7 +4,7 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { endIn, sayMinutes, setOf } from "./common.ts";
+import { endIn, hoursAndMinuteUnits, sayMinutes, setOf } from "./common.ts";
 import { replaceAll, type Replacements } from "../rule.ts";
 
 /** Ordinals in other cases and genders. */
@@ -94,8 +94,7 @@ export const RUSSIAN: Language = {
   andCents: " ",
   currencyNoun: "last",
   clock: {
-    say: (hour, minute, { say }) =>
-      say.unit(hour, "hour") + (minute === 0 ? "" : ` ${say.unit(minute, "minute")}`),
+    say: hoursAndMinuteUnits,
   },
   dates: {
     yearForms: [
