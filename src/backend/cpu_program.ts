@@ -217,15 +217,13 @@ export class OpenProgram {
     const placed = typeof constant === "number"
       ? this.#rows.floats(constant, tableRows * width)
       : undefined;
-    // Files are not read into shared memory.
-    const read = new Float32Array(constant instanceof RowFile ? width : 0);
+    const file = constant instanceof RowFile ? constant : undefined;
     return (tensors: SegmentStep["tensors"], { first, count }: RowRange) => {
       const table = placed ?? tensors.get(names.table)?.data as Float32Array;
       const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
       for (let row = 0; row < count; row++) {
-        const from = Math.min(Number(numbers[first + row]!), tableRows - 1) * width;
-        if (constant instanceof RowFile) constant.read(from, read);
-        const elements = constant instanceof RowFile ? read : table.subarray(from, from + width);
+        const number = Math.min(Number(numbers[first + row]!), tableRows - 1);
+        const elements = file?.read(number) ?? table.subarray(number * width, (number + 1) * width);
         this.#rows.floats(out + row * rowBytes, width).set(elements);
       }
     };

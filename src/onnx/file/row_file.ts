@@ -10,13 +10,19 @@ import type { StoredTensor } from "./stored_tensor.ts";
 /** Rows of f32. */
 export class RowFile implements Disposable {
   readonly #file: Deno.FsFile;
-  readonly #name: string;
+  readonly #path: string;
   readonly #offset: number;
+  /** The row that was read last. */
+  readonly #row: Float32Array<ArrayBuffer>;
 
-  private constructor(file: Deno.FsFile, { name, offset }: { name: string; offset: number }) {
+  private constructor(
+    file: Deno.FsFile,
+    { path, offset, width }: { path: string; offset: number; width: number },
+  ) {
     this.#file = file;
-    this.#name = name;
+    this.#path = path;
     this.#offset = offset;
+    this.#row = new Float32Array(width);
   }
 
   /** Whether the rows of a constant can be read so. */
@@ -25,31 +31,34 @@ export class RowFile implements Disposable {
   }
 
   /** @throws {StartupError} when there is no such file. */
-  static async open({ data }: StoredTensor, files: ModelFiles): Promise<RowFile> {
+  static async open({ data, shape }: StoredTensor, files: ModelFiles): Promise<RowFile> {
     if (data.kind !== "file" || files.pathOf === undefined) {
       throw new StartupError("A table whose rows are read from a file is not in one.");
     }
     const path = await files.pathOf(data.file);
-    return new RowFile(await Deno.open(path), { name: path, offset: data.offset });
+    const file = await Deno.open(path);
+    return new RowFile(file, { path, offset: data.offset, width: shape.at(-1)! });
   }
 
   /**
-   * Fills `into` with elements from number `first` on.
+   * A row by its number.
    *
+   * @returns f32 `[width]`, good until the next row is read.
    * @throws {Error} when the file has become shorter.
    */
-  read(first: number, into: Float32Array<ArrayBuffer>): void {
-    this.#file.seekSync(this.#offset + first * 4, Deno.SeekMode.Start);
-    const bytes = new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
+  read(row: number): Float32Array {
+    const bytes = new Uint8Array(this.#row.buffer);
+    this.#file.seekSync(this.#offset + row * bytes.length, Deno.SeekMode.Start);
     for (let done = 0; done < bytes.length;) {
       const count = this.#file.readSync(bytes.subarray(done));
       if (count === null) {
         throw new Error(
-          `${this.#name} has become shorter while it is served: restore the file and start again.`,
+          `${this.#path} has become shorter while it is served: restore the file and start again.`,
         );
       }
       done += count;
     }
+    return this.#row;
   }
 
   [Symbol.dispose](): void {
