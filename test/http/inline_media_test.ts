@@ -85,6 +85,29 @@ Deno.test("readJson() decodes media as Uint8Array.fromBase64() does, and refuses
   assert.ok(numRefused > 500 && numRefused < 1_900, `${numRefused} were refused`);
 });
 
+Deno.test("readJson() keeps a document's text as it was sent when its type comes after it", async () => {
+  const random = new Random(29);
+  const units = ["a", "\\", '"', "/", "\n", "é", "€", "😀", "\uFEFF", "\\u00", "\u0001"];
+  for (let round = 0; round < 300; round++) {
+    const text = Array.from({ length: random.between(1, 40) }, () => random.pick(units)).join("");
+    const json = JSON.stringify(text);
+    const data = random.chance(1 / 2) ? json : json.replaceAll(/[^ -~]/g, escapeUnit);
+    const source = `{"data":${data},"media_type":"text/plain","type":"text"}`;
+    const request = inPieces(
+      `{"messages":[{"content":[{"source":${source},"type":"document"}],"role":"user"}]}`,
+      () => random.between(1, 9),
+    );
+    // deno-lint-ignore no-explicit-any -- the body as it was written above
+    const body = await readJson(request) as any;
+    const kept: string = body.messages[0].content[0].source.data;
+    assert.equal(inlineMediaOf(request.signal)!.textOf(kept), text);
+  }
+});
+
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
 Deno.test("readJson() refuses media in strings that are no JSON", async () => {
   for (
     const bad of ['"base64://AA\nAA"', '"base64://AA\\xAA"', '"base64://AA\\u00"', '"base64://AA']

@@ -108,7 +108,7 @@ async function readText(
   requireAtMost(declared, limits.maxBytes, "request body");
   let left = declared > 0 ? declared : limits.maxBytes;
   const text = new ByteCollector({ maxBytes: left });
-  const media = new InlineMedia({ maxTextChars: limits.maxTextBytes });
+  const media = new InlineMedia({ maxTextBytes: limits.maxTextBytes });
   const meter = new TextMeter({
     onText: (bytes) => text.push(bytes),
     onMedia: (bytes, mayBeText) => {

@@ -4,23 +4,28 @@
  *
  * @module
  */
+import { ByteCollector } from "../../byte_collector.ts";
 import { HearthError } from "../../errors.ts";
 import { Base64Decoder } from "../../media/base64_decoder.ts";
+import { decodeJson } from "./decode_json.ts";
 
 /** Length of a key: a random UUID, which nobody can write into a body beforehand. */
 const KEY_CHARS = 36;
 
+/** A character that pieces cut is no base64 either way. */
 const decoder = new TextDecoder();
+const QUOTE = new TextEncoder().encode('"');
 /** The rest of it may come with the next bytes. */
 const UNFINISHED_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i;
+const MAX_UNFINISHED_CHARS = 5;
 /** What base64 may be broken by, and a string in JSON not; other control characters are not base64 either. */
 const LINE_BREAKS = ["\n", "\r", "\t", "\f"];
 
 interface OpenMedia {
   readonly key: string;
   readonly base64: Base64Decoder;
-  /** What was sent, if it may be text. */
-  text: string | undefined;
+  /** The string in JSON as it was sent, if it may be text. */
+  text: ByteCollector | undefined;
 }
 
 /** The media of one body, by their keys. */
@@ -28,15 +33,16 @@ export class InlineMedia {
   readonly #decoded = new Map<string, Uint8Array<ArrayBuffer> | HearthError>();
   /** What may be text, as it was sent. */
   readonly #texts = new Map<string, string>();
-  #numTextCharsLeft: number;
+  readonly #maxTextBytes: number;
+  #numTextBytes = 0;
   #open: OpenMedia | undefined;
   /** An escape that the last piece ended in. */
   #escape = "";
   #numBytes = 0;
 
-  /** @param maxTextChars most of what may be text that is kept. */
-  constructor({ maxTextChars = Infinity } = {}) {
-    this.#numTextCharsLeft = maxTextChars;
+  /** @param options.maxTextBytes most of what may be text that is kept. */
+  constructor({ maxTextBytes }: { readonly maxTextBytes: number }) {
+    this.#maxTextBytes = maxTextBytes;
   }
 
   /** Of all that were decoded. */
@@ -64,16 +70,16 @@ export class InlineMedia {
     this.#open ??= {
       key: crypto.randomUUID(),
       base64: new Base64Decoder({ maxBytes }),
-      text: mayBeText ? "" : undefined,
+      text: mayBeText ? this.#collectText() : undefined,
     };
     const text = this.#escape + decoder.decode(piece);
-    this.#escape = text.includes("\\") ? UNFINISHED_ESCAPE.exec(text)?.[0] ?? "" : "";
-    const end = text.length - this.#escape.length;
-    const sent = unescape(end === text.length ? text : text.slice(0, end));
-    this.#open.base64.push(sent);
+    const end = text.length - countUnfinished(text);
+    this.#escape = text.slice(end);
+    this.#open.base64.push(unescape(end === text.length ? text : text.slice(0, end)));
     if (this.#open.text !== undefined) {
-      this.#numTextCharsLeft -= sent.length;
-      this.#open.text = this.#numTextCharsLeft < 0 ? undefined : this.#open.text + sent;
+      this.#numTextBytes += piece.length;
+      if (this.#numTextBytes > this.#maxTextBytes) this.#open.text = undefined;
+      else this.#open.text.push(piece);
     }
     return isNew ? this.#open.key : undefined;
   }
@@ -83,7 +89,10 @@ export class InlineMedia {
     if (this.#open === undefined) return;
     if (this.#escape !== "") throw new SyntaxError("Bad escape in a string");
     const { key, base64, text } = this.#open;
-    if (text !== undefined) this.#texts.set(key, text);
+    if (text !== undefined) {
+      text.push(QUOTE);
+      this.#texts.set(key, decodeJson(text.finish()) as string);
+    }
     this.#open = undefined;
     try {
       const bytes = base64.finish();
@@ -92,6 +101,12 @@ export class InlineMedia {
     } catch (error) {
       this.#decoded.set(key, HearthError.from(error));
     }
+  }
+
+  #collectText(): ByteCollector {
+    const text = new ByteCollector({ maxBytes: this.#maxTextBytes });
+    text.push(QUOTE);
+    return text;
   }
 
   /**
@@ -128,6 +143,16 @@ export class InlineMedia {
     if (!(found instanceof Uint8Array)) return text;
     return text.slice(0, -KEY_CHARS) + found.toBase64();
   }
+}
+
+/** The length of the escape that `text` ends within, 0 when it does not. */
+function countUnfinished(text: string): number {
+  const length = UNFINISHED_ESCAPE.exec(text.slice(-MAX_UNFINISHED_CHARS))?.[0].length ?? 0;
+  const at = text.length - length;
+  let before = at;
+  while (text[before - 1] === "\\") before--;
+  // A backslash behind an odd number of others is the second half of an escape.
+  return (at - before) % 2 === 0 ? length : 0;
 }
 
 /** @throws {SyntaxError} */
