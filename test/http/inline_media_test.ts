@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readJson } from "../../src/http/body/body.ts";
+import { BODY_LIMITS, readJson } from "../../src/http/body/body.ts";
 import { inlineMediaOf } from "../../src/http/body/inline_media.ts";
 import { Random } from "../unit/engine/random.ts";
 
@@ -107,6 +107,20 @@ Deno.test("readJson() keeps a document's text as it was sent when its type comes
 function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
+
+Deno.test("readJson() keeps a document's text beside images whose types come after them", async () => {
+  const [url, image, text] = [2_000, 6_000, 3_000].map((length) => "QUJD".repeat(length / 4));
+  const parts = [
+    { image_url: { url: `data:image/png;base64,${url}` }, type: "image_url" },
+    { source: { data: image, media_type: "image/png", type: "base64" }, type: "image" },
+    { source: { data: text, media_type: "text/plain", type: "text" }, type: "document" },
+  ];
+  const request = inPieces(JSON.stringify({ messages: [{ content: parts }] }), () => 500);
+  // deno-lint-ignore no-explicit-any -- the body as it was written above
+  const body = await readJson(request, { ...BODY_LIMITS, maxTextBytes: 4_000 }) as any;
+  const kept: string = body.messages[0].content[2].source.data;
+  assert.equal(inlineMediaOf(request.signal)!.textOf(kept), text);
+});
 
 Deno.test("readJson() refuses media in strings that are no JSON", async () => {
   for (

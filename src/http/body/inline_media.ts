@@ -40,7 +40,7 @@ export class InlineMedia {
   #escape = "";
   #numBytes = 0;
 
-  /** @param options.maxTextBytes most of what may be text that is kept. */
+  /** @param options.maxTextBytes most that is kept as it was sent, of all that may be text. */
   constructor({ maxTextBytes }: { readonly maxTextBytes: number }) {
     this.#maxTextBytes = maxTextBytes;
   }
@@ -76,11 +76,7 @@ export class InlineMedia {
     const end = text.length - countUnfinished(text);
     this.#escape = text.slice(end);
     this.#open.base64.push(unescape(end === text.length ? text : text.slice(0, end)));
-    if (this.#open.text !== undefined) {
-      this.#numTextBytes += piece.length;
-      if (this.#numTextBytes > this.#maxTextBytes) this.#open.text = undefined;
-      else this.#open.text.push(piece);
-    }
+    this.#keepText(this.#open, piece);
     return isNew ? this.#open.key : undefined;
   }
 
@@ -91,6 +87,7 @@ export class InlineMedia {
     const { key, base64, text } = this.#open;
     if (text !== undefined) {
       text.push(QUOTE);
+      this.#numTextBytes += text.length;
       this.#texts.set(key, decodeJson(text.finish()) as string);
     }
     this.#open = undefined;
@@ -107,6 +104,14 @@ export class InlineMedia {
     const text = new ByteCollector({ maxBytes: this.#maxTextBytes });
     text.push(QUOTE);
     return text;
+  }
+
+  #keepText(open: OpenMedia, piece: Uint8Array): void {
+    const { text } = open;
+    if (text === undefined) return;
+    const numBytes = this.#numTextBytes + text.length + piece.length;
+    if (numBytes <= this.#maxTextBytes) text.push(piece);
+    else open.text = undefined;
   }
 
   /**

@@ -153,7 +153,7 @@ export class TextMeter {
       const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
       this.#isType = name === "type";
       this.#isMedia = BASE64_FIELDS.has(path) && type !== "text" && block?.type !== "document";
-      this.#mayBeText = type === "" && block?.type === "";
+      this.#mayBeText = this.#isMedia && type === "" && block?.type === "";
       this.#mayBeMedia = MEDIA_FIELDS.has(path);
     }
     this.#isAfterColon = false;
