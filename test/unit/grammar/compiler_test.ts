@@ -24,6 +24,8 @@ Deno.test("a mask allows a token exactly where its bytes can be taken one by one
       properties: { name: { maxLength: 5 }, x: { enum: [true, "é"] } },
     }),
     { kind: "regex", pattern: "(日本|name|.)*é+", param: "regex" },
+    { kind: "regex", pattern: "[^é]*", param: "regex" },
+    { kind: "regex", pattern: "[^本]*", param: "regex" },
     gbnf('root ::= item ("," item)*\nitem ::= "{" root "}" | [^{},]{1,3} | root'),
     { kind: "lazy", triggers: [{ text: '{"', then: schemaSpec({ const: 1 }) }] },
     {

@@ -67,6 +67,8 @@ Deno.test("findSpeechRegions() cuts what is too long in its longest pause, else 
   const pauses = make([40, 0.9], [5, 0.2], [20, 0.9], [8, 0.2], [20, 0.9], [6, 0.2], [60, 0.9]);
   const options = { maxSpeechSeconds, minSilenceSeconds: 1 };
   assert.deepEqual(find(pauses, options), [[0, 65], [73, 159]]);
+  const two = make([60, 0.9], [5, 0.2], [60, 0.9], [5, 0.2], [60, 0.9]);
+  assert.deepEqual(find(two, options), [[0, 60], [65, 125], [130, 190]]);
   const least = make([60, 0.9], [1, 0.6], [10, 0.9], [1, 0.5], [90, 0.9]);
   assert.deepEqual(find(least, options), [[0, 71], [71, 162]]);
   const even = find(make([1000, 0.9]), options);
