@@ -31,6 +31,10 @@ const ImageSource = z.discriminatedUnion("type", [
 ], { error: 'an object whose type is "base64" or "url"' });
 const ImageBlock = z.object({ type: z.literal("image"), source: ImageSource });
 
+const NoCitations = z.object({
+  enabled: z.literal(false, { error: "false, as citations are not served" }).nullish(),
+}, { error: "an object" }).nullish();
+
 const DocumentSource = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("text"),
@@ -50,9 +54,15 @@ const DocumentBlock = z.object({
   source: DocumentSource,
   title: words().nullish(),
   context: words().nullish(),
-  citations: z.object({
-    enabled: z.literal(false, { error: "false, as citations are not served" }).nullish(),
-  }, { error: "an object" }).nullish(),
+  citations: NoCitations,
+});
+
+const SearchResultBlock = z.object({
+  type: z.literal("search_result"),
+  source: words(),
+  title: words(),
+  content: z.array(TextBlock, { error: "an array of text blocks" }),
+  citations: NoCitations,
 });
 
 const ToolUseBlock = z.object({
@@ -62,9 +72,19 @@ const ToolUseBlock = z.object({
   input: z.record(z.string(), z.unknown(), { error: "an object" }),
 });
 
-const ResultPart = z.discriminatedUnion("type", [TextBlock, ImageBlock, DocumentBlock], {
-  error: "a block whose type is one of text, image, document",
+/** In a result: a tool with `defer_loading` that the model may call from now on. */
+const ToolReferenceBlock = z.object({
+  type: z.literal("tool_reference"),
+  tool_name: text("the name of a tool"),
 });
+
+const ResultPart = z.discriminatedUnion(
+  "type",
+  [TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ToolReferenceBlock],
+  {
+    error: "a block whose type is one of text, image, document, search_result, tool_reference",
+  },
+);
 const ToolResultBlock = z.object({
   type: z.literal("tool_result"),
   tool_use_id: text("the id of a call"),
@@ -82,22 +102,17 @@ const Block = z.discriminatedUnion(
     TextBlock,
     ImageBlock,
     DocumentBlock,
+    SearchResultBlock,
     ToolUseBlock,
     ToolResultBlock,
     ThinkingBlock,
     RedactedBlock,
   ],
   {
-    error: "a content block whose type is one of text, image, document, tool_use, tool_result, " +
-      "thinking, redacted_thinking",
+    error: "a content block whose type is one of text, image, document, search_result, " +
+      "tool_use, tool_result, thinking, redacted_thinking",
   },
 );
-
-const contentWanted = "a string or an array of content blocks";
-const Message = z.object({
-  role: z.enum(["user", "assistant"], { error: "user or assistant" }),
-  content: cutAtFirstBad(Block, z.union([z.string(), z.array(Block)], { error: contentWanted })),
-}, { error: "a message object with role and content" });
 
 const Tool = z.object({
   type: z.literal("custom", { error: '"custom", as other tools run elsewhere' }).nullish(),
@@ -105,6 +120,44 @@ const Tool = z.object({
   description: words().nullish(),
   input_schema: Parameters,
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
+  defer_loading: flag().nullish()
+    .describe("Leave the tool out until a tool_reference or tool_addition names it"),
+});
+
+const NamedTool = z.object({
+  type: z.literal("tool_reference"),
+  name: text("the name of a tool"),
+}, { error: "an object whose type is tool_reference, with the name of a tool" });
+
+const ToolAddition = z.object({
+  type: z.literal("tool_addition"),
+  tool: z.discriminatedUnion("type", [
+    NamedTool,
+    z.object({ type: z.literal("tool_definition"), definition: Tool }),
+  ], { error: "an object whose type is tool_reference or tool_definition" }),
+});
+const ToolRemoval = z.object({ type: z.literal("tool_removal"), tool: NamedTool });
+
+const SystemBlock = z.discriminatedUnion("type", [TextBlock, ToolAddition, ToolRemoval], {
+  error: "a block whose type is one of text, tool_addition, tool_removal",
+});
+
+const contentWanted = "a string or an array of content blocks";
+const Turn = z.object({
+  role: z.enum(["user", "assistant"]),
+  content: cutAtFirstBad(Block, z.union([z.string(), z.array(Block)], { error: contentWanted })),
+});
+const SystemMessage = z.object({
+  role: z.literal("system"),
+  content: cutAtFirstBad(
+    SystemBlock,
+    z.union([z.string(), z.array(SystemBlock)], { error: contentWanted }),
+  ).optional(),
+  clear_at: z.enum(["next_user_message", "never"], { error: '"next_user_message" or "never"' })
+    .nullish().describe("next_user_message leaves it out once a later message is the user's"),
+});
+const Message = z.discriminatedUnion("role", [Turn, SystemMessage], {
+  error: "a message object whose role is user, assistant or system",
 });
 
 const ToolChoice = z.discriminatedUnion("type", [
@@ -176,3 +229,7 @@ export type MessagesRequest = z.output<typeof MessagesRequest>;
 export type CountTokensRequest = z.output<typeof CountTokensRequest>;
 /** A block of a message's content. */
 export type ContentBlock = z.output<typeof Block>;
+/** A block within a tool's result. */
+export type ResultBlock = z.output<typeof ResultPart>;
+export type Message = z.output<typeof Message>;
+export type MessagesTool = z.output<typeof Tool>;

@@ -104,6 +104,141 @@ Deno.test("anthropic: system as text and as blocks, stop sequences and the limit
   assert.equal(cut.stop_reason, "max_tokens");
 });
 
+/** The prompt's length, which tells what is in it. */
+async function countOf(
+  request: Omit<Anthropic.Beta.MessageCountTokensParams, "model">,
+): Promise<number> {
+  return (await client.beta.messages.countTokens({ model: MODEL, ...request })).input_tokens;
+}
+
+Deno.test("anthropic: system messages within a conversation are shown where they stand", async () => {
+  const [question] = REQUEST.messages;
+  const chat = async (messages: unknown) => {
+    const answer = await fetch(`${server.base}/v1/tokenize`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: "Bearer secret" },
+      body: JSON.stringify({ messages }),
+    });
+    return (await answer.json()).count;
+  };
+  const late = { role: "system" as const, content: "Answer in one word." };
+  const blocks = { ...late, content: [{ type: "text" as const, text: late.content }] };
+  const count = await chat([question, late]);
+  assert.ok(count > await chat([question]));
+  for (const message of [late, blocks]) {
+    assert.equal(await countOf({ messages: [question!, message] }), count);
+  }
+  const answer = { role: "assistant" as const, content: "Paris." };
+  const cleared = { ...late, clear_at: "next_user_message" as const };
+  assert.equal(await countOf({ messages: [question!, cleared] }), count);
+  assert.equal(
+    await countOf({ messages: [question!, cleared, answer, question!] }),
+    await chat([question, answer, question]),
+  );
+  const answered = await client.messages.create({
+    ...REQUEST,
+    messages: [...REQUEST.messages, late],
+  });
+  assert.equal(answered.type, "message");
+});
+
+Deno.test("anthropic: a tool that waits to be loaded is shown once the conversation names it", async () => {
+  const [tool] = TOOLS;
+  const { name } = tool!;
+  const search = { name: "search", input_schema: { type: "object" as const } };
+  const waiting = [search, { ...tool!, defer_loading: true }];
+  const [question] = REQUEST.messages;
+  const messages = [question!];
+  const [without, all] = [
+    await countOf({ messages, tools: [search] }),
+    await countOf({ messages, tools: [search, tool!] }),
+  ];
+  assert.ok(all > without);
+  assert.equal(await countOf({ messages, tools: waiting }), without);
+  const change = (type: "tool_addition" | "tool_removal") => ({
+    role: "system" as const,
+    content: [{ type, tool: { type: "tool_reference" as const, name } }],
+  });
+  const added = [question!, change("tool_addition")];
+  assert.equal(await countOf({ messages: added, tools: waiting }), all);
+  const removed = [...added, change("tool_removal")];
+  assert.equal(await countOf({ messages: removed, tools: waiting }), without);
+  const definition = { type: "tool_definition" as const, definition: tool! };
+  const defined = {
+    role: "system" as const,
+    content: [{ type: "tool_addition" as const, tool: definition }],
+  };
+  assert.equal(await countOf({ messages: [question!, defined], tools: [search] }), all);
+  const found = {
+    role: "user" as const,
+    content: [{
+      type: "tool_result" as const,
+      tool_use_id: "c",
+      content: [{ type: "tool_reference" as const, tool_name: name }],
+    }],
+  };
+  const call = { type: "tool_use" as const, id: "c", name: "search", input: {} };
+  const searched = [question!, { role: "assistant" as const, content: [call] }, found];
+  assert.equal(
+    await countOf({ messages: searched, tools: waiting }),
+    await countOf({ messages: searched, tools: [search, tool!] }),
+  );
+  const asked = { ...REQUEST, messages: [{ role: "user" as const, content: WEATHER_QUESTION }] };
+  const answer = await client.beta.messages.create({
+    ...asked,
+    messages: [...asked.messages, change("tool_addition")],
+    tools: [{ ...tool!, defer_loading: true }],
+    tool_choice: { type: "any" },
+  });
+  assert.equal(answer.stop_reason, "tool_use");
+  // Errors name the client's own field.
+  const bad = { ...tool!, strict: true, input_schema: { type: "object", not: {} } };
+  for (
+    const [request, param] of [
+      [{ tools: [{ ...search, defer_loading: true }, bad] }, /tools\[1\]\.input_schema\.not/],
+      [{
+        messages: [...asked.messages, {
+          ...defined,
+          content: [{
+            type: "tool_addition",
+            tool: { type: "tool_definition", definition: bad },
+          }],
+        }],
+      }, /messages\[1\]\.content\[0\]\.tool\.definition\.input_schema\.not/],
+    ] as const
+  ) {
+    await assert.rejects(
+      client.beta.messages.create(
+        { ...asked, ...request } as unknown as Anthropic.Beta.MessageCreateParamsNonStreaming,
+      ),
+      (error: Error) => error instanceof BadRequestError && param.test(error.message),
+    );
+  }
+});
+
+Deno.test("anthropic: Claude Code's line for billing is not in the prompt, and results of searches are", async () => {
+  const messages = REQUEST.messages;
+  const text = (content: string) => ({ type: "text" as const, text: content });
+  assert.equal(
+    await countOf({
+      messages,
+      system: [text("x-anthropic-billing-header: cc_version=1.2.3.abc;"), text("Be short.")],
+    }),
+    await countOf({ messages, system: "Be short." }),
+  );
+  const result = {
+    type: "search_result" as const,
+    title: "Report",
+    source: "report.txt",
+    content: [text("The cow says moo.")],
+  };
+  const content = ["Report", "report.txt", "The cow says moo."].map(text);
+  assert.equal(
+    await countOf({ messages: [{ role: "user", content: [result] }] }),
+    await countOf({ messages: [{ role: "user", content }] }),
+  );
+});
+
 Deno.test("anthropic: documents of text are read, in messages and in results of tools", async () => {
   const question = { type: "text" as const, text: "What is the capital of France?" };
   const text = "An old atlas.";

@@ -9,24 +9,27 @@ import type { ContentPart } from "../../api/content_part.ts";
 import type {
   ContentBlock,
   CountTokensRequest,
+  Message,
   MessagesRequest,
+  ResultBlock,
 } from "../../api/messages_request.ts";
+import { shownTools } from "./messages_tools.ts";
 
 /** The chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
-  const { tools, tool_choice: choice } = request;
+  const { tool_choice: choice } = request;
   const system = systemOf(request);
   const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
-  const messages = request.messages.flatMap(toMessages);
+  const tools = shownTools(request);
   const format = request.output_config?.format ?? request.output_format;
   const isParallel = choice && "disable_parallel_tool_use" in choice
     ? !choice.disable_parallel_tool_use
     : undefined;
   return {
     model: request.model,
-    messages: [...first, ...messages.map(({ message }) => message)],
+    messages: [...first, ...sourcesOf(request).map(({ message }) => message)],
     response_format: format && { type: "json_schema", json_schema: { schema: format.schema } },
-    tools: tools?.map(({ name, description, input_schema: parameters, strict }) => ({
+    tools: tools.map(({ tool: { name, description, input_schema: parameters, strict } }) => ({
       type: "function",
       function: { name, description, parameters, strict },
     })),
@@ -50,26 +53,32 @@ export function withTexts<Request extends CountTokensRequest>(
   request: Request,
   change: (text: string) => string,
 ): Request {
-  const changed = <Block extends ContentBlock>(block: Block): Block => {
+  const changed = <Block extends ContentBlock | ResultBlock>(block: Block): Block => {
     if (block.type === "tool_result" && Array.isArray(block.content)) {
       return { ...block, content: block.content.map(changed) };
     }
     if (block.type !== "document" || block.source.type !== "text") return block;
     return { ...block, source: { ...block.source, data: change(block.source.data) } };
   };
-  const messages = request.messages.map(({ role, content }) => ({
-    role,
-    content: typeof content === "string" ? content : content.map(changed),
-  }));
+  const messages = request.messages.map((message): Message =>
+    message.role === "system" || typeof message.content === "string"
+      ? message
+      : { ...message, content: message.content.map(changed) }
+  );
   return { ...request, messages };
 }
 
+/** Claude Code's first line, which is for billing and differs in each conversation: no prompt would begin as another. */
+const BILLING_HEADER = /^x-anthropic-billing-header:/;
+
 function systemOf({ system }: CountTokensRequest): string {
-  return typeof system === "string" ? system : (system ?? []).map(({ text }) => text).join("\n\n");
+  if (typeof system === "string") return system;
+  const texts = (system ?? []).map(({ text }) => text);
+  return texts.filter((text) => !BILLING_HEADER.test(text)).join("\n\n");
 }
 
 /** Whether a last message is the beginning of the answer, which continues it: the assistant's, of text alone. */
-function beginsAnswer(last: MessagesRequest["messages"][number] | undefined): boolean {
+function beginsAnswer(last: Message | undefined): boolean {
   if (last?.role !== "assistant") return false;
   if (typeof last.content === "string") return last.content.trim() !== "";
   return last.content.every(({ type }) => type === "text") &&
@@ -90,16 +99,14 @@ export function ownParam(param: string, request: MessagesRequest | CountTokensRe
     .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
       const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
       if (position < 0) return "system";
-      const sources = request.messages.flatMap((message, own) =>
-        toMessages(message).map(({ paths }) => ({ own, paths }))
-      );
-      const { own, paths } = sources[position] ?? { own: position, paths: [] };
+      const { own, paths } = sourcesOf(request)[position] ?? { own: position, paths: [] };
       const path = part === undefined ? undefined : paths[Number(part)];
       return `messages[${own}].content${path ?? ""}`;
     })
     .replace(/^response_format\.json_schema/, "output_config.format")
-    .replace(/^(tools\[\d+\])\.function\.parameters/, "$1.input_schema")
-    .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.")
+    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${shownTools(request)[index]!.path}.`)
+    .replace(/^(tools|messages)(\[.*)\.parameters/, "$1$2.input_schema")
+    .replace(/^tool_choice\.function\./, "tool_choice.")
     .replace(/^stop\b/, "stop_sequences");
 }
 
@@ -127,8 +134,20 @@ interface Source {
   readonly paths: readonly string[];
 }
 
+/** The messages of the chat, each with the position of the request's message that it comes from. */
+function sourcesOf({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
+  const lastUser = messages.findLastIndex(({ role }) => role === "user");
+  return messages.flatMap((message, own) => {
+    const isCleared = message.role === "system" && message.clear_at === "next_user_message" &&
+      own < lastUser;
+    return isCleared ? [] : toMessages(message).map((source) => ({ ...source, own }));
+  });
+}
+
 /** Tool results become messages of their own, before the text beside them. */
-function toMessages({ role, content }: MessagesRequest["messages"][number]): Source[] {
+function toMessages(request: Message): Source[] {
+  if (request.role === "system") return systemMessage(request);
+  const { role, content } = request;
   if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
   const results = content.flatMap((block, index): Source[] => {
     if (block.type !== "tool_result") return [];
@@ -160,6 +179,17 @@ function toMessages({ role, content }: MessagesRequest["messages"][number]): Sou
   return [...results, { message, paths: located.map(({ path }) => path) }];
 }
 
+/** None for one that only changes tools. */
+function systemMessage({ content = "" }: Extract<Message, { role: "system" }>): Source[] {
+  const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
+  const located = blocks.flatMap((block, index): PartAtPath[] =>
+    block.type === "text" && block.text !== "" ? [{ part: block, path: `[${index}]` }] : []
+  );
+  if (located.length === 0) return [];
+  const message: ChatMessage = { role: "system", content: located.map(({ part }) => part) };
+  return [{ message, paths: located.map(({ path }) => path) }];
+}
+
 function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
   return parts.length === 0 ? "" : parts;
 }
@@ -178,9 +208,14 @@ function resultOf(
   return [{ part: { type: "text", text }, path: `[${index}]` }, ...parts];
 }
 
-function partOf(block: ContentBlock, path: string): PartAtPath[] {
+function partOf(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
+  const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
   if (block.type === "text") return [{ part: block, path }];
   if (block.type === "document") return documentParts(block, path);
+  if (block.type === "search_result") {
+    return [block.title, block.source, ...block.content.map(({ text }) => text)].map(textPart);
+  }
+  if (block.type === "tool_reference") return [textPart(`Tool loaded: ${block.tool_name}`)];
   if (block.type !== "image") return [];
   const { source } = block;
   const url = source.type === "url"

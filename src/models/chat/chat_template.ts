@@ -29,7 +29,8 @@ export class ChatTemplate {
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #templates = new Map<string, Template>();
   #takesTools: boolean | undefined;
-  #takesSystemMessages: boolean | undefined;
+  #takesTwoSystem: boolean | undefined;
+  #takesLaterSystem: boolean | undefined;
 
   /** @param specialTokens `bos_token` and the like, as templates know them. */
   constructor(sources: TemplateSources, specialTokens: Readonly<Record<string, string>> = {}) {
@@ -140,21 +141,23 @@ export class ChatTemplate {
     };
   }
 
-  /** Merges leading system messages if the template accepts only one. */
+  /** Merges system messages into the first where the template does not take them as they stand. */
   #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
-    const firstOther = messages.findIndex(({ role }) => role !== "system");
+    const isSystem = ({ role }: TemplateMessage) => role === "system";
+    const firstOther = messages.findIndex((message) => !isSystem(message));
     const numLeading = firstOther < 0 ? messages.length : firstOther;
-    if (numLeading < 2 || (this.#takesSystemMessages ??= this.#probeSystemMessages())) {
+    const isLater = messages.slice(numLeading).some(isSystem);
+    if (isLater && !(this.#takesLaterSystem ??= this.#probeSystem([FIRST, USER, SECOND]))) {
+      return withFirstSystem(messages.filter(isSystem), messages.filter((each) => !isSystem(each)));
+    }
+    if (numLeading < 2 || (this.#takesTwoSystem ??= this.#probeSystem([FIRST, SECOND, USER]))) {
       return messages;
     }
-    const texts = messages.slice(0, numLeading).map(({ content }) => textOf(content));
-    return [{ role: "system", content: texts.join("\n\n") }, ...messages.slice(numLeading)];
+    return withFirstSystem(messages.slice(0, numLeading), messages.slice(numLeading));
   }
 
-  #probeSystemMessages(): boolean {
-    const [first, second] = [`${PROBE} 1`, `${PROBE} 2`];
-    const messages = [first, second].map((content) => ({ role: "system" as const, content }));
-    return this.#shows([first, second], [...messages, USER], {});
+  #probeSystem(messages: readonly TemplateMessage[]): boolean {
+    return this.#shows([FIRST, SECOND].map(({ content }) => textOf(content)), messages, {});
   }
 
   #shows(
@@ -173,6 +176,8 @@ export class ChatTemplate {
 
 const EMPTY_OBJECT = { type: "object", properties: {} };
 const USER: TemplateMessage = { role: "user", content: PROBE };
+const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
+const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
 
 /** A function in the form that templates take. */
 function toTool({ name, description, parameters = EMPTY_OBJECT }: ToolFunction) {
@@ -196,6 +201,14 @@ function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   // Templates may trim the end of a message.
   const keepsSpace = rendered.startsWith(text.trimStart(), start);
   return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
+}
+
+function withFirstSystem(
+  system: readonly TemplateMessage[],
+  others: readonly TemplateMessage[],
+): TemplateMessage[] {
+  const content = system.map((message) => textOf(message.content)).join("\n\n");
+  return [{ role: "system", content }, ...others];
 }
 
 function textOf(content: TemplateMessage["content"]): string {

@@ -28,8 +28,19 @@ Deno.test("ChatTemplate.render() merges leading system messages where the templa
   const first =
     "{{ messages[0].content }}{% for m in messages %}{% if m.role == 'user' %}[user]{{ m.content }}{% endif %}{% endfor %}";
   assert.equal(templateOf(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
-  const late = [...CONVERSATION, CONVERSATION[0]];
-  assert.throws(() => templateOf(ONE_SYSTEM).render(late), { kind: "invalid_value" });
+});
+
+Deno.test("ChatTemplate.render() merges later system messages into the first where the template refuses them", () => {
+  const [first, second, user] = CONVERSATION;
+  for (const late of [[first, user, second], [user, first, second]]) {
+    const shown = late.map(({ role, content }) => `[${role}]${content}`).join("");
+    assert.equal(templateOf(ROLES).render(late), shown);
+    assert.equal(templateOf(ONE_SYSTEM).render(late), "[system]A.\n\nB.[user]Hi");
+  }
+  assert.equal(
+    templateOf(ONE_SYSTEM).render([first, second, user, first]),
+    "[system]A.\n\nB.\n\nA.[user]Hi",
+  );
 });
 
 Deno.test("ChatTemplate.render() merges turns of one role in a row where the template refuses them", () => {
