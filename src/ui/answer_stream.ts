@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Message, TokenChoice, ToolCall } from "./conversation.ts";
+import { type Message, newId, type TokenChoice, type ToolCall } from "./conversation.ts";
 import { post, readEvents } from "./server.ts";
 
 interface Chunk {
@@ -41,7 +41,7 @@ export async function streamAnswer(
   },
 ): Promise<Message> {
   const answer = {
-    id: crypto.randomUUID(),
+    id: newId(),
     role: "assistant" as const,
     text: "",
     reasoning: "",

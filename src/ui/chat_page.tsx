@@ -18,6 +18,7 @@ import {
   DEFAULT_SETTINGS,
   type Message,
   newConversation,
+  newId,
   titleOf,
 } from "./conversation.ts";
 import { ConversationList } from "./conversation_list.tsx";
@@ -74,7 +75,7 @@ export function ChatPage({ info }: PageProps): JSX.Element {
   const { messages } = current;
   const shown = useMemo(() => answer ? [...messages, answer] : messages, [messages, answer]);
   const send = (text: string, images: readonly string[]) =>
-    ask([...messages, { id: crypto.randomUUID(), role: "user", text, images }]);
+    ask([...messages, { id: newId(), role: "user", text, images }]);
 
   return (
     <div class="chat">

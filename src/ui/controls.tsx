@@ -5,6 +5,7 @@
  */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { copyText } from "./clipboard.ts";
 
 /** An error message, announced by screen readers. */
 export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
@@ -139,6 +140,21 @@ export function SaveButton({ name, make, children }: {
 }): JSX.Element {
   return (
     <button type="button" onClick={async () => saveFile(await make(), name)}>{children}</button>
+  );
+}
+
+/** A button that copies the result of `text`. */
+export function CopyButton({ text, ...rest }: { text: () => string; class?: string }): JSX.Element {
+  const [isCopied, setIsCopied] = useState(false);
+  const copy = async () => {
+    await copyText(text());
+    setIsCopied(true);
+    setTimeout(() => setIsCopied(false), 1500);
+  };
+  return (
+    <button type="button" class={rest.class ?? ""} onClick={copy}>
+      {isCopied ? "Copied" : "Copy"}
+    </button>
   );
 }
 

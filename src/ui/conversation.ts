@@ -78,10 +78,16 @@ export const DEFAULT_SETTINGS: ChatSettings = {
   effort: "",
 };
 
+/** An id that no other conversation or message has. `crypto.randomUUID` is not there on pages at plain `http://`. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** An empty conversation. */
 export function newConversation(): Conversation {
   return {
-    id: crypto.randomUUID(),
+    id: newId(),
     title: "New conversation",
     updatedMs: Date.now(),
     messages: [],

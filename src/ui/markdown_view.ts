@@ -9,6 +9,7 @@
  */
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
+import { copyText } from "./clipboard.ts";
 import { highlight } from "./highlight.ts";
 
 /** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
@@ -143,7 +144,7 @@ function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
   copy.className = "quiet";
   copy.textContent = "Copy";
   copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
+    await copyText(text);
     copy.textContent = "Copied";
     setTimeout(() => copy.textContent = "Copy", 1500);
   });

@@ -6,8 +6,8 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { memo } from "preact/compat";
-import { formatMs } from "./controls.tsx";
-import type { AnswerFigures, Message, ToolCall } from "./conversation.ts";
+import { CopyButton, formatMs } from "./controls.tsx";
+import { type AnswerFigures, type Message, newId, type ToolCall } from "./conversation.ts";
 import { MarkdownView } from "./markdown_view.ts";
 import { TokenList } from "./token_list.tsx";
 
@@ -125,13 +125,7 @@ const MessageItem = memo(function MessageItem({ message, index, isLast, isStream
           {note && <span>{note}</span>}
           {figures && <Figures figures={figures} />}
           <span class="acts">
-            <button
-              type="button"
-              class="quiet act"
-              onClick={() => navigator.clipboard.writeText(text)}
-            >
-              Copy
-            </button>
+            <CopyButton class="quiet act" text={() => text} />
             <button type="button" class="quiet act" onClick={() => actions.onRegenerate(index)}>
               Regenerate
             </button>
@@ -223,7 +217,7 @@ function ToolCalls({ calls, onResults }: {
   const [results, setResults] = useState<Readonly<Record<string, string>>>({});
   const send = () =>
     onResults!(calls.map(({ id }) => ({
-      id: crypto.randomUUID(),
+      id: newId(),
       role: "tool" as const,
       text: results[id] ?? "",
       toolCallId: id,

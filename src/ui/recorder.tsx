@@ -15,6 +15,12 @@ export function RecordButton({ onRecorded, onFailure }: {
   const recorder = useRef<MediaRecorder | undefined>(undefined);
   useEffect(() => () => recorder.current?.stop(), []);
   const begin = async () => {
+    if (navigator.mediaDevices === undefined) {
+      return onFailure(
+        `Browsers give the microphone only to pages at https:// and at localhost, and this one is at ` +
+          `${location.origin}. Record with another program and choose the file here.`,
+      );
+    }
     let stream: MediaStream;
     try {
       stream = await navigator.mediaDevices.getUserMedia({ audio: true });

@@ -5,6 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { CopyButton } from "./controls.tsx";
 import { addressOf, hasApiKey } from "./server.ts";
 
 /** A request as the page sends it: JSON, or a form with a file and fields. */
@@ -24,13 +25,7 @@ type Language = keyof typeof WRITERS;
 /** A foldable panel with the request in three languages. */
 export function RequestCode({ request }: { request: ShownRequest }): JSX.Element {
   const [language, setLanguage] = useState<Language>("curl");
-  const [isCopied, setIsCopied] = useState(false);
   const [isOpen, setIsOpen] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(WRITERS[language](request));
-    setIsCopied(true);
-    setTimeout(() => setIsCopied(false), 1500);
-  };
   return (
     <details class="request" onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>Show the request</summary>
@@ -50,9 +45,7 @@ export function RequestCode({ request }: { request: ShownRequest }): JSX.Element
                 </button>
               ))}
             </span>
-            <button type="button" class="quiet" onClick={copy}>
-              {isCopied ? "Copied" : "Copy"}
-            </button>
+            <CopyButton class="quiet" text={() => WRITERS[language](request)} />
           </figcaption>
           <pre tabIndex={0}><code>{WRITERS[language](shorten(request))}</code></pre>
         </figure>
