@@ -39,8 +39,9 @@ export function ChatPage({ info }: PageProps): JSX.Element {
     return () => controller.current?.abort();
   }, []);
 
+  /** Stores it, and shows what changed if it is still the one that is open. */
   const keep = (conversation: Conversation) => {
-    setCurrent(conversation);
+    setCurrent((open) => open.id === conversation.id ? conversation : open);
     setConversations((all) => [conversation, ...all.filter(({ id }) => id !== conversation.id)]);
     saveConversation(conversation).catch((error: Error) => setFailure(error.message));
   };
@@ -48,7 +49,8 @@ export function ChatPage({ info }: PageProps): JSX.Element {
   /** Continues from these messages, which end with a user's or a tool's. */
   const ask = async (messages: readonly Message[]) => {
     controller.current?.abort();
-    const { signal } = controller.current = new AbortController();
+    const own = controller.current = new AbortController();
+    const { signal } = own;
     setFailure(undefined);
     const asked = { ...current, messages, title: titleOf(messages), updatedMs: Date.now() };
     keep(asked);
@@ -56,16 +58,20 @@ export function ChatPage({ info }: PageProps): JSX.Element {
       const body = chatRequest(info.id, messages, settings);
       setAnswer({ id: "pending", role: "assistant", text: "" });
       const whole = await streamAnswer(body, { signal, onChange: setAnswer });
+      // The question was edited, asked again or deleted meanwhile: nobody waits for this answer.
+      if (controller.current !== own) return;
       const isEmpty = whole.text === "" && !whole.toolCalls && !whole.reasoning;
       if (whole.error && isEmpty) setFailure(whole.error);
       else if (!isEmpty) keep({ ...asked, messages: [...messages, whole], updatedMs: Date.now() });
     } catch (error) {
+      if (controller.current !== own) return;
       setFailure((error as Error).message);
     }
     setAnswer(undefined);
   };
 
   const open = (conversation: Conversation) => {
+    if (conversation.id === current.id) return;
     controller.current?.abort();
     setAnswer(undefined);
     setFailure(undefined);
@@ -87,7 +93,10 @@ export function ChatPage({ info }: PageProps): JSX.Element {
         onDelete={(id) => {
           setConversations((all) => all.filter((each) => each.id !== id));
           deleteConversation(id);
-          if (id === current.id) open(newConversation());
+          if (id !== current.id) return;
+          controller.current?.abort();
+          controller.current = undefined;
+          open(newConversation());
         }}
         onImport={async (imported) => {
           for (const conversation of imported) await saveConversation(conversation);

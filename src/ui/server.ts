@@ -85,31 +85,55 @@ function errorText(body: unknown): string | undefined {
   return typeof error === "string" ? error : error?.message;
 }
 
+/** A stream whose server was stopped, or whose connection was lost. */
+const BROKEN_OFF = "The server went away in mid-answer. Is it still running?";
+
+/** What the server's errors say where they say it to programs. */
+const SAID_TO_PEOPLE: Readonly<Record<string, string>> = {
+  "shutting down": "The server was stopped in mid-answer. Start it again, then try again.",
+};
+
 /**
- * The data of a stream's server-sent events, up to `[DONE]`.
+ * The bytes of an answer as they arrive.
  *
- * @throws {ServerError} when an event holds an error.
+ * @throws {ServerError} when the connection is lost. An abort is rethrown.
  */
-export async function* readEvents(response: Response): AsyncGenerator<unknown> {
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let pending = "";
+export async function* readBytes(response: Response): AsyncGenerator<Uint8Array> {
+  // Safari's streams are not iterable.
+  const reader = response.body!.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const lines = (pending + value).split("\n");
-      pending = lines.pop()!;
-      for (const line of lines) {
-        if (!line.startsWith("data:")) continue;
-        const data = line.slice(5).trim();
-        if (data === "[DONE]") return;
-        const event: unknown = JSON.parse(data);
-        const message = errorText(event);
-        if (message !== undefined) throw new ServerError(500, message);
-        yield event;
-      }
+      yield value;
     }
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new ServerError(0, BROKEN_OFF);
   } finally {
     await reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * The data of a stream's server-sent events.
+ *
+ * @throws {ServerError} when an event holds an error, or the connection is lost.
+ */
+export async function* readEvents(response: Response): AsyncGenerator<unknown> {
+  const decoder = new TextDecoder();
+  let pending = "";
+  for await (const bytes of readBytes(response)) {
+    const lines = (pending + decoder.decode(bytes, { stream: true })).split("\n");
+    pending = lines.pop()!;
+    for (const line of lines) {
+      if (!line.startsWith("data:")) continue;
+      const data = line.slice(5).trim();
+      if (data === "[DONE]") return;
+      const event: unknown = JSON.parse(data);
+      const message = errorText(event);
+      if (message !== undefined) throw new ServerError(500, SAID_TO_PEOPLE[message] ?? message);
+      yield event;
+    }
   }
 }

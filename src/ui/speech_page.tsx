@@ -17,7 +17,7 @@ import {
 } from "./controls.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { call, type PageProps, post } from "./server.ts";
+import { call, type PageProps, post, readBytes } from "./server.ts";
 import { SpeechPlayer, wavFile } from "./speech_player.ts";
 import { peaksOf, readPeaks, Waveform } from "./waveform.tsx";
 import { useWork } from "./work.ts";
@@ -147,7 +147,7 @@ async function speakStreamed(body: unknown, signal: AbortSignal): Promise<Result
   try {
     const response = await post("v1/audio/speech", body, signal);
     let firstSoundMs = 0;
-    for await (const bytes of response.body!) {
+    for await (const bytes of readBytes(response)) {
       firstSoundMs ||= performance.now() - startedMs;
       player.add(bytes);
     }

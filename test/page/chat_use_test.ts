@@ -162,6 +162,95 @@ pageTest("page: what the server did not answer is asked again", CHAT, async ({ t
   assert.equal(await tab.page.$("main .failure"), null);
 });
 
+/** Asks, and waits for the first word of an answer that does not end. */
+async function askWithoutEnd(tab: Tab, message: string): Promise<void> {
+  await tab.page.evaluate(answerWithoutEnd);
+  await tab.fill("Message", message);
+  await tab.click("Send");
+  await tab.text(".message:last-child .markdown", /Once/);
+}
+
+pageTest(
+  "page: an answer that is left in the middle stays where it was asked for",
+  CHAT,
+  async (visit) => {
+    const { tab } = visit;
+    const { page } = tab;
+    const entries = () => page.$$eval(".side .entry", (all) => all.map((each) => each.textContent));
+    const questions = () =>
+      page.$$eval(".user .plain", (all) => all.map((each) => each.textContent));
+    await ask(tab, "What does a cow say?");
+    await tab.click("New conversation");
+    await askWithoutEnd(tab, "Tell me a story.");
+    await tab.click("What does a cow say?");
+    await untilAnswers(tab, 1);
+    assert.deepEqual(await questions(), ["What does a cow say?"]);
+    await tab.click("Tell me a story.");
+    await tab.text(".assistant .markdown", /Once/);
+    assert.match(await textOf(tab, ".assistant footer"), /Stopped/);
+
+    // Edited in the middle: the new question stands in the place of the old one.
+    await tab.click("New conversation");
+    await askWithoutEnd(tab, "What is 17 plus 25?");
+    await tab.click("Edit");
+    await tab.fill("Edit the message", "What is 3 plus 4?");
+    await tab.click("Send again");
+    await untilAnswers(tab, 1);
+    assert.deepEqual(await questions(), ["What is 3 plus 4?"]);
+    assert.doesNotMatch(await textOf(tab, ".assistant .markdown"), /Once/);
+
+    // Deleted in the middle: it does not come back.
+    await tab.click("New conversation");
+    await askWithoutEnd(tab, "Where is Rome?");
+    await tab.click("Delete Where is Rome?");
+    await page.waitForSelector(".greeting");
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 300)));
+    const kept = ["What is 3 plus 4?", "Tell me a story.", "What does a cow say?"];
+    assert.deepEqual((await entries()).toSorted(), kept.toSorted());
+    await page.reload();
+    await page.waitForSelector(".side .entry");
+    assert.deepEqual((await entries()).toSorted(), kept.toSorted());
+  },
+);
+
+pageTest(
+  "page: an answer whose server goes away says so, and keeps what came",
+  CHAT,
+  async (visit) => {
+    const { tab } = visit;
+    const breakOff = async (end: string) => {
+      await tab.page.evaluate((end) => {
+        const real = globalThis.fetch;
+        globalThis.fetch = (input, init) => {
+          if (!String(input).endsWith("/chat/completions")) return real(input, init);
+          globalThis.fetch = real;
+          const chunk = {
+            choices: [{ index: 0, delta: { content: "Once" }, finish_reason: null }],
+          };
+          let reads = 0;
+          const body = new ReadableStream<Uint8Array>({
+            pull(controller) {
+              const text = reads++ === 0 ? `data: ${JSON.stringify(chunk)}\n\n` : end;
+              // What Chromium says of a connection that is lost.
+              if (text === "") controller.error(new TypeError("network error"));
+              else controller.enqueue(new TextEncoder().encode(text));
+            },
+          }, { highWaterMark: 0 });
+          return Promise.resolve(new Response(body));
+        };
+      }, end);
+    };
+    await tab.page.waitForSelector(".composer");
+    await breakOff("");
+    await ask(tab, "Tell me a story.");
+    await tab.text(".assistant .failure", /went away in mid-answer\. Is it still running\?/);
+    assert.match(await textOf(tab, ".assistant .markdown"), /Once/);
+    await breakOff(`data: {"error":{"message":"shutting down","code":"shutting_down"}}\n\n`);
+    await ask(tab, "Tell me another.", 2);
+    await tab.text(".message:last-child .failure", /server was stopped.*Start it again/);
+  },
+);
+
 pageTest(
   "page: conversations are exported as JSON, and imported by another browser",
   CHAT,
