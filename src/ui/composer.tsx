@@ -63,6 +63,7 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
       <textarea
         aria-label="Message"
         placeholder="Message"
+        dir="auto"
         rows={Math.min(8, text.split("\n").length + 1)}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}

@@ -37,6 +37,7 @@ export function ConversationList({ conversations, currentId, onOpen, onNew, onDe
             <button
               type="button"
               class="entry"
+              dir="auto"
               aria-current={conversation.id === currentId}
               onClick={() => onOpen(conversation)}
             >

@@ -55,7 +55,12 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
       <h1>Compare texts</h1>
       <label>
         One text a line, at most {MOST_LINES}
-        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <textarea
+          rows={6}
+          dir="auto"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
       <div class="row">
         <button

@@ -24,10 +24,16 @@ const PURIFY = {
   ],
   ALLOWED_ATTR: ["href", "class", "align", "start", "type", "checked", "disabled"],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  // Otherwise their values have to be addresses too, and are dropped.
+  ADD_URI_SAFE_ATTR: ["align", "start", "type"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
+
+/** Formulas are shown as they are written: their letters and signs are no Markdown. */
+const FORMULA =
+  /^(?:\\\([^]{1,2000}?\\\)|\\\[[^]{1,2000}?\\\]|\$\$[^]{1,2000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
 
 const marked = new Marked({
   gfm: true,
@@ -36,6 +42,16 @@ const marked = new Marked({
     image: ({ href, text }: Tokens.Image) =>
       `<a href="${escapeHtml(href)}">${escapeHtml(text || "image")}</a>`,
   },
+  extensions: [{
+    name: "formula",
+    level: "inline",
+    start: (text) => text.search(/\\[([]|\$/),
+    tokenizer: (text) => {
+      const raw = text.match(FORMULA)?.[0];
+      return raw === undefined ? undefined : { type: "formula", raw };
+    },
+    renderer: ({ raw }) => `<code>${escapeHtml(raw)}</code>`,
+  }],
 });
 
 function escapeHtml(text: string): string {
@@ -91,6 +107,7 @@ export class MarkdownView {
   #showPlain(text: string): void {
     const block = document.createElement("p");
     block.className = "plain";
+    block.dir = "auto";
     block.textContent = text;
     this.#last = [block];
     this.#root.append(block);
@@ -114,6 +131,7 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
   if (token.raw.length > MOST_BLOCK_CHARACTERS) {
     const plain = document.createElement("p");
     plain.className = "plain";
+    plain.dir = "auto";
     plain.textContent = token.raw;
     return [plain];
   }
@@ -129,6 +147,8 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
     table.replaceWith(scroller);
     scroller.append(table);
   }
+  // Each block is read in the direction of its own first letter.
+  for (const block of fragment.children) (block as HTMLElement).dir = "auto";
   return [...fragment.childNodes];
 }
 

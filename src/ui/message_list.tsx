@@ -86,7 +86,7 @@ const MessageItem = memo(function MessageItem({ message, index, isLast, isStream
               }}
             />
           )
-          : <p class="plain">{text}</p>}
+          : <p class="plain" dir="auto">{text}</p>}
         {!isEditing && (
           <button type="button" class="quiet act" onClick={() => setIsEditing(true)}>Edit</button>
         )}
@@ -106,7 +106,7 @@ const MessageItem = memo(function MessageItem({ message, index, isLast, isStream
       {reasoning && (
         <details class="thought" open={isStreaming && text === ""}>
           <summary>{isStreaming && text === "" ? "Thinking …" : "Thought"}</summary>
-          <p class="plain">{reasoning}</p>
+          <p class="plain" dir="auto">{reasoning}</p>
         </details>
       )}
       {showsTokens && tokens
@@ -197,6 +197,7 @@ function Editor({ text, onDone, onCancel }: {
     <>
       <textarea
         aria-label="Edit the message"
+        dir="auto"
         rows={Math.min(12, edited.split("\n").length + 1)}
         value={edited}
         onInput={(event) => setEdited(event.currentTarget.value)}

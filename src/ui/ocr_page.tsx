@@ -90,7 +90,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         <div class="two">
           <BoxedImage url={image} boxes={boxes ?? []} />
           <section>
-            <pre class="result" aria-live="polite" aria-busy={work.isBusy}>
+            <pre class="result" dir="auto" aria-live="polite" aria-busy={work.isBusy}>
               {shown || (work.isBusy ? "Reading …" : "Nothing was read.")}
             </pre>
             <div class="row">

@@ -46,11 +46,16 @@ export function RerankPage({ info }: PageProps): JSX.Element {
       <h1>Rank documents</h1>
       <label>
         Query
-        <input value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+        <input dir="auto" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
       </label>
       <label>
         Documents, one a line
-        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <textarea
+          rows={6}
+          dir="auto"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
       <div class="row">
         <button
@@ -67,7 +72,7 @@ export function RerankPage({ info }: PageProps): JSX.Element {
       <ol class="bars" aria-live="polite" hidden={results.length === 0}>
         {results.map(({ index, relevance_score: score, document }) => (
           <li key={index}>
-            <span>{document}</span>
+            <span dir="auto">{document}</span>
             <span
               class="meter"
               role="meter"

@@ -76,7 +76,12 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
       <h1>Speak a text</h1>
       <label>
         Text
-        <textarea rows={5} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <textarea
+          rows={5}
+          dir="auto"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
       <div class="row">
         {voices.length > 0 && reference === undefined && (

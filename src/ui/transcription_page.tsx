@@ -161,7 +161,7 @@ function Player({ file, peaks, segments, isBusy }: {
         aria-label="The recording"
         onSeeked={(event) => setSeconds(event.currentTarget.currentTime)}
       />
-      <p class="transcript" aria-live="polite" aria-busy={isBusy}>
+      <p class="transcript" dir="auto" aria-live="polite" aria-busy={isBusy}>
         {segments.flatMap((segment, at) =>
           (segment.words ?? [{ word: segment.text.trim(), start: segment.start, end: segment.end }])
             .map(({ word, start, end }, index) => (

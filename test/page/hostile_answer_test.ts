@@ -136,3 +136,38 @@ Deno.test(
     assert.equal(await htmlOf(3), whole);
   },
 );
+
+Deno.test("page: tasks, numbers of lists, right-to-left text and formulas", options, async () => {
+  const text = [
+    "3. third\n4. fourth",
+    "- [x] done\n- [ ] open",
+    "שלום עולם, זה טקסט.",
+    "| a | b |\n|--:|---|\n| 1 | 2 |",
+    "\\(a_1 * b_1 * c\\) and $x_1 + x_2$ cost $5 and $10.",
+    "\\[ \\frac{1}{2} * 3 * 4 \\]",
+  ].join("\n\n");
+  await withAnswer({ text }, async ({ page }) => {
+    const seen = await page.$eval(".assistant .markdown", (root) => {
+      const box = root.querySelector<HTMLInputElement>("li input")!;
+      const hebrew = [...root.querySelectorAll("p")].find(({ textContent }) =>
+        /שלום/.test(textContent ?? "")
+      )!;
+      return {
+        start: root.querySelector("ol")!.start,
+        box: { type: box.type, checked: box.checked, disabled: box.disabled },
+        direction: getComputedStyle(hebrew).direction,
+        align: root.querySelector("td")!.align,
+        formulas: [...root.querySelectorAll("code")].map(({ textContent }) => textContent),
+        italics: root.querySelectorAll("em").length,
+      };
+    });
+    assert.deepEqual(seen, {
+      start: 3,
+      box: { type: "checkbox", checked: true, disabled: true },
+      direction: "rtl",
+      align: "right",
+      formulas: ["\\(a_1 * b_1 * c\\)", "$x_1 + x_2$", "\\[ \\frac{1}{2} * 3 * 4 \\]"],
+      italics: 0,
+    });
+  });
+});
