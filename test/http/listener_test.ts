@@ -182,6 +182,19 @@ Deno.test("Listener answers requests that were sent at once one after the other"
   });
 });
 
+Deno.test("Listener answers all that was sent at once by a client that then closes its sending half", async () => {
+  const handler: RequestListener = ({ url }, response) => {
+    setTimeout(() => response.end(`of ${url}\n`), 20);
+  };
+  await withListener(handler, async (connection) => {
+    const heads = ["/1", "/2", "/3"].map((path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await connection.write(encoder.encode(heads.join("")));
+    await connection.closeWrite();
+    const answers = [...(await readAll(connection)).matchAll(/of \/(\d)/g)].map(([, n]) => n);
+    assert.deepEqual(answers, ["1", "2", "3"]);
+  });
+});
+
 Deno.test("Listener reads no more requests of a client while ten of it are unanswered", async () => {
   const responses: ServerResponse[] = [];
   let numAnswered = 0;

@@ -19,7 +19,11 @@ async function exchange({ port }: TestListener, ...pieces: readonly string[]): P
   let text = "";
   for (const piece of pieces) {
     await connection.write(encoder.encode(piece));
-    text += (await reader.read()).value ?? "";
+    for (let isDone = false; !isDone && !text.includes("begun");) {
+      const read = await reader.read();
+      isDone = read.done;
+      text += read.value ?? "";
+    }
   }
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     text += read.value;
@@ -54,4 +58,17 @@ Deno.test("answerMalformed() puts nothing into an answer that has begun", async 
   const text = await exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello\r\n\r\n");
   assert.match(text, /^HTTP\/1\.1 200 /);
   assert.doesNotMatch(text, /invalid_http/);
+});
+
+Deno.test("answerMalformed() puts nothing into an answer to one of several requests sent at once", async () => {
+  const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  for (const begun of ["/1", "/2"]) {
+    await using server = new TestListener(({ url }, outgoing) => {
+      if (url === begun) outgoing.write("begun");
+      else if (url === "/1") outgoing.end("complete");
+    });
+    const text = await exchange(server, head("/1") + head("/2"), "hello\r\n\r\n");
+    assert.match(text, /begun/);
+    assert.doesNotMatch(text, /invalid_http/);
+  }
 });

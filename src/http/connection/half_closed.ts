@@ -3,8 +3,9 @@
  *
  * @module
  */
-import type { Server, ServerResponse } from "node:http";
+import type { Server } from "node:http";
 import type { Socket } from "node:net";
+import type { AnswersOf } from "./answers.ts";
 
 /**
  * A half-closed client looks like one that is gone. Only writing tells them apart: to a client that is gone the second
@@ -14,19 +15,17 @@ const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
 
 /** Makes `server` answer half-closed clients, and drop those that are gone. */
-export function allowHalfClosed(server: Server): void {
+export function allowHalfClosed(server: Server, answersOf: AnswersOf): void {
   // Node's own option, missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on("connection", (socket: Socket) => {
     socket.once("end", () => {
       // Without an answer under way there is nothing to wait for.
-      if (answers.get(socket) === undefined) socket.end();
+      if (answersOf(socket).size === 0) socket.end();
     });
   });
-  const answers = new WeakMap<Socket, ServerResponse>();
   server.on("request", (incoming, outgoing) => {
     const { socket, httpVersion } = incoming;
-    answers.set(socket, outgoing);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const probe = (round: number) => {
       // HTTP/1.0 has no interim responses; once an answer has begun, its own writes fail. The rest of a body that is
@@ -41,8 +40,8 @@ export function allowHalfClosed(server: Server): void {
     outgoing.once("close", () => {
       clearTimeout(timer);
       socket.off("end", onEnd);
-      answers.delete(socket);
-      if (socket.readableEnded && !socket.destroyed) socket.end();
+      const isLast = answersOf(socket).size === 0;
+      if (isLast && socket.readableEnded && !socket.destroyed) socket.end();
     });
   });
 }

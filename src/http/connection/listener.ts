@@ -8,6 +8,7 @@
  */
 import { createServer, type RequestListener, type Server } from "node:http";
 import { log } from "../../log.ts";
+import { trackAnswers } from "./answers.ts";
 import { type ConnectionFigures, Connections } from "./connections.ts";
 import { allowHalfClosed } from "./half_closed.ts";
 import { answerMalformed } from "./malformed.ts";
@@ -97,9 +98,10 @@ export class Listener {
     // `node:http` keeps connections alive only while it listens.
     Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
     this.#connections.watch(server);
-    allowHalfClosed(server);
+    const answersOf = trackAnswers(server);
+    allowHalfClosed(server, answersOf);
     server.on("request", this.#options.handler);
-    answerMalformed(server);
+    answerMalformed(server, answersOf);
     return server;
   }
 

@@ -3,22 +3,17 @@
  *
  * @module
  */
-import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import type { Duplex } from "node:stream";
+import { type Server, STATUS_CODES } from "node:http";
 import { errorAnswer } from "../../api/error_body.ts";
 import { HearthError } from "../../errors.ts";
 import { log } from "../../log.ts";
+import type { AnswersOf } from "./answers.ts";
 
 /** Makes `server` answer them with the usual error body. */
-export function answerMalformed(server: Server): void {
-  const answers = new WeakMap<Duplex, ServerResponse>();
-  server.on("request", ({ socket }, outgoing) => {
-    answers.set(socket, outgoing);
-    outgoing.once("close", () => answers.delete(socket));
-  });
+export function answerMalformed(server: Server, answersOf: AnswersOf): void {
   server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
     // An answer in progress cannot be followed by another, and after a reset nobody reads it.
-    const hasBegun = answers.get(socket)?.headersSent === true;
+    const hasBegun = [...answersOf(socket)].some(({ headersSent }) => headersSent);
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
     const error = explain(cause);
     const requestId = crypto.randomUUID();
