@@ -7,6 +7,8 @@ Deno.test("Int32List.push() keeps everything while it grows", () => {
   assert.equal(list.length, 1002);
   assert.deepEqual([...list.view(0, 4)], [-1, -2, 0, 1]);
   assert.equal(list.at(1001), 999);
+  for (const index of [0, 1001]) list.set(index, 5);
+  assert.deepEqual([list.at(0), list.at(1), list.at(1001)], [5, -2, 5]);
 });
 
 Deno.test("Int32List does not change with the array it was made from", () => {

@@ -99,6 +99,48 @@ Deno.test("SamplingState stays true over a long random completion", () => {
   assert.deepEqual(entriesOf(state.adjustments), expected);
 });
 
+Deno.test("SamplingState rules out the ends of a completion until it has its least tokens", () => {
+  const [plainEnd, biasedEnd, other] = [5, 6, 7];
+  for (const minTokens of [0, 1, 3]) {
+    const state = new SamplingState(Int32Array.of(1, plainEnd), {
+      params: GREEDY,
+      logitBias: new Map([[biasedEnd, 2]]),
+      minTokens,
+      endTokenIds: [plainEnd, biasedEnd],
+    });
+    for (let numTokens = 0; numTokens < 5; numTokens++) {
+      const entries = entriesOf(state.adjustments);
+      const biasOf = (tokenId: number) => entries.get(tokenId)?.bias ?? 0;
+      const isTooEarly = numTokens < minTokens;
+      assert.equal(biasOf(plainEnd), isTooEarly ? -Infinity : 0);
+      assert.equal(biasOf(biasedEnd), isTooEarly ? -Infinity : 2);
+      assert.equal(biasOf(other), 0);
+      state.push(other);
+    }
+  }
+});
+
+Deno.test("SamplingState allows no token once its grammar has failed, and keeps the reason", () => {
+  const failure = new Error("a step takes too long");
+  const fail = () => {
+    throw failure;
+  };
+  for (
+    const rules of [{ mask: undefined, accept: fail }, {
+      get mask() {
+        return fail();
+      },
+    }]
+  ) {
+    const state = new SamplingState(Int32Array.of(1), { params: GREEDY, rules });
+    assert.equal(state.failure, undefined);
+    assert.ok(state.mask === undefined || state.failure === failure);
+    state.push(2);
+    assert.ok(state.mask!.every((word) => word === 0));
+    assert.equal(state.failure, failure);
+  }
+});
+
 Deno.test("SamplingState is the same row every step", () => {
   const state = makeState([1], { frequencyPenalty: 1 });
   const { adjustments } = state;
