@@ -113,7 +113,10 @@ export const ChatRequest = z.object({
   stream: flag().nullish().describe("Answer as server-sent events; default false"),
   stream_options: z.object({
     include_usage: flag().nullish(),
-  }, { error: "an object" }).nullish().describe("With include_usage, one more chunk has the usage"),
+    continuous_usage_stats: flag().nullish(),
+  }, { error: "an object" }).nullish().describe(
+    "With include_usage, one more chunk has the usage; with continuous_usage_stats beside it, each",
+  ),
 }, { error: "a JSON object" })
   .refine(({ top_logprobs: top, logprobs }) => !top || logprobs === true, {
     path: ["top_logprobs"],
@@ -147,4 +150,11 @@ export function maxTokensOf(
 ): number | undefined {
   const limit = newer ?? most ?? -1;
   return limit === -1 ? undefined : limit;
+}
+
+/** Whether each chunk of a stream has the usage so far: as in vLLM, only where the usage is wanted at all. */
+export function wantsRunningUsage(
+  { stream_options: options }: Pick<ChatRequest, "stream_options">,
+): boolean {
+  return options?.include_usage === true && options.continuous_usage_stats === true;
 }

@@ -97,7 +97,7 @@ export const ChatChunk = z.object({
     finish_reason: FinishReason.nullable(),
     logprobs: ChoiceLogprobs.optional(),
   })),
-  usage: Usage.optional(),
+  usage: Usage.partial({ prompt_tokens_details: true }).optional(),
 }).meta({ id: "ChatChunk" });
 
 export type ChatCompletion = z.output<typeof ChatCompletion>;
@@ -125,6 +125,22 @@ interface UsageCounts {
   readonly cachedTokens: number;
   /** Present where the model reasons. */
   readonly reasoningTokens?: number | undefined;
+}
+
+/**
+ * Tokens so far, for a chunk of a stream that asks for it.
+ *
+ * @param completionTokens of the chunk's choice.
+ */
+export function runningUsage(
+  promptTokens: number,
+  completionTokens: number,
+): NonNullable<ChatChunk["usage"]> {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+  };
 }
 
 function usage(counts: UsageCounts): z.output<typeof Usage> {

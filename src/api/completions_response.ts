@@ -31,7 +31,7 @@ export const TextCompletion = z.object({
     prompt_tokens: integerFrom(0),
     completion_tokens: integerFrom(0),
     total_tokens: integerFrom(0),
-    prompt_tokens_details: z.object({ cached_tokens: integerFrom(0) }),
+    prompt_tokens_details: z.object({ cached_tokens: integerFrom(0) }).optional(),
   }).optional(),
 }).meta({ id: "TextCompletion" });
 

@@ -49,7 +49,7 @@ const BY_TEXT: Unserved = {
   reasoning_format: '"auto", and include_reasoning',
   return_tokens: "text",
   lora: "the loaded model",
-  repeat_penalty: "repetition_penalty",
+  repeat_penalty: "repetition_penalty, which is about all tokens so far, not the last 64",
   dynatemp_range: "temperature",
   top_n_sigma: "min_p",
   typical_p: "top_p",

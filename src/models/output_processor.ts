@@ -186,6 +186,7 @@ class Choice {
       type: "finish",
       index: this.#index,
       reason: hasCalls ? "tool_calls" : reason,
+      numTokens: this.numTokens,
       ...(stopSequence !== undefined && { stopSequence }),
     });
     return true;
@@ -220,6 +221,7 @@ class Choice {
       type: "delta",
       index: this.#index,
       text: text ?? "",
+      numTokens: this.numTokens,
       ...(reasoning !== "" && { reasoning }),
       ...(toolCalls.length > 0 && { toolCalls }),
       ...(logprobs.length > 0 && { logprobs }),

@@ -78,6 +78,25 @@ Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE
   assert.equal(textOf(chunks), (await complete(app)).choices[0]!.message.content);
 });
 
+Deno.test("chat stream: continuous_usage_stats counts in each chunk, where usage is wanted", async () => {
+  await using app = await new TestApp().ready();
+  const options = { include_usage: true, continuous_usage_stats: true };
+  const chunks = await streamChunks(app, { n: 2, temperature: 1, stream_options: options });
+  const { usage: total } = chunks.pop()!;
+  const last = new Map<number, number>();
+  for (const { choices: [choice], usage } of chunks) {
+    assert.equal(usage!.prompt_tokens, total!.prompt_tokens);
+    assert.equal(usage!.total_tokens, usage!.prompt_tokens + usage!.completion_tokens);
+    assert.ok(usage!.completion_tokens >= Math.max(1, last.get(choice!.index) ?? 0));
+    last.set(choice!.index, usage!.completion_tokens);
+  }
+  assert.deepEqual([...last.values()], [8, 8]);
+  for (const alone of [{ include_usage: true }, { continuous_usage_stats: true }]) {
+    const [first] = await streamChunks(app, { stream_options: alone });
+    assert.equal(first!.usage, undefined);
+  }
+});
+
 Deno.test("chat stream: include_usage adds one chunk without choices", async () => {
   await using app = await new TestApp().ready();
   const chunks = await streamChunks(app, { stream_options: { include_usage: true } });
@@ -452,7 +471,7 @@ Deno.test("chat counts the prompt tokens it found in the cache, streamed and not
   assert.equal(again.usage.prompt_tokens_details.cached_tokens, whole);
   assert.equal(again.choices[0]!.message.content, first.choices[0]!.message.content);
   const chunks = await streamChunks(app, { ...extra, stream_options: { include_usage: true } });
-  assert.equal(chunks.at(-1)!.usage!.prompt_tokens_details.cached_tokens, whole);
+  assert.equal(chunks.at(-1)!.usage!.prompt_tokens_details!.cached_tokens, whole);
 });
 
 Deno.test("chat: a prompt of megabytes is refused by what the context could hold", async () => {

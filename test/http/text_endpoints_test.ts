@@ -205,6 +205,19 @@ Deno.test("/completions answers several prompts, each n times, whole and streame
   const texts = ["", "", "", ""];
   for (const { choices: [choice] } of chunks) texts[choice.index] += choice.text;
   assert.deepEqual(texts, body.choices.map(({ text }: { text: string }) => text));
+  const counted = await events(
+    await app.post("/completions", {
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true, continuous_usage_stats: true },
+    }),
+  );
+  const total = counted.pop().usage;
+  const lasts = new Map(counted.map(({ choices: [{ index }], usage }) => [index, usage]));
+  const sum = (name: string) => [...lasts.values()].reduce((all, usage) => all + usage[name], 0);
+  assert.equal(sum("completion_tokens"), total.completion_tokens);
+  // Two prompts, each with two choices.
+  assert.equal(sum("prompt_tokens"), 2 * total.prompt_tokens);
 });
 
 Deno.test("/completions tells where each token begins, across stop strings and split characters", async () => {

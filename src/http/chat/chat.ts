@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ChatRequest } from "../../api/chat_request.ts";
+import { ChatRequest, wantsRunningUsage } from "../../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../../api/chat_response.ts";
 import { parseRequest } from "../../api/parse.ts";
 import { requireServed } from "../../api/unserved_fields.ts";
@@ -66,6 +66,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const format = createChatFormat({
     ...answer,
     includeUsage: request.stream_options?.include_usage === true,
+    hasRunningUsage: wantsRunningUsage(request),
     onError: logFailure(call.get("requestId")),
   });
   return streamEvents(events, format);

@@ -5,6 +5,7 @@
  */
 import {
   type ChatChoice,
+  type ChatChunk,
   type ChatCompletion,
   chatCompletion,
   type ChatDelta,
@@ -14,6 +15,7 @@ import {
   deltaChunk,
   finishChunk,
   type FinishReason,
+  runningUsage,
   usageChunk,
 } from "../../api/chat_response.ts";
 import { nestedError } from "../../api/error_body.ts";
@@ -131,14 +133,21 @@ export async function completeChat(
 export function createChatFormat(
   options: AnswerOptions & {
     readonly includeUsage: boolean;
+    /** Whether each chunk has the usage so far. */
+    readonly hasRunningUsage: boolean;
     /** Called with an error event, the last of the client's stream. */
     readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
-  const { head, includeUsage, onError } = options;
+  const { head, includeUsage, hasRunningUsage, onError } = options;
   const begun = new Set<number>();
+  let promptTokens = 0;
+  const format = (chunk: ChatChunk, numTokens = 0) => {
+    const usage = hasRunningUsage && { usage: runningUsage(promptTokens, numTokens) };
+    return formatEvent(JSON.stringify({ ...chunk, ...usage }));
+  };
   const write = (
-    index: number,
+    { index, numTokens }: { readonly index: number; readonly numTokens?: number | undefined },
     { delta, logprobs }: {
       readonly delta: ChatDelta;
       readonly logprobs?: readonly ChosenLogprob[] | undefined;
@@ -151,12 +160,14 @@ export function createChatFormat(
       delta: { ...role, ...delta },
       logprobs: logprobs?.map(choiceLogprob),
     });
-    return formatEvent(JSON.stringify(chunk));
+    return format(chunk, numTokens);
   };
   return (event) => {
     switch (event.type) {
-      case "admitted":
       case "start":
+        promptTokens = event.promptTokens;
+        return "";
+      case "admitted":
       case "prompt":
         return "";
       case "delta": {
@@ -164,12 +175,12 @@ export function createChatFormat(
         const { logprobs } = event;
         // Hidden reasoning leaves nothing to write.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
-        return write(event.index, { delta, logprobs });
+        return write(event, { delta, logprobs });
       }
       case "finish": {
-        const role = begun.has(event.index) ? "" : write(event.index, { delta: { content: "" } });
+        const role = begun.has(event.index) ? "" : write(event, { delta: { content: "" } });
         const reason = finishReason(event.reason, options);
-        return role + formatEvent(JSON.stringify(finishChunk(head, { ...event, reason })));
+        return role + format(finishChunk(head, { ...event, reason }), event.numTokens);
       }
       case "error": {
         const error = HearthError.fromWire(event.error);

@@ -5,6 +5,8 @@
  */
 import type { CompletionsRequest } from "../../api/completions_request.ts";
 import type { CompletionLogprobs, TextCompletion } from "../../api/completions_response.ts";
+import { wantsRunningUsage } from "../../api/chat_request.ts";
+import { runningUsage } from "../../api/chat_response.ts";
 import { promptLogprobs } from "../../api/prompt_logprobs.ts";
 import type { ChatEvent, ChosenLogprob, PromptToken, TokenUsage } from "../../models/task.ts";
 import { formatEvent } from "../sse.ts";
@@ -16,6 +18,7 @@ type Delta = Extract<ChatEvent, { type: "delta" }>;
 interface Beginning {
   text: string;
   tokens: readonly PromptToken[];
+  numTokens: number;
 }
 
 /** Merges completions of several prompts, or their chunks. */
@@ -35,7 +38,10 @@ export class CompletionBuilder {
     { model, numPrompts }: { readonly model: string; readonly numPrompts: number },
   ) {
     this.#request = request;
-    this.#beginnings = Array.from({ length: numPrompts }, () => ({ text: "", tokens: [] }));
+    this.#beginnings = Array.from(
+      { length: numPrompts },
+      () => ({ text: "", tokens: [], numTokens: 0 }),
+    );
     this.#head = {
       id: `cmpl-${crypto.randomUUID()}`,
       object: "text_completion",
@@ -52,6 +58,7 @@ export class CompletionBuilder {
     switch (event.type) {
       case "start":
         this.#beginnings[from]!.text = event.text ?? "";
+        this.#beginnings[from]!.numTokens = event.promptTokens;
         return undefined;
       case "prompt":
         this.#beginnings[from]!.tokens = event.tokens;
@@ -76,7 +83,10 @@ export class CompletionBuilder {
   format(event: ChatEvent, from: number): string {
     const piece = this.push(event, from);
     if (piece !== undefined) {
-      return formatEvent(JSON.stringify({ ...this.#head, choices: [piece] }));
+      const { numTokens = 0 } = "numTokens" in event ? event : {};
+      const usage = wantsRunningUsage(this.#request) &&
+        { usage: runningUsage(this.#beginnings[from]!.numTokens, numTokens) };
+      return formatEvent(JSON.stringify({ ...this.#head, choices: [piece], ...usage }));
     }
     if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";
     const usage = this.#request.stream_options?.include_usage
@@ -192,7 +202,7 @@ function addLogprobs(
 
 function addPrompt(
   all: CompletionLogprobs,
-  { text, tokens, numTop }: Beginning & { readonly numTop: number },
+  { text, tokens, numTop }: Omit<Beginning, "numTokens"> & { readonly numTop: number },
 ): void {
   all.text_offset.push(...offsetsIn(text, tokens));
   for (const { token, logprob: exact, top } of tokens) {

@@ -55,9 +55,9 @@ export function joinDeltas(
       return;
     }
     if (event.type === "finish") {
-      const { index } = event;
+      const { index, numTokens } = event;
       const text = finish(texts.get(index) ?? "");
-      emit({ type: "delta", index, text, logprobs: logprobs.get(index) });
+      emit({ type: "delta", index, text, logprobs: logprobs.get(index), numTokens });
     }
     emit(event);
   };

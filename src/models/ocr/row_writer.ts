@@ -14,6 +14,13 @@ const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;
 
+interface Pending {
+  text: string;
+  logprobs: ChosenLogprob[];
+  /** Of the answer so far. */
+  numTokens: number;
+}
+
 export class RowWriter implements TokenDecoder {
   readonly #output: OutputProcessor;
   readonly #maxTokens: number;
@@ -22,7 +29,7 @@ export class RowWriter implements TokenDecoder {
   #isFirst = true;
   #hasEnded = false;
   /** The current row's text, since one delta per character would be many messages. */
-  #pending: { text: string; logprobs: ChosenLogprob[] } = { text: "", logprobs: [] };
+  #pending: Pending = { text: "", logprobs: [], numTokens: 0 };
   readonly #emit: (event: ChatEvent) => void;
 
   constructor({ options }: ChatTask, emit: (event: ChatEvent) => void) {
@@ -78,6 +85,7 @@ export class RowWriter implements TokenDecoder {
     if (event.type === "delta") {
       this.#pending.text += event.text;
       this.#pending.logprobs.push(...event.logprobs ?? []);
+      this.#pending.numTokens = event.numTokens ?? 0;
       return;
     }
     this.#flush();
@@ -85,13 +93,14 @@ export class RowWriter implements TokenDecoder {
   }
 
   #flush(): void {
-    const { text, logprobs } = this.#pending;
+    const { text, logprobs, numTokens } = this.#pending;
     if (text === "" && logprobs.length === 0) return;
-    this.#pending = { text: "", logprobs: [] };
+    this.#pending = { text: "", logprobs: [], numTokens };
     this.#emit({
       type: "delta",
       index: 0,
       text,
+      numTokens,
       logprobs: logprobs.length === 0 ? undefined : logprobs,
     });
   }

@@ -198,11 +198,15 @@ export type ChatEvent =
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
     /** Of tokens whose text is whole with this delta. */
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
+    /** Tokens of the choice so far; absent where the model has none. */
+    readonly numTokens?: number | undefined;
   }
   | {
     readonly type: "finish";
     readonly index: number;
     readonly reason: ChatFinishReason;
+    /** Tokens of the choice; absent where the model has none. */
+    readonly numTokens?: number | undefined;
     /** The stop string that ended it. */
     readonly stopSequence?: string | undefined;
   }
