@@ -6,6 +6,7 @@
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ChatPage } from "./chat_page.tsx";
+import { useDroppedFiles } from "./controls.tsx";
 import { EmbeddingPage } from "./embedding_page.tsx";
 import { LivePage } from "./live_page.tsx";
 import { useMetricsHistory } from "./metrics_history.ts";
@@ -129,6 +130,8 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
 function Shell({ info }: PageProps): JSX.Element {
   const [isLive, setIsLive] = useState(false);
   const history = useMetricsHistory();
+  // A file that no page takes is not opened in place of the page.
+  useDroppedFiles(() => {});
   const { title, Page } = PAGES[info.kind];
   // The same element as before is not rendered again when metrics arrive.
   const page = useMemo(() => <Page info={info} />, [info]);

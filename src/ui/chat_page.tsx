@@ -79,6 +79,11 @@ export function ChatPage({ info }: PageProps): JSX.Element {
   };
 
   const { messages } = current;
+  /** Removes the last question, whose image the server may refuse for ever. */
+  const takeBack = () => {
+    setFailure(undefined);
+    keep({ ...current, messages: messages.slice(0, -1), updatedMs: Date.now() });
+  };
   const shown = useMemo(() => answer ? [...messages, answer] : messages, [messages, answer]);
   const send = (text: string, images: readonly string[]) =>
     ask([...messages, { id: newId(), role: "user", text, images }]);
@@ -122,6 +127,7 @@ export function ChatPage({ info }: PageProps): JSX.Element {
         {answer === undefined && isUnanswered(messages) && (
           <p>
             <button type="button" class="quiet act" onClick={() => ask(messages)}>Try again</button>
+            <button type="button" class="quiet act" onClick={takeBack}>Take it back</button>
           </p>
         )}
         <Composer

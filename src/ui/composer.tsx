@@ -5,7 +5,15 @@
  */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { readDataUrl, usePastedFiles } from "./controls.tsx";
+import {
+  Failure,
+  IMAGE_FORMATS,
+  MOST_IN_JSON_MIB,
+  readDataUrl,
+  refuseLarge,
+  useDroppedFiles,
+  usePastedFiles,
+} from "./controls.tsx";
 
 export function Composer({ takesImages, isBusy, onSend, onStop }: {
   takesImages: boolean;
@@ -15,20 +23,27 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
 }): JSX.Element {
   const [text, setText] = useState("");
   const [images, setImages] = useState<readonly string[]>([]);
+  const [failure, setFailure] = useState<string>();
   const input = useRef<HTMLInputElement>(null);
   const addImages = async (files: readonly File[]) => {
-    if (!takesImages) return;
-    const imageFiles = files.filter(({ type }) => type.startsWith("image/"));
-    const urls = await Promise.all(imageFiles.map(readDataUrl));
+    if (files.length === 0) return;
+    const refusal = takesImages
+      ? files.map(refuseImage).find(Boolean)
+      : `${files[0]!.name} was not added: this model reads text alone.`;
+    setFailure(refusal);
+    if (refusal !== undefined) return;
+    const urls = await Promise.all(files.map(readDataUrl));
     setImages((before) => [...before, ...urls]);
   };
   usePastedFiles("image/*", addImages);
+  useDroppedFiles(addImages);
   const isEmpty = text.trim() === "" && images.length === 0;
   const send = () => {
     if (isEmpty || isBusy) return;
     onSend(text, images);
     setText("");
     setImages([]);
+    setFailure(undefined);
   };
   return (
     <form
@@ -37,22 +52,18 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
         event.preventDefault();
         send();
       }}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => {
-        event.preventDefault();
-        addImages([...event.dataTransfer?.files ?? []]);
-      }}
     >
+      <Failure message={failure} />
       {images.length > 0 && (
         <ul class="thumbs">
           {images.map((url, index) => (
-            <li key={url}>
+            <li key={index}>
               <img src={url} alt={`Image ${index + 1} to send`} />
               <button
                 type="button"
                 class="quiet"
                 aria-label={`Remove image ${index + 1}`}
-                onClick={() => setImages(images.filter((each) => each !== url))}
+                onClick={() => setImages(images.filter((_, at) => at !== index))}
               >
                 ✕
               </button>
@@ -98,4 +109,11 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
       </div>
     </form>
   );
+}
+
+/** Why it cannot be sent, if it cannot. The browser tells no type of some files: those the server looks at. */
+function refuseImage(file: File): string | undefined {
+  return file.type === "" || file.type.startsWith("image/")
+    ? refuseLarge(file, MOST_IN_JSON_MIB)
+    : `${file.name} is no image. Add ${IMAGE_FORMATS}.`;
 }

@@ -16,46 +16,54 @@ export function Failure({ message }: { message: string | undefined }): JSX.Eleme
 /** The image formats that the server decodes. */
 export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, GIF, TIFF or BMP";
 /** The same for recordings. */
-export const SOUND_FORMATS = "WAV, MP3, M4A, Ogg, FLAC or WebM";
+export const SOUND_FORMATS = "WAV, MP3, M4A, AAC, Ogg, FLAC, AIFF or WebM";
+
+/** A request may have 100 MiB. */
+const MOST_UPLOADED_MIB = 100;
+/** What of it an image may have that goes in base64, four characters for three bytes. */
+export const MOST_IN_JSON_MIB = 75;
+
+/** Why a file is not taken, if it is not: to read it all would take the browser's memory for nothing. */
+export function refuseLarge({ name, size }: File, mostMib: number): string | undefined {
+  const mib = size / 2 ** 20;
+  return mib <= mostMib
+    ? undefined
+    : `${name} has ${Math.ceil(mib)} MiB. Choose a file of at most ${mostMib} MiB.`;
+}
 
 /** An area to drop, paste or choose files of one kind. */
-export function FileDrop({ accept, label, formats, onFiles, children }: {
-  /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
-  accept: string;
-  label: string;
-  /** Names of what may be chosen. */
-  formats: string;
-  onFiles: (files: File[]) => void;
-  children?: ComponentChildren;
-}): JSX.Element {
-  const [isOver, setIsOver] = useState(false);
+export function FileDrop(
+  { accept, label, formats, mostMib = MOST_UPLOADED_MIB, onFiles, children }: {
+    /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
+    accept: string;
+    label: string;
+    /** Names of what may be chosen. */
+    formats: string;
+    /** Size of the largest file that is taken. */
+    mostMib?: number;
+    onFiles: (files: File[]) => void;
+    children?: ComponentChildren;
+  },
+): JSX.Element {
+  const [failure, setFailure] = useState<string>();
   const input = useRef<HTMLInputElement>(null);
-  const take = (list: FileList | null | undefined) => {
-    const files = [...list ?? []];
-    if (files.length > 0) onFiles(files);
+  const take = (files: File[]) => {
+    if (files.length === 0) return;
+    const refusal = files.map((file) => refuseLarge(file, mostMib)).find(Boolean);
+    setFailure(refusal);
+    if (refusal === undefined) onFiles(files);
   };
-  usePastedFiles(accept, onFiles);
+  usePastedFiles(accept, take);
+  const isOver = useDroppedFiles(take);
   return (
-    <div
-      class="drop"
-      data-over={isOver}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setIsOver(true);
-      }}
-      onDragLeave={() => setIsOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setIsOver(false);
-        take(event.dataTransfer?.files);
-      }}
-    >
+    <div class="drop" data-over={isOver}>
       <p>{label}</p>
       <div class="row">
         <button type="button" onClick={() => input.current?.click()}>Choose a file</button>
         {children}
       </div>
-      <p class="hint">{formats}, up to 100 MiB</p>
+      <p class="hint">{formats}, up to {mostMib} MiB</p>
+      <Failure message={failure} />
       <input
         ref={input}
         type="file"
@@ -63,7 +71,7 @@ export function FileDrop({ accept, label, formats, onFiles, children }: {
         aria-label={label}
         hidden
         onChange={(event) => {
-          take(event.currentTarget.files);
+          take([...event.currentTarget.files ?? []]);
           event.currentTarget.value = "";
         }}
       />
@@ -86,6 +94,34 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
     addEventListener("paste", listen);
     return () => removeEventListener("paste", listen);
   }, [accept]);
+}
+
+/**
+ * Calls `onFiles` with files that are dropped anywhere on the page, which the browser would open in its place. Returns
+ * whether some are being dragged over it.
+ */
+export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
+  const [isOver, setIsOver] = useState(false);
+  const latest = useRef(onFiles);
+  latest.current = onFiles;
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const listen = (name: "dragover" | "dragleave" | "drop", act: (event: DragEvent) => void) =>
+      addEventListener(name, (event) => {
+        if (!event.dataTransfer?.types.includes("Files")) return;
+        event.preventDefault();
+        act(event);
+      }, { signal });
+    listen("dragover", () => setIsOver(true));
+    listen("dragleave", ({ relatedTarget }) => relatedTarget === null && setIsOver(false));
+    listen("drop", ({ dataTransfer }) => {
+      setIsOver(false);
+      latest.current([...dataTransfer!.files]);
+    });
+    return () => controller.abort();
+  }, []);
+  return isOver;
 }
 
 /** Whether the window matches a media query, kept up to date. */

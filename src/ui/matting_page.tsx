@@ -28,9 +28,16 @@ interface Options {
   readonly refine: boolean;
 }
 
+interface Result {
+  readonly before: Blob;
+  readonly after: Blob;
+  /** It has another size, so that the two cannot lie on each other. */
+  readonly isCropped: boolean;
+}
+
 export function MattingPage(_: PageProps): JSX.Element {
   const [file, setFile] = useState<File>();
-  const [result, setResult] = useState<Blob>();
+  const [result, setResult] = useState<Result>();
   const [options, setOptions] = useState<Options>({
     background: "#ffffff",
     hasBackground: false,
@@ -45,7 +52,9 @@ export function MattingPage(_: PageProps): JSX.Element {
       const body = new FormData();
       body.append("image", image);
       for (const [name, value] of formOf(wanted)) body.append(name, value);
-      setResult(await (await call(PATH, { method: "POST", body, signal })).blob());
+      if (image !== file) setResult(undefined);
+      const after = await (await call(PATH, { method: "POST", body, signal })).blob();
+      setResult({ before: image, after, isCropped: wanted.crop });
     });
   const choose = (change: Partial<Options>) => {
     const next = { ...options, ...change };
@@ -93,11 +102,11 @@ export function MattingPage(_: PageProps): JSX.Element {
       </div>
       <Failure message={work.failure} />
       {work.isBusy && <p class="soft dots" aria-live="polite">Working</p>}
-      {file && result && (
+      {result && (
         <>
-          <BeforeAfter before={file} after={result} isComparable={!options.crop} />
+          <BeforeAfter {...result} />
           <div class="row">
-            <SaveButton name="cut_out.png" make={() => result}>Download PNG</SaveButton>
+            <SaveButton name="cut_out.png" make={() => result.after}>Download PNG</SaveButton>
             {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
           </div>
         </>
@@ -140,15 +149,11 @@ function Check({ label, isOn, onChange }: {
   );
 }
 
-function BeforeAfter({ before, after, isComparable }: {
-  before: Blob;
-  after: Blob;
-  isComparable: boolean;
-}): JSX.Element {
+function BeforeAfter({ before, after, isCropped }: Result): JSX.Element {
   const [percent, setPercent] = useState(50);
   const beforeUrl = useObjectUrl(before);
   const afterUrl = useObjectUrl(after);
-  if (!isComparable) {
+  if (isCropped) {
     return (
       <div class="compare">
         <img src={afterUrl} alt="Without its background" />

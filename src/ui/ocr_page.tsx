@@ -7,10 +7,12 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import {
+  CopyButton,
   Failure,
   FileDrop,
   formatMs,
   IMAGE_FORMATS,
+  MOST_IN_JSON_MIB,
   readDataUrl,
   SaveButton,
 } from "./controls.tsx";
@@ -62,12 +64,13 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         accept="image/*"
         label="Drop or paste an image"
         formats={IMAGE_FORMATS}
+        mostMib={MOST_IN_JSON_MIB}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
       <label class="short">
         Instruction
         <small>
-          A script such as en, a task such as {"<CAPTION>"}, a question: as the model has it
+          Depends on the model: a script (en), a task ({"<CAPTION>"}) or a question
         </small>
         <input
           value={instruction}
@@ -91,12 +94,13 @@ export function OcrPage({ info }: PageProps): JSX.Element {
           <BoxedImage url={image} boxes={boxes ?? []} />
           <section>
             <pre class="result" dir="auto" aria-live="polite" aria-busy={work.isBusy}>
-              {shown || (work.isBusy ? "Reading …" : "Nothing was read.")}
+              {shown || (work.isBusy ? "Reading …" : work.failure ? "" : "Nothing was read.")}
             </pre>
             <div class="row">
               {work.isBusy
                 ? <button type="button" onClick={work.stop}>Stop</button>
                 : <button type="button" onClick={() => read(image)}>Read again</button>}
+              <CopyButton text={() => shown} />
               <SaveButton name="text.txt" make={() => new Blob([shown], { type: "text/plain" })}>
                 Download
               </SaveButton>

@@ -7,6 +7,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import {
+  CopyButton,
   Failure,
   FileDrop,
   formatMs,
@@ -61,7 +62,7 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
       <h1>Transcribe a recording</h1>
       <FileDrop
         accept="audio/*,video/webm,video/mp4"
-        label="Drop a recording"
+        label="Drop or paste a recording"
         formats={SOUND_FORMATS}
         onFiles={([sound]) => transcribe(sound!)}
       >
@@ -78,12 +79,17 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
         />
       </label>
       <Failure message={work.failure ?? microphoneFailure} />
-      {file && <Player file={file} peaks={peaks} segments={segments} isBusy={work.isBusy} />}
+      {file && (
+        <Player file={file} peaks={peaks} segments={segments} isBusy={work.isBusy}>
+          {work.isBusy ? "Transcribing …" : work.failure ? "" : "No speech was found."}
+        </Player>
+      )}
       {file && (
         <div class="row">
           {work.isBusy
             ? <button type="button" onClick={work.stop}>Stop</button>
             : <button type="button" onClick={() => transcribe(file)}>Transcribe again</button>}
+          <CopyButton text={() => segments.map(({ text }) => text.trim()).join("\n")} />
           <SaveButton name="subtitles.srt" make={() => new Blob([toSrt(segments)])}>SRT</SaveButton>
           <SaveButton name="subtitles.vtt" make={() => new Blob([toVtt(segments)])}>VTT</SaveButton>
           {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
@@ -121,11 +127,13 @@ async function request(sound: File, language: string, signal: AbortSignal): Prom
   }
 }
 
-function Player({ file, peaks, segments, isBusy }: {
+function Player({ file, peaks, segments, isBusy, children }: {
   file: File;
   peaks: readonly number[] | undefined;
   segments: readonly Segment[];
   isBusy: boolean;
+  /** What stands where there is no segment. */
+  children: string;
 }): JSX.Element {
   const url = useObjectUrl(file);
   const audio = useRef<HTMLAudioElement>(null);
@@ -175,7 +183,7 @@ function Player({ file, peaks, segments, isBusy }: {
               </button>
             ))
         )}
-        {segments.length === 0 && (isBusy ? "Transcribing …" : "No speech was found.")}
+        {segments.length === 0 && children}
       </p>
     </section>
   );

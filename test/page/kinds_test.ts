@@ -117,7 +117,7 @@ pageTest(
   "hearth-demo-asr",
   async ({ tab }) => {
     const { page } = tab;
-    await tab.upload("Drop a recording", SPEECH);
+    await tab.upload("Drop or paste a recording", SPEECH);
     await page.waitForSelector(".waveform");
     await page.waitForFunction(() => document.querySelectorAll(".transcript button").length >= 5);
     await tab.click("Transcribe again");

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { decodeImage } from "../../src/media/image.ts";
 import { decodeWhole, makeWav } from "../fixtures/audio_files.ts";
 import type { Tab } from "../fixtures/browser.ts";
-import { download, PAGE_TEST, pageTest, visitPage } from "../fixtures/page_visit.ts";
+import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../fixtures/page_visit.ts";
 
 import { makeTinyTts } from "../fixtures/tiny_tts.ts";
 
@@ -78,6 +78,61 @@ pageTest("page: an image that is dropped is read, and one that is pasted", {
   await tab.text(".result", /Tea for two\nTotal: 7\.50\nThank you!/);
   await paste(tab, await pastedImage(join(ROOT, "models/hearth-demo-ocr/golden/askew.png")));
   await tab.text(".result", /Room 214 at 10:30/);
+});
+
+pageTest("page: a question whose image is refused is taken back, and the next is answered", {
+  model: "hearth-demo-vision",
+}, async ({ tab }) => {
+  await withFile({ name: "notes.txt", bytes: new Uint8Array(9) }, async (path) => {
+    await drop(tab, ".messages", path);
+    await tab.text(".composer .failure", /notes\.txt is no image\. Add PNG, JPEG/);
+  });
+  await withFile({ name: "no.png", bytes: new Uint8Array(9) }, async (path) => {
+    await drop(tab, "header", path);
+    await tab.page.waitForSelector(".thumbs img");
+  });
+  assert.equal(await tab.page.$(".composer .failure"), null);
+  await tab.fill("Message", "What is this?");
+  await tab.click("Send");
+  await tab.text("main > .failure", /not a supported image/);
+  await tab.click("Take it back");
+  await tab.page.waitForSelector(".greeting");
+  await drop(tab, ".composer", CIRCLE);
+  await tab.page.waitForSelector(".thumbs img");
+  await tab.fill("Message", "What is this?");
+  await tab.click("Send");
+  await tab.text(".assistant .markdown", /A red circle on a white background/);
+});
+
+pageTest("page: a file that is refused shows no result, and no page in place of this one", {
+  model: "hearth-demo-matting",
+}, async ({ tab }) => {
+  await drop(tab, "header", CAR);
+  await tab.page.waitForSelector(".compare .before");
+  await withFile({ name: "no.png", bytes: new Uint8Array(9) }, async (path) => {
+    await drop(tab, ".drop", path);
+    await tab.text("main > .failure", /not a supported image/);
+  });
+  assert.equal(await tab.page.$(".compare"), null, "the last cut-out beside another image");
+  await withFile({ name: "large.png", bytes: new Uint8Array(101 * 2 ** 20) }, async (path) => {
+    await drop(tab, ".drop", path);
+    await tab.text(".drop .failure", /large\.png has 101 MiB\. Choose a file of at most 100 MiB/);
+  });
+});
+
+pageTest("page: of a file that is no recording no speech is missed", {
+  model: "hearth-demo-asr",
+}, async ({ tab }) => {
+  await drop(tab, "header", CIRCLE);
+  await tab.text("main > .failure", /not supported audio/);
+  assert.equal(await tab.page.$eval(".transcript", (element) => element.textContent), "");
+});
+
+pageTest("page: a model that reads text alone says so of a file", {
+  model: "hearth-demo-chat",
+}, async ({ tab }) => {
+  await drop(tab, ".composer", CIRCLE);
+  await tab.text(".composer .failure", /circle\.png was not added: this model reads text alone/);
 });
 
 pageTest("page: boxes around lines are drawn on the image", {
