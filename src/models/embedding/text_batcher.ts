@@ -16,6 +16,8 @@ import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 
 /** Longest time of encoding between yields to messages. */
 const ENCODE_SLICE_MS = 5;
+/** Longest time of encoding before a batch of what is there runs: texts that are cut take long for few tokens. */
+const MAX_ENCODE_MS = 50;
 /** Texts of one job that are encoded in a turn. */
 const TEXTS_PER_TURN = 16;
 /** Number of batches to encode ahead. */
@@ -57,6 +59,7 @@ export class TextBatcher implements TextRunner {
   readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
+  /** The one whose turn it is to be encoded comes first. */
   readonly #running = new Set<Running>();
   /** The loop, while there is work. */
   #turning: Promise<void> | undefined;
@@ -97,9 +100,13 @@ export class TextBatcher implements TextRunner {
     // Requests that arrive together share the first batch.
     const turns = new BusyTurns();
     await turns.next();
+    let batchDueMs = performance.now() + MAX_ENCODE_MS;
     while (this.#running.size > 0) {
       const encodesMore = this.#encodeSlice();
-      if (!encodesMore) await this.#runBatch();
+      if (!encodesMore || performance.now() >= batchDueMs) {
+        await this.#runBatch();
+        batchDueMs = performance.now() + MAX_ENCODE_MS;
+      }
       // Cancellations and new requests come in between batches.
       await turns.next();
     }
@@ -119,14 +126,14 @@ export class TextBatcher implements TextRunner {
       if (unencoded.length === 0) return false;
       for (const running of unencoded) {
         if (performance.now() >= endMs) return true;
-        this.#encode(running);
+        this.#encode(running, endMs);
       }
     }
     return false;
   }
 
-  /** Encodes a few texts of a job, so that jobs take turns. */
-  #encode(running: Running): void {
+  /** Encodes a few texts of a job, at least one, which then comes last: so jobs take turns. */
+  #encode(running: Running, endMs: number): void {
     const { job, numEncoded } = running;
     const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_TURN);
     const texts: QueuedText<Running>[] = [];
@@ -135,11 +142,14 @@ export class TextBatcher implements TextRunner {
         const text = job.encode(index);
         running.numTokens += text.ids.length;
         texts.push({ owner: running, index, text });
+        if (performance.now() >= endMs) break;
       }
     } catch (error) {
       return this.#fail(running, error);
     }
-    running.numEncoded = end;
+    running.numEncoded += texts.length;
+    this.#running.delete(running);
+    this.#running.add(running);
     this.#queue.add(texts);
   }
 
