@@ -13,7 +13,7 @@ export type TaskEvents<Event> =
   & Required<Pick<AsyncIterator<Event>, "next" | "return">>;
 
 /** Proxies give up on an answer without headers after a minute; a worker may be busy for longer. */
-const LONGEST_WAIT_MS = 5000;
+export const LONGEST_WAIT_MS = 5000;
 
 /**
  * Waits until the request is admitted, as its first event says: until then an error can still have its own status. It

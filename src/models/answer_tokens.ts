@@ -7,19 +7,20 @@ import { HearthError } from "../errors.ts";
 import type { Model } from "./model.ts";
 import type { DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 
-/** Longest text: a longer one would block the model's thread for too long. */
+/** Longest text: it takes seconds, in which other requests are slower. */
 const MAX_CHARACTERS = 1_000_000;
 
 /**
- * Answers synchronously.
+ * Answers in turns with the thread's other work.
  *
  * @throws {HearthError} `unsupported_by_model` if the model has no tokenizer, or no chat template; `invalid_value` for
- * unknown tokens, and for texts that are too long.
+ * unknown tokens, and for texts that are too long; the signal's reason.
  */
-export function answerTokens(
+export async function answerTokens(
   model: Model,
   task: TokenizeTask | DetokenizeTask,
-): TokenTaskEvent {
+  signal: AbortSignal,
+): Promise<TokenTaskEvent> {
   const { tokenizer } = model;
   if (tokenizer === undefined) {
     throw new HearthError(
@@ -44,11 +45,10 @@ export function answerTokens(
       `The text has ${text.length} characters; at most ${MAX_CHARACTERS} are tokenized at once.`,
     );
   }
+  const hasSpecial = task.chat === undefined && task.hasSpecial;
   const tokens = task.onlyRenders
     ? []
-    : task.chat === undefined && task.hasSpecial
-    ? tokenizer.encodeWhole(text)
-    : tokenizer.encode(text);
+    : await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: false, signal });
   const pieces = task.withPieces ? tokens.map((id) => tokenizer.tokenTexts.of(id)) : undefined;
   return { type: "done", tokens, pieces, text };
 }

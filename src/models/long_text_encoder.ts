@@ -5,6 +5,7 @@
  */
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { HearthError } from "../errors.ts";
+import { BusyTurns } from "../next_turn.ts";
 
 /** Shorter texts are encoded as they are. */
 const MIN_LONG_CHARS = 32_768;
@@ -32,6 +33,19 @@ export interface LengthOptions {
   readonly param?: string | undefined;
 }
 
+/** How to encode a text in turns with other work. */
+export interface EncodeOptions {
+  /** Whether the tokenizer's special tokens stand around it. */
+  readonly hasSpecial: boolean;
+  /** Ends it early. */
+  readonly signal: AbortSignal;
+}
+
+/** Whether to encode a text in turns with the thread's other work: it takes tens of milliseconds or more. */
+export function isLongText(text: string): boolean {
+  return text.length > MIN_LONG_CHARS;
+}
+
 export class LongTextEncoder {
   readonly #tokenizer: Tokenizer;
   #maxTokenChars: number | undefined;
@@ -49,21 +63,45 @@ export class LongTextEncoder {
    * fewer the caller checks the number.
    */
   encode(text: string, options: LengthOptions): number[] {
+    const ids: number[] = [];
+    for (const some of this.#encodeSlices(text, options)) append(ids, some);
+    return ids;
+  }
+
+  /** Like {@linkcode encode}, in turns with the thread's other work. @throws the signal's reason too. */
+  async encodeInTurns(
+    text: string,
+    options: LengthOptions,
+    signal: AbortSignal,
+  ): Promise<number[]> {
+    const turns = new BusyTurns();
+    const ids: number[] = [];
+    for (const some of this.#encodeSlices(text, options)) {
+      append(ids, some);
+      if (!isLongText(text)) break;
+      await turns.next();
+      signal.throwIfAborted();
+    }
+    return ids;
+  }
+
+  *#encodeSlices(text: string, options: LengthOptions): Generator<readonly number[]> {
     const { maxTokens = Infinity, mayCut } = options;
-    if (text.length <= MIN_LONG_CHARS) return this.#encode(text);
+    if (!isLongText(text)) return yield this.#encode(text);
     const limit = mayCut ? maxTokens : 2 * maxTokens;
     const maxChars = limit * this.#tokenChars();
     if (text.length > maxChars && !mayCut) throw tooLong(options);
     const readable = text.length > maxChars ? text.slice(0, maxChars) : text;
-    if (!this.#mayBeSliced()) return this.#encode(readable);
-    const ids: number[] = [];
+    if (!this.#mayBeSliced()) return yield this.#encode(readable);
+    let numTokens = 0;
     for (const slice of slicesOf(readable)) {
-      for (const id of this.#encode(slice)) ids.push(id);
-      if (ids.length <= limit) continue;
-      if (mayCut) return ids;
+      const ids = this.#encode(slice);
+      yield ids;
+      numTokens += ids.length;
+      if (numTokens <= limit) continue;
+      if (mayCut) return;
       throw tooLong(options);
     }
-    return ids;
   }
 
   #encode(text: string): number[] {
@@ -94,6 +132,11 @@ export class LongTextEncoder {
     }
     return this.#isSliced;
   }
+}
+
+/** A loop, since a call takes only so many arguments. */
+function append(ids: number[], some: readonly number[]): void {
+  for (const id of some) ids.push(id);
 }
 
 function* slicesOf(text: string): Generator<string> {

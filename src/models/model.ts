@@ -27,7 +27,7 @@ export interface Model {
   readonly readsLines?: boolean | undefined;
   /** Absent if it is not served. */
   readonly tokenizer?:
-    | Pick<TextTokenizer, "decodeAll" | "encode" | "encodeWhole" | "tokenTexts" | "vocabSize">
+    | Pick<TextTokenizer, "decodeAll" | "encodeInTurns" | "tokenTexts" | "vocabSize">
     | undefined;
   /** A conversation as text; absent if the model does not chat. */
   render?(chat: Conversation): string;

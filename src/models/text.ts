@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DecoderLimits } from "../decoder/decoder.ts";
 import { warmUp } from "../engine/warm_up.ts";
 import { HearthError } from "../errors.ts";
 import { hasGraph, type ModelFolder, readOptionalJson } from "../hub/model_folder.ts";
@@ -11,6 +12,7 @@ import { renderOptions, toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
 import { ChatModel } from "./chat_model.ts";
 import { loadDecoder } from "./decoder_load.ts";
+import { isLongText } from "./long_text_encoder.ts";
 import type { OpenContext } from "./open_context.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";
@@ -39,22 +41,37 @@ export class TextGenerationModel extends ChatModel implements Model {
     return renderChat(chat, this.tokenizer);
   }
 
-  protected override promptOf(task: ChatTask): ChatPrompt {
-    const { tokenizer, engine: { limits: { vocabSize } } } = this;
+  protected override promptOf(task: ChatTask): PendingPrompt {
+    const { tokenizer, engine: { limits } } = this;
     return task.raw === undefined
       ? encodeChat(task, tokenizer)
-      : encodeRaw(task.raw, { tokenizer, vocabSize });
+      : encodeRaw(task.raw, { tokenizer, limits });
   }
 }
 
+/** A prompt, or how to encode it in turns with other work if it is long. */
+type PendingPrompt = ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
+
 /** A conversation as a prompt. */
-function encodeChat(task: ChatTask, tokenizer: TextTokenizer): ChatPrompt {
+function encodeChat(task: ChatTask, tokenizer: TextTokenizer): PendingPrompt {
   const text = renderChat(task, tokenizer);
   // The template has already written the special tokens.
-  const ids = tokenizer.template === undefined
-    ? tokenizer.encodeWhole(text)
-    : tokenizer.encode(text);
-  return { text, promptTokens: Int32Array.from(ids) };
+  return encodeText(text, { tokenizer, hasSpecial: tokenizer.template === undefined });
+}
+
+function encodeText(
+  text: string,
+  { tokenizer, hasSpecial }: {
+    readonly tokenizer: TextTokenizer;
+    readonly hasSpecial: boolean;
+  },
+): PendingPrompt {
+  const promptOf = (ids: number[]) => ({ text, promptTokens: Int32Array.from(ids) });
+  if (!isLongText(text)) {
+    return promptOf(hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text));
+  }
+  return async (signal) =>
+    promptOf(await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: true, signal }));
 }
 
 /** The prompt as text. Without a template the messages' texts are concatenated, for base models. */
@@ -101,16 +118,20 @@ const FILL_IN_MIDDLE = [
  * `invalid_value` for unknown tokens.
  */
 function encodeRaw(
-  { prompt, suffix, addsSpecialTokens: adds = true }: RawPrompt,
-  { tokenizer, vocabSize }: { readonly tokenizer: TextTokenizer; readonly vocabSize: number },
-): ChatPrompt {
+  { prompt, suffix, addsSpecialTokens = true }: RawPrompt,
+  { tokenizer, limits }: {
+    readonly tokenizer: TextTokenizer;
+    readonly limits: Pick<DecoderLimits, "contextLength" | "vocabSize">;
+  },
+): PendingPrompt {
   if (typeof prompt !== "string") {
-    requireTokenIds(prompt, vocabSize, () => "prompt");
-    return { text: tokenizer.decodeAll([...prompt]), promptTokens: Int32Array.from(prompt) };
+    requireTokenIds(prompt, limits.vocabSize, () => "prompt");
+    // The engine will refuse a longer one, which would take long to decode.
+    const text = prompt.length > limits.contextLength ? "" : tokenizer.decodeAll([...prompt]);
+    return { text, promptTokens: Int32Array.from(prompt) };
   }
   if (suffix === undefined) {
-    const ids = adds ? tokenizer.encodeWhole(prompt) : tokenizer.encode(prompt);
-    return { text: prompt, promptTokens: Int32Array.from(ids) };
+    return encodeText(prompt, { tokenizer, hasSpecial: addsSpecialTokens });
   }
   const [before, between, after] = FILL_IN_MIDDLE
     .map((spellings) => spellings.map((spelling) => tokenizer.idOf(spelling)))
@@ -122,6 +143,11 @@ function encodeRaw(
       { param: "suffix" },
     );
   }
-  const ids = [before, ...tokenizer.encode(prompt), between, ...tokenizer.encode(suffix), after];
-  return { text: prompt, promptTokens: Int32Array.from(ids) };
+  return async (signal) => {
+    const options = { hasSpecial: false, isPrompt: true, signal };
+    const promptIds = await tokenizer.encodeInTurns(prompt, options);
+    const suffixIds = await tokenizer.encodeInTurns(suffix, options);
+    const ids = [before, ...promptIds, between, ...suffixIds, after];
+    return { text: prompt, promptTokens: Int32Array.from(ids) };
+  };
 }

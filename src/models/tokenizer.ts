@@ -6,7 +6,8 @@
 import { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
-import { LongTextEncoder } from "./long_text_encoder.ts";
+import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
+import { findSpecialFrame, type SpecialFrame } from "./special_frame.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
 import { countTokenIds, readTokenizer } from "./tokenizer_files.ts";
 
@@ -21,6 +22,15 @@ export interface TextTokenizer {
   encode(text: string): number[];
   /** Token ids of a text, with the special tokens around it. */
   encodeWhole(text: string): number[];
+  /**
+   * Token ids of a text in turns with the thread's other work, special tokens around it if they are asked for.
+   *
+   * @param options.isPrompt whether a text that no context could hold is refused.
+   */
+  encodeInTurns(
+    text: string,
+    options: EncodeOptions & { readonly isPrompt: boolean },
+  ): Promise<number[]>;
   /** The id of a token by its spelling. */
   idOf(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
@@ -44,8 +54,15 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const addedTokens = tokenizer.get_added_tokens_decoder();
   const long = new LongTextEncoder(tokenizer);
   const maxTokens = knownContextLengthOf(folder);
-  const encode = (text: string) =>
-    long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
+  const ofPrompt = { maxTokens, mayCut: false, what: "The prompt" };
+  const encode = (text: string) => long.encode(text, ofPrompt);
+  const encodeWhole = (text: string) =>
+    isLongText(text) ? enclose(encode(text)) : tokenizer.encode(text).ids;
+  let frame: SpecialFrame | undefined;
+  const enclose = (ids: readonly number[]) => {
+    const { before, after } = frame ??= findSpecialFrame(tokenizer);
+    return [...before, ...ids, ...after];
+  };
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
   // Lazy: scanning a large vocabulary would delay loading.
   let vocabSize: number | undefined;
@@ -56,7 +73,13 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     },
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
     encode,
-    encodeWhole: (text) => tokenizer.encode(text).ids,
+    encodeWhole,
+    encodeInTurns: async (text, { hasSpecial, isPrompt, signal }) => {
+      if (!isLongText(text)) return hasSpecial ? encodeWhole(text) : encode(text);
+      const options = { ...ofPrompt, maxTokens: isPrompt ? maxTokens : undefined };
+      const ids = await long.encodeInTurns(text, options, signal);
+      return hasSpecial ? enclose(ids) : ids;
+    },
     idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
     decode,
     decoderKeeping: (markers) => {

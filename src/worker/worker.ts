@@ -145,17 +145,25 @@ function take(task: Task, port: MessagePort): void {
     if (data.type === "taken") backpressure.taken();
     else cancel();
   };
-  try {
-    if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
-    const { model } = loaded;
-    if (task.type === "tokenize" || task.type === "detokenize") emit(answerTokens(model, task));
-    else end = model.start(task, emit);
-  } catch (error) {
+  const fail = (error: unknown) => {
     const known = HearthError.from(error);
     if (known.kind === "inference_failed") {
       log.error("request failed", { requestId: task.requestId, error });
     }
     emit({ type: "error", error: known.toWire() });
+  };
+  try {
+    if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
+    const { model } = loaded;
+    if (task.type === "tokenize" || task.type === "detokenize") {
+      const abort = new AbortController();
+      end = () => abort.abort();
+      answerTokens(model, task, abort.signal).then(emit, (error) => {
+        if (!abort.signal.aborted) fail(error);
+      });
+    } else end = model.start(task, emit);
+  } catch (error) {
+    fail(error);
   }
 }
 

@@ -36,6 +36,39 @@ Deno.test("/apply-template, /tokenize and /detokenize lead from a conversation t
   assert.equal(usage.usage.prompt_tokens, ofChat.count);
 });
 
+Deno.test("/tokenize counts a text that no context could hold", async () => {
+  const text = "What is the capital of France? ".repeat(3000);
+  for (const body of [{ prompt: text }, { content: text }]) {
+    const { status, body: { count, max_model_len: most } } = await post("/tokenize", body);
+    assert.equal(status, 200);
+    assert.ok(count > 2 * most, `${count}`);
+  }
+});
+
+Deno.test("/completions refuses a prompt that no context could hold before all of it is tokenized", async () => {
+  for (const add_special_tokens of [true, false]) {
+    const prompt = "What is the capital of France? ".repeat(100_000);
+    const { status, body } = await post("/completions", {
+      ...{ model: "hearth-demo-chat", prompt, add_special_tokens },
+    });
+    assert.equal(status, 400);
+    assert.match(body.error.message, /^The prompt has more than 4096 tokens/);
+  }
+});
+
+Deno.test("/completions begins nothing where one of several prompts is refused", async () => {
+  const long = "What is the capital of France? ".repeat(1000);
+  for (const prompt of [["Hello", "Good day", long], [long, "Hello"]]) {
+    for (const stream of [false, true]) {
+      const { status } = await post("/completions", {
+        ...{ model: "hearth-demo-chat", prompt, stream, max_tokens: 1500, ignore_eos: true },
+      });
+      assert.equal(status, 400);
+      assert.equal(app.session.numInFlight, 0, "no generation goes on for nobody");
+    }
+  }
+});
+
 Deno.test("/tokenize speaks vLLM's form and llama.cpp's", async () => {
   const { body: vllm } = await post("/tokenize", {
     prompt: "Hello there",
@@ -155,6 +188,12 @@ Deno.test("/score gives what /rerank gives, in the order of the request", async 
   const [, second, ...more] = (await post("/score", pairs, rerank)).body.data;
   assert.ok(Math.abs(second.score - scored.data[1].score) < 1e-4);
   assert.equal(more.length, 0);
+  // However many, they are one request.
+  const text_2 = Array(400).fill(documents[1]);
+  const many = await post("/score", { text_1: Array(400).fill("fruit"), text_2 }, rerank);
+  assert.equal(many.status, 200);
+  assert.equal(many.body.data.length, 400);
+  assert.ok(Math.abs(many.body.data[399].score - scored.data[1].score) < 1e-4);
   const one = await post("/score", { text_1: ["fruit"], text_2: documents }, rerank);
   assert.deepEqual(one.body.data, scored.data);
   for (const text_2 of ["c", ["c"], ["c", "d", "e"]]) {

@@ -11,7 +11,7 @@ import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
 import { parseRequest } from "../../api/parse.ts";
 import { requireServed } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
-import type { ChatTask } from "../../models/task.ts";
+import type { ChatEvent, ChatTask } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { grammarOf } from "../chat/chat_grammar.ts";
 import { generationOptions } from "../chat/chat_task.ts";
@@ -19,7 +19,7 @@ import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
 import { mergeEvents } from "../merge_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
-import { logFailure, untilAdmitted } from "../task_events.ts";
+import { logFailure, LONGEST_WAIT_MS, type TaskEvents, untilAdmitted } from "../task_events.ts";
 
 const PATH = "/completions";
 
@@ -62,8 +62,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const { signal } = call.req.raw;
   const prompts = promptsOf(request);
   const tasks = prompts.map((prompt) => completionTask(request, { prompt, requestId }));
-  const opened = tasks.map((task) => session.stream(task, { signal }));
-  const events = mergeEvents(await Promise.all(opened.map((each) => untilAdmitted(each))));
+  const events = mergeEvents(await openAll(tasks, (task) => session.stream(task, { signal })));
   const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
   if (request.stream) {
     const onError = logFailure(requestId);
@@ -79,6 +78,31 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
     builder.push(event, from);
   }
   return call.json(builder.whole());
+}
+
+/**
+ * Opens the streams one by one: other requests come in between, and where one is refused the rest is not begun.
+ *
+ * @throws {HearthError} the first refusal; those that were opened are ended.
+ */
+async function openAll(
+  tasks: readonly ChatTask[],
+  open: (task: ChatTask) => TaskEvents<ChatEvent>,
+): Promise<TaskEvents<ChatEvent>[]> {
+  const endMs = performance.now() + LONGEST_WAIT_MS;
+  const opened: TaskEvents<ChatEvent>[] = [];
+  try {
+    for (const task of tasks) {
+      const events = open(task);
+      opened.push(events);
+      const admitted = await untilAdmitted(events, Math.max(0, endMs - performance.now()));
+      opened[opened.length - 1] = admitted;
+    }
+  } catch (error) {
+    await Promise.all(opened.map((events) => events.return()));
+    throw error;
+  }
+  return opened;
 }
 
 function promptsOf({ prompt }: CompletionsRequest): readonly Prompt[] {

@@ -34,34 +34,20 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
     schema: ScoreRequest,
   });
   const requestId = call.get("requestId");
-  const answers = await Promise.all(
-    pairsOf(request).map(({ query, documents }) =>
-      deps.session.answer({
-        type: "rerank",
-        requestId,
-        query,
-        documents,
-        truncation: truncationOf(request),
-      }, { signal: call.req.raw.signal })
-    ),
-  );
-  const promptTokens = answers.reduce((sum, each) => sum + each.promptTokens, 0);
-  const scores = answers.flatMap((each) => [...each.scores]);
+  const queries = listTexts(request.text_1);
+  const { scores, promptTokens } = await deps.session.answer({
+    type: "rerank",
+    requestId,
+    query: queries.length === 1 ? queries[0]! : queries,
+    documents: listTexts(request.text_2),
+    truncation: truncationOf(request),
+  }, { signal: call.req.raw.signal });
   return {
     id: `score-${requestId}`,
     object: "list",
     created: Math.floor(Date.now() / 1000),
     model: modelId,
-    data: scores.map((score, index) => ({ index, object: "score", score })),
+    data: Array.from(scores, (score, index) => ({ index, object: "score", score })),
     usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
   };
-}
-
-function pairsOf(
-  { text_1: first, text_2: second }: ScoreRequest,
-): { readonly query: string; readonly documents: readonly string[] }[] {
-  const queries = listTexts(first);
-  const documents = listTexts(second);
-  if (queries.length === 1) return [{ query: queries[0]!, documents }];
-  return queries.map((query, index) => ({ query, documents: [documents[index]!] }));
 }

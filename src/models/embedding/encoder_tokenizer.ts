@@ -4,8 +4,9 @@
  * @module
  */
 import type { Tokenizer } from "@huggingface/tokenizers";
-import { type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
+import { type EncodeOptions, type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
+import { findSpecialFrame, type SpecialFrame, startsWith } from "../special_frame.ts";
 import { TokenTexts } from "../token_text.ts";
 import { countTokenIds, readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
 
@@ -16,11 +17,9 @@ export interface EncodedText {
   readonly typeOneFrom?: number | undefined;
 }
 
-/** The special tokens around one text, or around and between two. */
-interface Frame {
-  readonly before: readonly number[];
+/** The special tokens around and between two texts. */
+interface PairFrame extends SpecialFrame {
   readonly between: readonly number[];
-  readonly after: readonly number[];
   /** How many of `between` are of token type 0; the rest and the second text are of type 1. Absent: all are of type 0. */
   readonly numBetweenTypeZero?: number | undefined;
 }
@@ -36,8 +35,8 @@ export class EncoderTokenizer {
   readonly tokenTexts: TokenTexts;
   readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
-  readonly #single: Frame;
-  readonly #pair: Frame | undefined;
+  readonly #single: SpecialFrame;
+  readonly #pair: PairFrame | undefined;
 
   private constructor({ tokenizer, json }: TokenizerFiles, padTokenId: number) {
     this.#tokenizer = tokenizer;
@@ -45,7 +44,7 @@ export class EncoderTokenizer {
     this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
     this.vocabSize = countTokenIds(tokenizer);
-    this.#single = findSingleFrame(tokenizer);
+    this.#single = findSpecialFrame(tokenizer);
     this.#pair = findPairFrame(tokenizer);
   }
 
@@ -87,9 +86,10 @@ export class EncoderTokenizer {
     return this.#long.encode(text, length);
   }
 
-  /** The tokens of a text, with the special tokens around it. */
-  encodeWhole(text: string): number[] {
-    return [...this.frame(this.encode(text)).ids];
+  /** All tokens of a text, however long, in turns with the thread's other work. */
+  async encodeInTurns(text: string, { hasSpecial, signal }: EncodeOptions): Promise<number[]> {
+    const ids = await this.#long.encodeInTurns(text, ALL, signal);
+    return hasSpecial ? [...this.frame(ids).ids] : ids;
   }
 
   /** The text of tokens, special ones as they are spelled. */
@@ -123,24 +123,8 @@ export class EncoderTokenizer {
   }
 }
 
-function startsWith(ids: readonly number[], beginning: readonly number[]): boolean {
-  return beginning.every((id, index) => ids[index] === id);
-}
-
-function findSingleFrame(tokenizer: Tokenizer): Frame {
-  const [probe] = PROBES;
-  const { ids } = tokenizer.encode(probe);
-  const plain = tokenizer.encode(probe, { add_special_tokens: false }).ids;
-  const at = ids.findIndex((_, index) => startsWith(ids.slice(index), plain));
-  return {
-    before: ids.slice(0, Math.max(at, 0)),
-    between: [],
-    after: at < 0 ? [] : ids.slice(at + plain.length),
-  };
-}
-
 /** `undefined` if the tokenizer has no pairs of texts. */
-function findPairFrame(tokenizer: Tokenizer): Frame | undefined {
+function findPairFrame(tokenizer: Tokenizer): PairFrame | undefined {
   const [first, second] = PROBES;
   const { ids, token_type_ids: types } = tokenizer.encode(first, {
     text_pair: second,

@@ -51,13 +51,18 @@ export class RerankModel extends TextModel implements Model {
       what: param,
       param,
     });
-    const query = form.encodeQuery(task.query, lengthOf("query"));
+    const { query: asked } = task;
+    const shared = typeof asked === "string"
+      ? form.encodeQuery(asked, lengthOf("query"))
+      : undefined;
     return this.run(task.requestId, {
       numTexts,
-      beginsAlike: true,
+      beginsAlike: shared !== undefined,
       encode: (index) => {
         const mayCut = task.truncation !== undefined || task.maxDocumentTokens !== undefined;
         const length = lengthOf(`documents[${index}]`, mayCut);
+        const query = shared ??
+          form.encodeQuery(asked[index]!, lengthOf(`query[${index}]`));
         const document = form.encodeDocument(task.documents[index]!, length);
         return form.frame(...this.#fit(task, { query, document, index }));
       },

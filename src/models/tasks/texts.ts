@@ -38,11 +38,12 @@ export type EmbedEvent =
   }
   | ErrorEvent;
 
-/** Scores documents by their relevance to a query. */
+/** Scores documents by their relevance to a query, or pairs of both. */
 export interface RerankTask {
   readonly type: "rerank";
   readonly requestId: string;
-  readonly query: string;
+  /** One for all documents, or one for each. */
+  readonly query: string | readonly string[];
   readonly documents: readonly string[];
   /** A query and document that are too long together are an error if absent; else the document is cut first. */
   readonly truncation?: Truncation | undefined;
