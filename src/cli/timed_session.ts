@@ -32,17 +32,24 @@ export class TimedSession implements RunSession {
   async *stream<T extends Task>(task: T): AsyncGenerator<EventOf<T>> {
     const startMs = performance.now();
     let firstMs: number | undefined;
+    let numPieces = 0;
     let audioSeconds = 0;
     for await (const event of this.#session.stream(task)) {
       const { type } = event;
       const isResult = !["admitted", "start", "prompt", "done"].includes(type);
-      if (isResult) firstMs ??= performance.now();
+      if (isResult) {
+        firstMs ??= performance.now();
+        numPieces++;
+      }
       if (type === "start" && "durationSeconds" in event) audioSeconds = event.durationSeconds;
       if (type === "done") {
         const nowMs = performance.now();
         tell(
-          describe(event, { tookMs: nowMs - startMs, waitedMs: (firstMs ?? nowMs) - startMs }) +
-            describeSound(audioSeconds, nowMs - startMs),
+          describe(event, {
+            tookMs: nowMs - startMs,
+            waitedMs: (firstMs ?? nowMs) - startMs,
+            isStreamed: numPieces > 1,
+          }) + describeSound(audioSeconds, nowMs - startMs),
         );
       }
       yield event;
@@ -56,7 +63,11 @@ export class TimedSession implements RunSession {
 
 function describe(
   event: TaskEvent & { readonly type: "done" },
-  { tookMs, waitedMs }: { readonly tookMs: number; readonly waitedMs: number },
+  { tookMs, waitedMs, isStreamed }: {
+    readonly tookMs: number;
+    readonly waitedMs: number;
+    readonly isStreamed: boolean;
+  },
 ): string {
   if ("audioSeconds" in event) {
     return `spoke ${event.audioSeconds.toFixed(2)} s in ${seconds(tookMs)}, first sound after ` +
@@ -66,9 +77,9 @@ function describe(
   const { promptTokens, cachedTokens, completionTokens } = event.usage;
   const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
   const first = `first after ${seconds(waitedMs)}`;
-  // The time to the first token belongs to the prompt.
+  // The time to the first token belongs to the prompt, and an answer in one piece has no rate.
   const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
-  const tokensPerSecond = completionTokens > 1 && Number.isFinite(rate)
+  const tokensPerSecond = isStreamed && completionTokens > 1 && Number.isFinite(rate)
     ? `, ${rate.toFixed(1)} tokens/s`
     : "";
   return `prompt of ${promptTokens} tokens${cached}, ${completionTokens} tokens in ` +
