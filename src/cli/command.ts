@@ -15,6 +15,8 @@ export interface Call<F extends FlagTable> {
 /** One command. */
 export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
+  /** What other programs call it. */
+  readonly alias?: string;
   /** One line for the list of commands. */
   readonly summary: string;
   /** Operands in order, as the help shows them: `<model>` is required, `[port]` optional. */

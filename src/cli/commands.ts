@@ -40,7 +40,8 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "list",
-    summary: "Show the models on this machine and those of the catalogue.",
+    alias: "ls",
+    summary: "Show the models on this machine and those of the catalogue (also ls).",
     operands: [],
     flags: REPORT_FLAGS,
     run: async ({ flags }) => await (await import("./list.ts")).list(flags),

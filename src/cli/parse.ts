@@ -54,7 +54,7 @@ export function chooseCommand(
   if (first === "help") {
     return { command: chooseCommand(commands, rest).command, words: ["--help"] };
   }
-  const command = commands.find(({ name }) => name === first);
+  const command = commands.find(({ name, alias }) => name === first || alias === first);
   if (command !== undefined) return { command, words: rest };
   const names = commands.map(({ name }) => name);
   const near = findNearNames(first, names, 1).map((name) => ` Did you mean "${name}"?`).join("");

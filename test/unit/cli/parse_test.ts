@@ -6,6 +6,7 @@ import { chooseCommand, parseCall } from "../../../src/cli/parse.ts";
 
 const BAKE = defineCommand({
   name: "bake",
+  alias: "oven",
   summary: "Bake.",
   operands: ["<cake>"],
   flags: {
@@ -173,6 +174,7 @@ Deno.test("chooseCommand() takes the first command where none is named, and name
   assert.deepEqual(chooseCommand(commands, []), { command: SERVE, words: [] });
   assert.deepEqual(chooseCommand(commands, ["-p", "1"]), { command: SERVE, words: ["-p", "1"] });
   assert.deepEqual(chooseCommand(commands, ["bake", "x"]), { command: BAKE, words: ["x"] });
+  assert.deepEqual(chooseCommand(commands, ["oven", "x"]), { command: BAKE, words: ["x"] });
   assert.match(usage(() => chooseCommand(commands, ["bkae"])), /Did you mean "bake"\?/);
 });
 
