@@ -19,12 +19,12 @@ export function configureLog(next: LogSettings): void {
   process.on("warning", (error) => write("warn", "a runtime warning", { error }));
 }
 
-/** Queue of log lines for a reader of standard error that has stalled. */
-const MAX_WAITING_BYTES = 1024 * 1024;
+/** Characters of log lines that wait for a reader of standard error that has stalled. */
+const MAX_WAITING_LENGTH = 1024 * 1024;
 
 /** This thread's queue. While a server runs, all output to standard error goes through it. */
 export const stderrQueue = new NoteQueue(Deno.stderr, {
-  maxBytes: MAX_WAITING_BYTES,
+  maxLength: MAX_WAITING_LENGTH,
   formatDropped: (count) =>
     formatLine("warn", "lines were dropped: standard error was not read", { count }),
 });

@@ -8,6 +8,11 @@ const encoder = new TextEncoder();
 
 /** Bytes of one write; a pipe takes 64 KiB on Linux. */
 const MAX_WRITE_BYTES = 16 * 1024;
+/**
+ * Notes wait in pieces of this length: a buffer for each of thousands of short ones would take five times the memory of
+ * their text.
+ */
+const PIECE_LENGTH = 16 * 1024;
 
 interface Target {
   write(bytes: Uint8Array): Promise<number>;
@@ -15,8 +20,8 @@ interface Target {
 
 /** Capacity of a queue, and its message about dropped notes. */
 interface NoteQueueOptions {
-  /** Most bytes that may wait; further notes are dropped. */
-  readonly maxBytes: number;
+  /** Most characters that may wait; further notes are dropped. */
+  readonly maxLength: number;
   /** What is written in place of dropped notes, once there is room again. */
   readonly formatDropped: (numNotes: number) => string;
 }
@@ -28,8 +33,9 @@ interface NoteQueueOptions {
 export class NoteQueue {
   readonly #target: Target;
   readonly #options: NoteQueueOptions;
-  #waiting: Uint8Array[] = [];
-  #numBytes = 0;
+  readonly #pieces: string[] = [];
+  /** Of what has not been written. */
+  #length = 0;
   #numUntold = 0;
   #numDropped = 0;
   #writing: Promise<void> | undefined;
@@ -46,13 +52,12 @@ export class NoteQueue {
 
   /** Writes `text` as soon as the stream takes it; never waits, never throws. */
   push(text: string): void {
-    const bytes = encoder.encode(text);
-    if (this.#numBytes + bytes.length > this.#options.maxBytes) {
+    if (this.#length + text.length > this.#options.maxLength) {
       this.#numDropped++;
       this.#numUntold++;
       return;
     }
-    this.#append(bytes);
+    this.#append(text);
     this.#writing ??= this.#write();
   }
 
@@ -64,25 +69,27 @@ export class NoteQueue {
     clearTimeout(timer);
   }
 
-  #append(bytes: Uint8Array): void {
-    this.#waiting.push(bytes);
-    this.#numBytes += bytes.length;
+  #append(text: string): void {
+    const last = this.#pieces.length - 1;
+    const piece = this.#pieces[last];
+    if (piece === undefined || piece.length + text.length > PIECE_LENGTH) this.#pieces.push(text);
+    else this.#pieces[last] = piece + text;
+    this.#length += text.length;
   }
 
   async #write(): Promise<void> {
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      await this.#writeNote(next);
-      this.#waiting.shift();
-      this.#numBytes -= next.length;
-      if (this.#numUntold === 0 || this.#numBytes > this.#options.maxBytes / 2) continue;
+    for (let piece = this.#pieces.shift(); piece !== undefined; piece = this.#pieces.shift()) {
+      await this.#writePiece(encoder.encode(piece));
+      this.#length -= piece.length;
+      if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;
       const numNotes = this.#numUntold;
       this.#numUntold = 0;
-      this.#append(encoder.encode(this.#options.formatDropped(numNotes)));
+      this.#append(this.#options.formatDropped(numNotes));
     }
     this.#writing = undefined;
   }
 
-  async #writeNote(bytes: Uint8Array): Promise<void> {
+  async #writePiece(bytes: Uint8Array): Promise<void> {
     let rest = bytes;
     try {
       while (rest.length > 0) {

@@ -23,7 +23,7 @@ const formatDropped = (count: number) => `(${count} dropped)\n`;
 
 Deno.test("NoteQueue drops what does not fit, counts it, and says so once there is room", async () => {
   const dam = new Dam();
-  const queue = new NoteQueue(dam, { maxBytes: 12, formatDropped });
+  const queue = new NoteQueue(dam, { maxLength: 12, formatDropped });
   for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
   assert.equal(queue.numDropped, 2);
   await queue.flush(1);
@@ -41,9 +41,28 @@ Deno.test("NoteQueue continues when its stream fails", async () => {
   const broken = {
     write: () => ++tries === 1 ? Promise.reject(new Error("gone")) : Promise.resolve(99),
   };
-  const queue = new NoteQueue(broken, { maxBytes: 100, formatDropped });
+  const queue = new NoteQueue(broken, { maxLength: 100, formatDropped });
   queue.push("a");
   queue.push("b");
   await queue.flush(1_000);
   assert.equal(tries, 2);
+});
+
+Deno.test("NoteQueue writes notes that waited together as one", async () => {
+  const writes: string[] = [];
+  const first = Promise.withResolvers<void>();
+  const target = {
+    write: async (bytes: Uint8Array) => {
+      writes.push(new TextDecoder().decode(bytes));
+      await first.promise;
+      return bytes.length;
+    },
+  };
+  const queue = new NoteQueue(target, { maxLength: 100_000, formatDropped });
+  for (let n = 0; n < 1_000; n++) queue.push(`note ${n}\n`);
+  first.resolve();
+  await queue.flush(1_000);
+  const expected = Array.from({ length: 1_000 }, (_, n) => `note ${n}\n`);
+  assert.equal(writes.length, 2);
+  assert.equal(writes.join(""), expected.join(""));
 });
