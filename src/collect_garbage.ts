@@ -13,6 +13,8 @@ const LOOK_AFTER_MS = 3_000;
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /** What was in use counts for less at each look, as it may be free by now: in 48 s a collection is due again. */
 const FORGET_BYTES = 2 ** 19;
+/** Memory that was freed without garbage is returned as often as this. */
+const TRIM_EVERY_MS = 20_000;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** In use after the last collection that found little. */
@@ -20,6 +22,7 @@ let keptBytes = 0;
 let collect: (() => void) | undefined;
 /** Another thread frees array buffers some time after the collection that found them. */
 let mayHaveFreed = false;
+let trimmedAtMs = 0;
 
 /**
  * Call it when a piece of work has ended. Seconds later the thread's garbage is collected, if there may be much.
@@ -39,7 +42,7 @@ function collectGarbage(): boolean {
   const before = usedBytes();
   if (before - keptBytes < MIN_GARBAGE_BYTES) {
     trimOwnArena();
-    if (mayHaveFreed) trimAllArenas();
+    if (mayHaveFreed || performance.now() - trimmedAtMs > TRIM_EVERY_MS) trimAll();
     mayHaveFreed = false;
     keptBytes -= FORGET_BYTES;
     return before >= MIN_GARBAGE_BYTES;
@@ -47,11 +50,16 @@ function collectGarbage(): boolean {
   collect ??= openCollector();
   collect();
   trimOwnArena();
-  trimAllArenas();
+  trimAll();
   mayHaveFreed = true;
   const after = usedBytes();
   if (before - after < MIN_GARBAGE_BYTES) keptBytes = after;
   return true;
+}
+
+function trimAll(): void {
+  trimAllArenas();
+  trimmedAtMs = performance.now();
 }
 
 /** V8 offers no other way to request a collection. */
