@@ -17,7 +17,10 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** How to open a graph without external data. */
 export interface OpenSessionOptions {
-  /** Whether the native runtime keeps the memory of a run for the next one; it does if absent. */
+  /**
+   * Whether the native runtime keeps the memory of its largest run for the next one; it does if absent. See
+   * {@linkcode NativeSessionOptions.keepsMemory}.
+   */
   readonly keepsMemory?: boolean;
 }
 
@@ -100,13 +103,11 @@ export interface Backend {
 }
 
 /** How to open a model. */
-export interface OpenModelOptions {
+export interface OpenModelOptions extends OpenSessionOptions {
   /**
    * Buffers with the session's large weights; copied into the session if absent. They must outlive it.
    */
   readonly weights?: DeviceWeights | undefined;
-  /** Whether it is one of many that run in turn, and so keeps no memory for its next run. */
-  readonly isSegment?: boolean;
 }
 
 /** Some rows of a float tensor along its first axis. */

@@ -17,7 +17,7 @@ import {
 import { copyWeights, mapWeights } from "../onnx/runtime/pack_model.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { makeConvolutionsPlanar } from "../onnx/rewrite/planar_convolutions.ts";
-import type { OpenModelOptions, OpenSessionOptions } from "./backend.ts";
+import type { OpenSessionOptions } from "./backend.ts";
 import { countCores } from "./cpu_cores.ts";
 
 export interface CpuRuntime {
@@ -31,7 +31,7 @@ export interface CpuRuntime {
   openModel(
     model: ModelProto,
     files: ModelFiles,
-    options?: Pick<OpenModelOptions, "isSegment">,
+    options?: OpenSessionOptions,
   ): Promise<GraphSession>;
   /** Frees what is still open. */
   dispose(): Promise<void>;
@@ -73,14 +73,14 @@ function native(threads: number): CpuRuntime {
     description: `onnxruntime-node, ${threads} ${threads === 1 ? "thread" : "threads"}`,
     threads,
     openSession: (model, given) => openSession(model, { ...options, ...given }),
-    openModel: async (model, files, { isSegment = false } = {}) => {
+    openModel: async (model, files, given) => {
       // The fast kernels for images are for x64.
       const own = Deno.build.arch === "x86_64" ? makeConvolutionsPlanar(model, { threads }) : model;
       const { bytes, weightsFolder } = await mapWeights(own, files);
       const session = await openSession(bytes, {
         ...options,
+        ...given,
         weightsFolder,
-        keepsMemory: !isSegment,
       });
       try {
         await files.requireUnchanged?.();

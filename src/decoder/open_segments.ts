@@ -31,7 +31,7 @@ export async function openSegments(
   const sessions: GraphSession[] = [];
   try {
     for (const { model } of cut.segments) {
-      sessions.push(await backend.openModel(model, files, { weights, isSegment: true }));
+      sessions.push(await backend.openModel(model, files, { weights, keepsMemory: false }));
       onProgress?.(sessions.length / cut.segments.length);
     }
   } catch (error) {

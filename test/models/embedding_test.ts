@@ -9,6 +9,7 @@ import { bytesOfStored } from "../../src/onnx/file/stored_range.ts";
 import { makeNode, type Tensor } from "../../src/onnx/file/proto.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/onnx/file/proto_write.ts";
+import { trimAllArenas, trimOwnArena } from "../../src/trim_heap.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
@@ -284,4 +285,23 @@ Deno.test("EmbeddingModel.start() refuses tasks of other kinds", async () => {
   assert.throws(() => model.start(task, () => Promise.resolve()), (error: HearthError) => {
     return error.kind === "unsupported_by_model";
   });
+});
+
+Deno.test("EmbeddingModel gives back the memory of its largest batch", {
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  const MIB = 2 ** 20;
+  await using model = await openModel(DEMO, { maxBatchTokens: 16_384 });
+  const texts = Array.from({ length: 32 }, () => Array<number>(510).fill(100));
+  await embed(model, [texts[0]!]);
+  const before = Deno.memoryUsage().rss;
+  // Its attention weights alone take 128 MiB.
+  await embed(model, texts);
+  trimOwnArena();
+  const stays = () => (Deno.memoryUsage().rss - before) / MIB;
+  for (let tries = 0; stays() > 64 && tries < 50; tries++) {
+    trimAllArenas();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.ok(stays() <= 64, `${stays().toFixed(0)} MiB stay`);
 });

@@ -52,7 +52,8 @@ export class PaddedEncoder implements Encoder {
       readonly files: FolderFiles;
     },
   ): Promise<PaddedEncoder> {
-    const session = await backend.openModel(graph, files);
+    // Its largest batch may be hundreds of times as large as the usual one.
+    const session = await backend.openModel(graph, files, { keepsMemory: false });
     const isKnown = (name: string) => TOKEN_INPUTS.has(name) || name === POOLING_INPUT;
     requireKnownInputs(session, { isKnown, of: "The graph" });
     const takesWeights = session.inputs.some(({ name }) => name === POOLING_INPUT);

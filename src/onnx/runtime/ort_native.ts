@@ -36,8 +36,9 @@ export interface NativeSessionOptions {
   /** Folder of the files that its external data lies in; they are mapped, not read. */
   readonly weightsFolder?: string | undefined;
   /**
-   * Whether it keeps the memory of a run for the next one; it does if absent. Of many sessions that run in turn each
-   * would keep what one at a time needs, and have it cleared by the system first.
+   * Whether it keeps the memory of its largest run for the next one; it does if absent. Tensors of many megabytes,
+   * such as those of images, take a sixth longer in memory that the system has to clear first. Of many sessions that
+   * run in turn each would keep what one at a time needs.
    */
   readonly keepsMemory?: boolean | undefined;
 }
