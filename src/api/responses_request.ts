@@ -46,6 +46,7 @@ const FunctionCall = z.object({
   type: z.literal("function_call"),
   call_id: text("the id of a call"),
   name: text("the name of a function"),
+  namespace: words().nullish(),
   arguments: words(),
 });
 
@@ -104,18 +105,32 @@ const FunctionTool = z.object({
 
 /** Clients often list tools that only OpenAI hosts; those are ignored. */
 const HostedTool = z.object({ type: text("function, or the name of a hosted tool") });
-const Tool = z.union([FunctionTool, HostedTool.refine(({ type }) => type !== "function")], {
-  error: "a tool with a type, and a name if it is a function",
+const GroupedTool = z.union([
+  FunctionTool,
+  HostedTool.refine(({ type }) => type !== "function" && type !== "namespace"),
+], { error: "a tool with a type, and a name if it is a function" });
+
+/** How Codex sends the tools of an MCP server. */
+const NamespaceTool = z.object({
+  type: z.literal("namespace"),
+  name: Name,
+  tools: listOf(GroupedTool, { max: 1024 }),
+});
+const Tool = z.union([NamespaceTool, GroupedTool], {
+  error: "a tool with a type, and a name if it is a function or a namespace",
 });
 
 const choiceWanted = '"auto", "none", "required", or an object that names tools';
 const ToolChoice = z.union([
   z.enum(["auto", "none", "required"]),
-  z.object({ type: z.literal("function"), name: Name }),
+  z.object({ type: z.literal("function"), name: Name, namespace: words().nullish() }),
   z.object({
     type: z.literal("allowed_tools"),
     mode: z.enum(["auto", "required"], { error: '"auto" or "required"' }),
-    tools: listOf(z.object({ type: text(), name: Name.optional() }), { min: 1 }),
+    tools: listOf(
+      z.object({ type: text(), name: Name.optional(), namespace: words().nullish() }),
+      { min: 1 },
+    ),
   }),
   HostedTool.refine(({ type }) => type !== "function" && type !== "allowed_tools"),
 ], { error: choiceWanted });
@@ -216,6 +231,7 @@ export const ResponsesRequest = z.object({
 ).meta({ id: "ResponsesRequest" });
 
 export type ResponsesRequest = z.output<typeof ResponsesRequest>;
+export type FunctionTool = z.output<typeof FunctionTool>;
 /** What a request's input, and a stored response's history, are made of. */
 export type InputItem = z.output<typeof TypedItem>;
 /** A part of an item's content. */

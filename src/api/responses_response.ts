@@ -42,6 +42,7 @@ const OutputItem = z.discriminatedUnion("type", [
     status: Status,
     call_id: z.string(),
     name: z.string(),
+    namespace: z.string().optional().describe("Where the function was sent within one"),
     arguments: z.string(),
   }),
 ]).meta({ id: "ResponseOutputItem" });

@@ -310,6 +310,59 @@ Deno.test("responses: fields of generation that vLLM takes here are those of cha
   assert.equal(await ask(seeded), await ask(seeded));
 });
 
+Deno.test("openai: functions within a namespace are called by their own name and its", async () => {
+  const [weather] = TOOLS;
+  const namespace = {
+    type: "namespace" as const,
+    name: "mcp__meteo",
+    description: "The weather service.",
+    tools: [weather!],
+  };
+  const request = { ...GREEDY, tools: [{ type: "web_search" as const }, namespace] };
+  const named = { name: "get_weather", namespace: "mcp__meteo" };
+  // The demo model cannot spell names that it has not met.
+  const tool_choice = { type: "function" as const, ...named };
+  const first = await client.responses.create({ ...request, input: WEATHER_QUESTION, tool_choice });
+  const [call] = first.output;
+  assert.ok(call?.type === "function_call");
+  assert.deepEqual({ name: call.name, namespace: call.namespace }, named);
+  const result = {
+    type: "function_call_output" as const,
+    call_id: call.call_id,
+    output: WEATHER_RESULT,
+  };
+  for (
+    const continued of [
+      { input: [result], previous_response_id: first.id },
+      { input: [{ role: "user" as const, content: WEATHER_QUESTION }, call, result] },
+    ]
+  ) {
+    const { output_text: text } = await client.responses.create({ ...request, ...continued });
+    assert.equal(text, WEATHER_ANSWER);
+  }
+  const events = [];
+  for await (
+    const event of await client.responses.create({
+      ...request,
+      input: "Tell me a joke.",
+      tool_choice,
+      stream: true,
+    })
+  ) events.push(event);
+  const { output: [streamed] } = followStream(events);
+  assert.ok(streamed?.type === "function_call");
+  assert.deepEqual({ name: streamed.name, namespace: streamed.namespace }, named);
+  const bad = { ...weather!, strict: true, parameters: { type: "object", not: {} } };
+  await assert.rejects(
+    client.responses.create({
+      ...request,
+      input: "Hello",
+      tools: [request.tools[0]!, { ...namespace, tools: [bad] }],
+    }),
+    (error: BadRequestError) => error.param === "tools[1].tools[0].parameters.not",
+  );
+});
+
 Deno.test("openai: hosted tools are left out with a warning, and refused where they are needed", async () => {
   const tools = [{ type: "web_search" as const }];
   const { response } = await client.responses.create({ ...GREEDY, input: "Hello", tools })

@@ -13,15 +13,11 @@ import {
   type ResponsesRequest,
 } from "../../api/responses_request.ts";
 import { HearthError } from "../../errors.ts";
+import { functionsOf, hostedToolsOf, shownName } from "./responses_tools.ts";
 
 /** The input as items. */
 export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
-}
-
-/** Types of hosted tools, which are ignored. */
-export function hostedToolsOf({ tools }: ResponsesRequest): string[] {
-  return (tools ?? []).flatMap((tool) => "name" in tool ? [] : [tool.type]);
 }
 
 /**
@@ -47,7 +43,10 @@ export function toChatRequest(
     ...generationFieldsOf(request),
     ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
     response_format: responseFormat(request),
-    tools: functionsOf(request),
+    tools: functionsOf(request).map((named) => {
+      const { description, parameters, strict } = named.tool;
+      return { type: "function", function: { name: shownName(named), description, parameters, strict } };
+    }),
     tool_choice: toolChoice(request),
     parallel_tool_calls: request.parallel_tool_calls,
     reasoning_effort: request.reasoning?.effort,
@@ -104,10 +103,10 @@ function toMessages(items: readonly InputItem[]): Source[] {
       }
       case "function_call": {
         const message = assistantMessage(position);
-        const { call_id: id, name, arguments: json } = item;
+        const { call_id: id, arguments: json } = item;
         message.tool_calls = [
           ...message.tool_calls ?? [],
-          { id, type: "function", function: { name, arguments: json } },
+          { id, type: "function", function: { name: shownName(item), arguments: json } },
         ];
         break;
       }
@@ -152,30 +151,22 @@ function contentOf(content: string | readonly InputPart[]): string | ContentPart
   });
 }
 
-function functionsOf({ tools }: ResponsesRequest): ChatRequest["tools"] {
-  return (tools ?? []).flatMap((tool) => {
-    if (!("name" in tool)) return [];
-    const { name, description, parameters, strict } = tool;
-    return [{ type: "function" as const, function: { name, description, parameters, strict } }];
-  });
-}
-
 function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
   const { tool_choice: choice } = request;
   if (choice === null || choice === undefined || typeof choice === "string") {
-    const isServed = choice !== "required" || (functionsOf(request)?.length ?? 0) > 0;
+    const isServed = choice !== "required" || functionsOf(request).length > 0;
     if (!isServed) throw needsHosted(hostedToolsOf(request)[0] ?? "none");
     return choice;
   }
   if (!("tools" in choice)) {
     if (!("name" in choice)) throw needsHosted(choice.type);
-    return { type: "function", function: { name: choice.name } };
+    return { type: "function", function: { name: shownName(choice) } };
   }
   const hosted = choice.tools.find(({ type }) => type !== "function");
   if (hosted !== undefined) throw needsHosted(hosted.type);
-  const tools = choice.tools.map(({ name = "" }) => ({
+  const tools = choice.tools.map(({ name = "", namespace }) => ({
     type: "function" as const,
-    function: { name },
+    function: { name: shownName({ name, namespace }) },
   }));
   return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools } };
 }
@@ -213,7 +204,8 @@ export function ownParam(
     })
     .replace(/^response_format(\.json_schema)?/, "text.format")
     .replace(/^max_tokens/, "max_output_tokens")
-    .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.");
+    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${functionsOf(request)[index]!.path}.`)
+    .replace(/^tool_choice\.function\./, "tool_choice.");
 }
 
 function itemParam(

@@ -8,6 +8,7 @@ import { HearthError } from "../../errors.ts";
 import { isJson } from "../../is_json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../models/task.ts";
 import { newId, newResponse, type ResponseHead } from "./new_response.ts";
+import { callNames } from "./responses_tools.ts";
 
 /** An event without its number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
@@ -22,12 +23,15 @@ export class ResponseBuilder {
   #open: OutputItem | undefined;
   /** Whether thought is given in the place of its summary. */
   readonly #summarises: boolean;
+  /** The client's names of functions within namespaces. */
+  readonly #callNames: ReturnType<typeof callNames>;
   #reason: "stop" | "length" | "tool_calls" = "stop";
   /** Of tokens without text as yet: held back, or markup. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
     this.response = newResponse(head);
+    this.#callNames = callNames(head.request);
     this.#summarises = this.response.reasoning.summary !== null;
   }
 
@@ -109,7 +113,7 @@ export class ResponseBuilder {
         type: "function_call",
         status: "in_progress",
         call_id: id,
-        name,
+        ...(this.#callNames.get(name) ?? { name }),
         arguments: "",
       };
       events.push(this.#add(item));
