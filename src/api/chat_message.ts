@@ -17,24 +17,29 @@ const Content = cutAtFirstBad(
   z.union([z.string(), z.array(ContentPart), z.null()], { error: contentWanted }),
 );
 
+const words = () => z.string({ error: "a string" }).nullish();
+
 const FunctionCall = z.object({
   name: text("the name of a function"),
   arguments: z.string({ error: "a string of JSON" }),
 }, { error: "an object with name and arguments" }).meta({ id: "FunctionCall" });
 
+const argumentsWanted = "a string of JSON, or an object";
 const ToolCall = z.object({
-  id: z.string({ error: "a string" }).optional(),
-  type: z.literal("function", { error: '"function"' }).optional(),
-  function: FunctionCall,
+  id: words(),
+  type: z.literal("function", { error: '"function"' }).nullish(),
+  function: z.object({
+    name: text("the name of a function"),
+    arguments: z.union([z.string(), z.record(z.string(), z.unknown())], { error: argumentsWanted })
+      .nullish(),
+  }, { error: "an object with name and arguments" }),
 }, { error: "an object with id, type and function" }).meta({ id: "ToolCall" });
-
-const words = () => z.string({ error: "a string" }).nullish();
 
 /** One message. Fields that its role does not use are ignored. */
 export const ChatMessage = z.object({
   role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
   content: Content.optional().describe(
-    "May be null or absent only beside tool_calls, function_call, a refusal or reasoning",
+    "May be null, absent or empty in what the assistant said or a function returned",
   ),
   name: words().describe("Of the function that a tool message answers for"),
   tool_calls: listOf(ToolCall).nullish().describe("The calls that the assistant made"),
@@ -49,19 +54,10 @@ export const ChatMessage = z.object({
 
 export type ChatMessage = z.output<typeof ChatMessage>;
 
-function hasContent(message: {
-  readonly role: string;
-  readonly content?: unknown;
-  readonly tool_calls?: readonly unknown[] | null | undefined;
-  readonly function_call?: unknown;
-  readonly refusal?: string | null | undefined;
-  readonly reasoning_content?: string | null | undefined;
-  readonly reasoning?: string | null | undefined;
-}): boolean {
-  const { role, content, tool_calls: calls } = message;
-  const isEmpty = (content ?? null) === null || (Array.isArray(content) && content.length === 0);
-  if (!isEmpty) return true;
-  if (role !== "assistant") return false;
-  const { function_call: call, refusal, reasoning_content: thought, reasoning } = message;
-  return (calls ?? []).length > 0 || [call, refusal, thought, reasoning].some((each) => each);
+/** An answer that was stopped is kept without text by some clients, and functions may return nothing. */
+function hasContent(
+  { role, content }: { readonly role: string; readonly content?: unknown },
+): boolean {
+  if (role === "assistant" || role === "tool" || role === "function") return true;
+  return (content ?? null) !== null && !(Array.isArray(content) && content.length === 0);
 }

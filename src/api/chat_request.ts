@@ -26,7 +26,7 @@ const MAX_TOP_LOGPROBS = 20;
 const MAX_LOGIT_BIAS = 100;
 const TOKEN_ID = /^\d{1,9}$/;
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;

@@ -180,7 +180,7 @@ export const GENERATION_FIELDS = {
 const summaryWanted = "auto, concise or detailed";
 const Summary = z.enum(["auto", "concise", "detailed"], { error: summaryWanted }).nullish();
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const notServed = (instead: string) =>
   z.union([z.null(), z.literal(false)], { error: `nothing, as it is not served; ${instead}` })

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { HearthError } from "../errors.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../media/sound_format.ts";
 import { ChatRequest } from "./chat_request.ts";
-import { integerFrom, numberFrom, text } from "./fields.ts";
+import { flag, integerFrom, numberFrom, text } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
 /** Some ten hours of speech. */
@@ -33,6 +33,8 @@ export const SpeechRequest = z.object({
   instructions: z.literal("", { error: "nothing, as no voice takes instructions" }).nullish(),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()
     .describe("The sound itself, or events that carry it; default audio"),
+  stream: flag().nullish()
+    .describe("Beside input the sound is always sent as it is made; not beside messages"),
   seed: integerFrom(0, 2 ** 32 - 1).nullish()
     .describe("The same seed gives the same sound; default 0"),
 }, { error: "a JSON object" })
@@ -47,6 +49,10 @@ export const SpeechRequest = z.object({
   .refine(({ messages, stream_format: form }) => !messages || form !== "sse", {
     path: ["stream_format"],
     error: "audio or nothing beside messages, whose answer comes in one piece",
+  })
+  .refine(({ messages, stream }) => !messages || !stream, {
+    path: ["stream"],
+    error: "false or nothing beside messages, whose answer comes in one piece",
   })
   .meta({ id: "SpeechRequest" });
 

@@ -98,7 +98,7 @@ const UNSERVED = {
   text: BY_TEXT,
   response: BY_RESPONSES,
   message: BY_MESSAGES,
-  speech: { ...BY_FILES, stream: 'stream_format "sse", beside input' },
+  speech: BY_FILES,
   image: {
     ...BY_FILES,
     stream: "an answer in one piece",

@@ -158,7 +158,6 @@ const BY_FILES: typeof NO_CHAT = [
   ["max_completion_tokens", { max_completion_tokens: 4 }],
   ["logprobs", { logprobs: true }],
   ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
-  ["stream", { stream: true }],
 ];
 const { response_format: _format, ...FILE_DEFAULTS } = DEFAULTS;
 
@@ -166,9 +165,15 @@ Deno.test("speech: fields of a chat that would change the answer are refused by 
   await using app = await openTtsApp();
   const path = "/v1/audio/speech";
   await assertRefused(app, { path, body: speechBody(), cases: BY_FILES });
-  const response = await app.post(path, speechBody({ ...FILE_DEFAULTS, stream: false }));
-  assert.equal(response.status, 200);
-  await response.body?.cancel();
+  // The sound of an input is sent as it is made, whatever stream says.
+  for (const stream of [false, true]) {
+    const response = await app.post(path, speechBody({ ...FILE_DEFAULTS, stream }));
+    assert.equal(response.status, 200);
+    await response.body?.cancel();
+  }
+  const messages = [{ role: "user", content: "Hello." }];
+  const body = speechBody({ input: undefined, messages });
+  await assertRefused(app, { path, body, cases: [["stream", { stream: true }]] });
 });
 
 mattingTest(
@@ -180,6 +185,7 @@ mattingTest(
     const body = mattingBody(`base64://${png.toBase64()}`);
     const cases = [
       ...BY_FILES,
+      ["stream", { stream: true }],
       ["response_format", { response_format: "b64_json" }],
       ["output_format", { output_format: "jpeg" }],
       ["size", { size: "1024x1024" }],

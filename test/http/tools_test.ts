@@ -273,6 +273,10 @@ Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const asked = { messages, tools: undefined };
   const high = await complete(app, { ...asked, reasoning_effort: "high" });
+  assert.deepEqual(
+    (await complete(app, { ...asked, reasoning_effort: "max" })).choices,
+    high.choices,
+  );
   assert.ok(high.choices[0]!.message.reasoning_content);
   for (const extra of [{}, { reasoning_effort: "none" }]) {
     const { choices, usage } = await complete(app, { ...asked, ...extra });
@@ -288,6 +292,30 @@ Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning
   assert.ok(usage.completion_tokens_details!.reasoning_tokens > 0);
   const chunks = await stream(app, hidden);
   assert.ok(chunks.every(({ choices }) => !("reasoning" in choices[0]!.delta)));
+});
+
+Deno.test("tools: calls and results are read as clients keep them", async () => {
+  await using app = await new TestApp().ready();
+  const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
+  const result = { role: "tool", tool_call_id: "call_1", content: "" };
+  const count = async (answer: Record<string, unknown>, ...others: Record<string, unknown>[]) => {
+    const messages = [askWeather, { role: "assistant", content: "", ...answer }, ...others];
+    return (await complete(app, { messages, max_tokens: 1 })).usage.prompt_tokens;
+  };
+  const plain = await count({ tool_calls: [call] }, result);
+  for (const args of [{}, null, undefined, "", "{}"]) {
+    const function_ = { name: "get_time", arguments: args };
+    const kept = { id: null, type: null, index: 0, function: function_ };
+    assert.equal(await count({ content: null, tool_calls: [kept] }, result), plain);
+  }
+  const [one, other] = [{ city: "Paris" }, JSON.stringify({ city: "Paris" })].map((args) => ({
+    tool_calls: [{ ...call, function: { name: "get_time", arguments: args } }],
+  }));
+  assert.equal(await count(one!, result), await count(other!, result));
+  for (const content of [null, undefined, []]) {
+    assert.equal(await count({ tool_calls: [call] }, { ...result, content }), plain);
+    assert.equal(await count({ content }, askWeather), await count({}, askWeather));
+  }
 });
 
 Deno.test("reasoning: a thought of the history goes back into the prompt", async () => {

@@ -76,7 +76,7 @@ function toolCallsOf(
   return calls?.map(({ id, function: { name, arguments: json } }) => ({
     id: id ?? idOfFunction(name),
     name,
-    arguments: json,
+    arguments: typeof json === "string" ? json : JSON.stringify(json ?? {}),
   }));
 }
 

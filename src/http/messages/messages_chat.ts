@@ -90,7 +90,7 @@ function effortOf(
 ): ChatRequest["reasoning_effort"] {
   if (!thinking) return undefined;
   if (thinking.type === "disabled") return "none";
-  return output?.effort === "max" ? "xhigh" : output?.effort ?? "medium";
+  return output?.effort ?? "medium";
 }
 
 /** Maps a path of the chat request to the client's own field. */

@@ -108,12 +108,12 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
       'messages[0].role: want one of system, developer, user, assistant, tool, function, saw "robot".',
     ],
     [
-      { messages: [GOOD.messages[0], { role: "assistant", content: null }] },
+      { messages: [GOOD.messages[0], { role: "user", content: null }] },
       "messages[1].content",
       "messages[1].content: want a string or an array of content parts that is not empty, saw null.",
     ],
     [
-      { messages: [GOOD.messages[0], { role: "assistant", content: [] }] },
+      { messages: [GOOD.messages[0], { role: "user", content: [] }] },
       "messages[1].content",
       "messages[1].content: want a string or an array of content parts that is not empty, saw an array of 0.",
     ],
