@@ -45,7 +45,10 @@ export function toChatRequest(
     response_format: responseFormat(request),
     tools: functionsOf(request).map((named) => {
       const { description, parameters, strict } = named.tool;
-      return { type: "function", function: { name: shownName(named), description, parameters, strict } };
+      return {
+        type: "function",
+        function: { name: shownName(named), description, parameters, strict },
+      };
     }),
     tool_choice: toolChoice(request),
     parallel_tool_calls: request.parallel_tool_calls,
