@@ -26,6 +26,15 @@ import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
 const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
 const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
+const WITH_CTC_HEADS = [
+  "wav2vec2",
+  "wav2vec2-bert",
+  "wavlm",
+  "hubert",
+  "unispeech",
+  "unispeech-sat",
+  "parakeet_ctc",
+];
 /** Texts and images of many requests run together. */
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
 
@@ -43,15 +52,14 @@ const FAMILIES: readonly Family[] = [
   asr("cohere_asr", ["cohere_asr"], { graphs: SEQ2SEQ, loader: "cohere" }),
   asr("granite_speech", ["granite_speech"], { graphs: AUDIO_AND_TEXT, loader: "granite" }),
   asr("voxtral", ["voxtral"], { graphs: AUDIO_AND_TEXT, loader: "voxtral" }),
-  ...[
-    "wav2vec2",
-    "wav2vec2-bert",
-    "wavlm",
-    "hubert",
-    "unispeech",
-    "unispeech-sat",
-    "parakeet_ctc",
-  ].map((type) => asr(type, [type], { graphs: graphsNamed("model"), loader: "ctc" })),
+  {
+    name: "wav2vec2 and all others with a CTC head",
+    kind: "asr",
+    // The type tells a folder of another architecture, whose owner is told which is wanted.
+    matches: (folder) => isBuiltAs(folder, /ForCTC$/) || isOfType(folder, ...WITH_CTC_HEADS),
+    graphs: graphsNamed("model"),
+    loader: "ctc",
+  },
   asr("nemo-conformer-tdt", ["nemo-conformer-tdt"], {
     graphs: graphsBeside("encoder-model", "decoder_joint-model", "nemo128"),
     files: /^vocab\.txt$/,

@@ -51,6 +51,13 @@ Deno.test("familyOf() knows a background remover by each name that its family ha
   }
 });
 
+Deno.test("familyOf() knows a speech recogniser with a CTC head by its architecture", () => {
+  for (const [type, name] of [["data2vec-audio", "Data2VecAudioForCTC"], ["sew", "SEWForCTC"]]) {
+    const { kind, loader } = familyOf(folderOf({ model_type: type, architectures: [name] }));
+    assert.deepEqual({ kind, loader }, { kind: "asr", loader: "ctc" }, name);
+  }
+});
+
 function folderOf(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
   return { path: "/models/x", files: new Set(files), config };
 }
