@@ -123,7 +123,9 @@ export const SERVE_FLAGS = {
   corsOrigin: list({
     placeholder: "<origin>",
     parseItem: parseOrigin,
-    help: "Origin whose web pages may call this server (https://example.org); * allows all.",
+    help:
+      "Origin whose web pages may call this server (https://example.org, app://obsidian.md); * " +
+      "allows all.",
   }),
   apiKey: text({
     placeholder: "<key>",

@@ -24,8 +24,13 @@ export function parseProxy(item: string, source: string): string {
 }
 
 export function parseOrigin(item: string, source: string): string {
-  if (item === "*" || URL.parse(item)?.origin === item) return item;
+  if (item === "*" || URL.parse(item)?.origin === item || isAppOrigin(item)) return item;
   throw new UsageError(
     `${source} wants an origin such as https://example.org, or *, got "${item}".`,
   );
+}
+
+/** Whether it is one of an application that shows pages of its own: `app://obsidian.md`, `chrome-extension://…`. */
+function isAppOrigin(item: string): boolean {
+  return /^[a-z][a-z\d+.-]*:\/\/[\w.-]+$/.test(item) && URL.parse(item)?.origin === "null";
 }

@@ -91,6 +91,13 @@ Deno.test("guard: a foreign origin is refused, the own one is not", async () => 
   assert.equal(typeof (await response.json()).error, "string");
 });
 
+Deno.test("guard: an application's origin is served where it is allowed", async () => {
+  const origin = "app://obsidian.md";
+  const app = await new TestApp({ settings: { corsOrigins: [origin] } }).ready();
+  assert.equal(await status(app, { origin }), 200);
+  assert.equal(await status(app, { origin: "app://other" }), 403);
+});
+
 Deno.test("guard: an allowed origin gets the headers its page needs, on errors too", async () => {
   const origin = "https://example.org";
   const app = new TestApp({ settings: { corsOrigins: [origin] } });

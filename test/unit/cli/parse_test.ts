@@ -202,10 +202,12 @@ Deno.test("SERVE_FLAGS are those of the specification, with its defaults", () =>
 
 Deno.test("SERVE_FLAGS take origins and host names in their own form only", () => {
   const serve = (...words: string[]) => parseCall(SERVE, words, {});
-  for (const origin of ["*", "https://example.org", "http://localhost:3000"]) {
+  const apps = ["app://obsidian.md", "tauri://localhost", "chrome-extension://abcdef"];
+  for (const origin of ["*", "https://example.org", "http://localhost:3000", ...apps]) {
     serve("--cors-origin", origin);
   }
-  for (const origin of ["example.org", "https://example.org/", "https://example.org/a", ""]) {
+  const bad = ["example.org", "https://example.org/", "https://example.org/a", ""];
+  for (const origin of [...bad, "app://obsidian.md/", "app:obsidian", "null", "http://a b"]) {
     assert.match(usage(() => serve(`--cors-origin=${origin}`)), /^--cors-origin wants an origin/);
   }
   for (const host of ["hearth.example.org", "box", "192.168.1.2", "[::1]"]) {
