@@ -195,6 +195,22 @@ Deno.test("Listener answers all that was sent at once by a client that then clos
   });
 });
 
+Deno.test("Listener puts no interim response into an answer to a half-closed client that has begun", async () => {
+  const handler: RequestListener = (_, response) => {
+    response.write("begun, ");
+    setTimeout(() => response.end("complete"), 300);
+  };
+  await withListener(handler, async (connection) => {
+    await connection.write(
+      encoder.encode("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+    );
+    const received = readAll(connection);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await connection.closeWrite();
+    assert.match(await received, /^HTTP\/1\.1 200 (?!.*HTTP\/1\.1).*begun, .*complete/s);
+  });
+});
+
 Deno.test("Listener reads no more requests of a client while ten of it are unanswered", async () => {
   const responses: ServerResponse[] = [];
   let numAnswered = 0;
