@@ -41,7 +41,7 @@ export class BlockTails {
     const { numComputed, numSealedBlocks } = sequence;
     const start = numSealedBlocks * this.#blockSize;
     const isTail = numSealedBlocks > 0 && numComputed > start &&
-      numComputed < start + this.#blockSize && !hasMedia(sequence, start, numComputed);
+      !hasMedia(sequence, start, numComputed);
     return isTail ? numSealedBlocks : undefined;
   }
 

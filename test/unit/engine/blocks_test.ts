@@ -212,6 +212,20 @@ Deno.test("BlockManager takes no tail in which media stand", () => {
   assert.equal(run(withMedia("cat")), 4, "text is taken for placeholders of media");
 });
 
+Deno.test("BlockManager takes a tail behind which, or before which, media stand", () => {
+  const blocks = makeBlocks(16);
+  const media = [{ start: 1, end: 4, key: "cat" }, { start: 7, end: 9, key: "dog" }];
+  const prompt = [1, 9, 9, 9, 5, 6, 7, 9, 9, 10];
+  const ended = makeSequence(prompt, { media });
+  assert(blocks.admit(ended, 0));
+  ended.numComputed = 7;
+  blocks.seal(ended);
+  blocks.release(ended);
+  const next = makeSequence(prompt, { media });
+  assert(blocks.admit(next, 0));
+  assert.equal(next.numComputed, 7);
+});
+
 Deno.test("BlockManager tells prompts apart by the media their placeholders stand for", () => {
   const blocks = makeBlocks(32);
   const prompt = [1, 2, 3, 9, 9, 9, 9, 9, 4, 5, 6, 7, 8];

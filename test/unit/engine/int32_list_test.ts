@@ -11,6 +11,13 @@ Deno.test("Int32List.push() keeps everything while it grows", () => {
   assert.deepEqual([list.at(0), list.at(1), list.at(1001)], [5, -2, 5]);
 });
 
+Deno.test("Int32List may begin empty", () => {
+  const list = new Int32List();
+  assert.equal(list.length, 0);
+  for (let i = 0; i < 100; i++) list.push(i);
+  assert.deepEqual([...list.view()], Array.from({ length: 100 }, (_, i) => i));
+});
+
 Deno.test("Int32List does not change with the array it was made from", () => {
   const values = Int32Array.of(1, 2, 3);
   const list = new Int32List(values);

@@ -28,6 +28,8 @@ Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () =
   assert.equal(batch.numTokens, 7);
   assert.deepEqual([...batch.tokenIds.slice(0, 7)], [42, ...countFrom(104, 6)]);
   assert.deepEqual([...batch.positions.slice(0, 7)], [5, 4, 5, 6, 7, 8, 9]);
+  const completionPositions = [...batch.completionPositions!.slice(0, 7)];
+  assert.deepEqual(completionPositions, [1, -7, -6, -5, -4, -3, -2]);
   assert.deepEqual([...batch.queryStarts.slice(0, 3)], [0, 1, 7]);
   assert.deepEqual([...batch.kvLengths.slice(0, 2)], [6, 10]);
   assert.equal(batch.maxBlocksPerSequence, 4);
