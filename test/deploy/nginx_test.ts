@@ -220,3 +220,22 @@ Deno.test(
     assert.deepEqual([used.key.size, used.beginning.size], [2, 2], "both replicas have some");
   },
 );
+
+Deno.test("nginx: no body holds it while it looks for a conversation", { ignore }, async () => {
+  const ports = [freePort(), freePort()];
+  await using first = replica(ports[0]!);
+  await using second = replica(ports[1]!);
+  await Promise.all([first.ready(), second.ready()]);
+  await using nginx = await Nginx.start(ports);
+  for (
+    const piece of ['"input":[', '"messages":[', '"role"', '"messages":["role":', '"input":"']
+  ) {
+    const response = await fetch(`${nginx.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: piece.repeat(1_000_000 / piece.length),
+      signal: AbortSignal.timeout(20_000),
+    });
+    assert.equal(response.status, 400, await response.text());
+  }
+});
