@@ -40,12 +40,18 @@ const IPV6_RANGES: readonly Range[] = [
   ["fec0::", 10, "local"],
   ["fe80::", 10, "forbidden"],
   ["ff00::", 8, "forbidden"],
+  // Teredo: the IPv4 address in it is obfuscated.
+  ["2001::", 32, "forbidden"],
 ];
+/** The addresses of the public internet; the rest that no list has is reserved. */
+const IPV6_GLOBAL = { prefix: "2000::", bits: 3 };
 
 /** IPv6 addresses that lead to the IPv4 address in their bytes from `at` on. */
 const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; readonly at: number }[] =
   [
     { prefix: "::ffff:0:0", bits: 96, at: 12 },
+    // Stateless translation (RFC 7915).
+    { prefix: "::ffff:0:0:0", bits: 96, at: 12 },
     { prefix: "64:ff9b::", bits: 96, at: 12 },
     { prefix: "2002::", bits: 16, at: 2 },
     { prefix: "::", bits: 96, at: 12 },
@@ -72,7 +78,10 @@ export function kindOfAddress(address: string): AddressKind {
   const embedded = EMBEDDED.find(({ prefix, bits }) =>
     hasPrefix(bytes, bytesOfIpv6(prefix)!, bits)
   );
-  if (embedded === undefined) return "public";
+  if (embedded === undefined) {
+    const { prefix, bits } = IPV6_GLOBAL;
+    return hasPrefix(bytes, bytesOfIpv6(prefix)!, bits) ? "public" : "forbidden";
+  }
   return kindOfAddress(bytes.slice(embedded.at, embedded.at + 4).join("."));
 }
 
