@@ -5,7 +5,7 @@ import { startServer } from "../../src/http/server.ts";
 import { nextTurn } from "../../src/next_turn.ts";
 import { limitConnections } from "../../src/http/connection/connections.ts";
 import { TestListener } from "../fixtures/listener.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, TestApp } from "../fixtures/server.ts";
 
 const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
 
@@ -138,6 +138,23 @@ Deno.test("a client that closes its sending half gets its answer", async () => {
   const text = await readAll(connection);
   assert.match(text, /HTTP\/1\.1 200 OK/);
   assert.match(text, /"finish_reason"/);
+  await server.stop();
+});
+
+Deno.test("a client of HTTP/1.0 that closes its sending half gets a short answer, and is given up for a long one", async () => {
+  await using app = await new TestApp().ready();
+  const server = startServer(app.deps);
+  const ask = async (max_tokens: number) => {
+    const connection = await connect(server.address.port);
+    const body = JSON.stringify(chatBody({ ...ENDLESS, max_tokens }));
+    const head = `POST /v1/chat/completions HTTP/1.0\r\nHost: localhost\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    await connection.write(encoder.encode(head + body));
+    await connection.closeWrite();
+    return await readAll(connection);
+  };
+  assert.match(await ask(1), /^HTTP\/1\.1 200 OK.*"finish_reason"/s);
+  assert.equal(await ask(2000), "");
   await server.stop();
 });
 

@@ -13,6 +13,8 @@ import type { AnswersOf } from "./answers.ts";
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
+/** HTTP/1.0 has no interim responses: its clients get what is answered so soon. Most are gone, as proxies that hang up. */
+const BLIND_MS = 1_000;
 
 /** Makes `server` answer half-closed clients, and drop those that are gone. */
 export function allowHalfClosed(server: Server, answersOf: AnswersOf): void {
@@ -28,9 +30,13 @@ export function allowHalfClosed(server: Server, answersOf: AnswersOf): void {
     const { socket, httpVersion } = incoming;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const probe = (round: number) => {
-      // HTTP/1.0 has no interim responses; once an answer has begun, its own writes fail. The rest of a body that is
-      // not complete can never come.
-      if (httpVersion === "1.0" || !incoming.complete) return void socket.destroy();
+      // The rest of a body that is not complete can never come.
+      if (!incoming.complete) return void socket.destroy();
+      if (httpVersion === "1.0") {
+        timer = setTimeout(() => socket.destroy(), BLIND_MS);
+        return;
+      }
+      // Once an answer has begun, its own writes fail.
       if (!outgoing.headersSent) outgoing.writeProcessing();
       timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
     };
