@@ -140,8 +140,9 @@ export const SERVE_FLAGS = {
   trustedProxy: list({
     placeholder: "<address>",
     parseItem: parseProxy,
-    help: "Address or range (10.0.0.0/8) of a proxy whose " +
-      "X-Forwarded-For is trusted. Without it a forwarded request never counts as local.",
+    help: "Address or range (10.0.0.0/8) of a proxy whose X-Forwarded-For is trusted: nothing " +
+      "else that comes from there counts as local. Name 127.0.0.1 where a proxy on this machine " +
+      "may not say whom it serves.",
   }),
   mediaDir: text({
     placeholder: "<folder>",

@@ -22,16 +22,16 @@ const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-re
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (proxies
- * speak HTTP/1.0 by default), and it is addressed to this machine. If the connection comes from a trusted proxy, the
- * caller is taken from X-Forwarded-For.
+ * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (some
+ * speak HTTP/1.0 by default), and it is addressed to this machine. If the connection comes from a trusted proxy on this
+ * machine, the caller is taken from X-Forwarded-For; a loopback address in one of another machine is that machine's.
  */
 export function isLocal(
   request: Request,
   { callerAddress, httpVersion }: Caller,
   { trustedProxies }: Pick<ServerSettings, "trustedProxies">,
 ): boolean {
-  if (!isLoopback(hostNameOf(request))) return false;
+  if (!isLoopback(callerAddress) || !isLoopback(hostNameOf(request))) return false;
   const isTrusted = addressMatcher(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
@@ -40,7 +40,7 @@ export function isLocal(
   }
   const isPassedOn = httpVersion === "1.0" ||
     PROXY_HEADERS.some((name) => request.headers.has(name));
-  return isLoopback(callerAddress) && !isPassedOn;
+  return !isPassedOn;
 }
 
 /** The host that a request names, without port; empty if invalid. */

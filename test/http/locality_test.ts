@@ -29,19 +29,32 @@ const CASES: readonly Case[] = [
   { what: "Via", isLocal: false, headers: { via: "1.1 proxy" } },
   { what: "nginx as it comes: HTTP/1.0, its upstream as host", isLocal: false, httpVersion: "1.0" },
   {
-    what: "a trusted proxy that names this machine",
+    what: "a trusted proxy on this machine that names it",
     isLocal: true,
-    from: PROXY,
     headers: { "x-forwarded-for": "127.0.0.1" },
-    trustedProxies: [PROXY],
+    trustedProxies: ["127.0.0.1"],
   },
   {
     what: "a trusted proxy in a range, over HTTP/1.0, with Via",
     isLocal: true,
-    from: PROXY,
+    from: "127.0.0.2",
     httpVersion: "1.0",
     headers: { "x-forwarded-for": "::1", via: "1.0 proxy" },
-    trustedProxies: ["10.0.0.0/8"],
+    trustedProxies: ["127.0.0.0/8"],
+  },
+  {
+    what:
+      "nginx 1.30 as it comes, HTTP/1.1 without any header, where this machine's proxies are named",
+    isLocal: false,
+    headers: { host: "127.0.0.1:10100" },
+    trustedProxies: ["127.0.0.1"],
+  },
+  {
+    what: "a trusted proxy on another machine, for a caller on that machine",
+    isLocal: false,
+    from: PROXY,
+    headers: { "x-forwarded-for": "127.0.0.1" },
+    trustedProxies: [PROXY],
   },
   {
     what: "a trusted proxy that names another machine",
