@@ -34,8 +34,8 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
   const [text, setText] = useState(EXAMPLE);
   const [result, setResult] = useState<Result>();
   const work = useWork();
-  const texts = text.split("\n").map((line) => line.trim()).filter((line) => line !== "")
-    .slice(0, MOST_LINES);
+  const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  const texts = lines.slice(0, MOST_LINES);
   const request = { model: info.id, input: texts };
   const compare = () =>
     work.start(async (signal) => {
@@ -71,6 +71,9 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
         >
           Compare
         </button>
+        {lines.length > MOST_LINES && (
+          <span class="soft">the first {MOST_LINES} of {lines.length} texts</span>
+        )}
         {work.tookMs !== undefined && result && (
           <span class="soft">{result.width} dimensions · {formatMs(work.tookMs)}</span>
         )}
