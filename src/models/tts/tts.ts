@@ -147,7 +147,8 @@ export class TtsModel implements Model {
     if (next.done) {
       throw new HearthError(
         "invalid_value",
-        `${task.param}: the model can speak nothing of the text.`,
+        `${task.param}: want words in a language that the model speaks, saw ${task.text.length} characters and none: ` +
+          "signs, emoji and scripts that it does not know are not spoken.",
         { param: task.param },
       );
     }
