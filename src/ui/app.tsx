@@ -13,7 +13,14 @@ import { useMetricsHistory } from "./metrics_history.ts";
 import { MattingPage } from "./matting_page.tsx";
 import { OcrPage } from "./ocr_page.tsx";
 import { RerankPage } from "./rerank_page.tsx";
-import { call, type PageProps, type ServerError, type ServerInfo, useApiKey } from "./server.ts";
+import {
+  call,
+  hasApiKey,
+  type PageProps,
+  type ServerError,
+  type ServerInfo,
+  useApiKey,
+} from "./server.ts";
 import { SpeechPage } from "./speech_page.tsx";
 import { TranscriptionPage } from "./transcription_page.tsx";
 
@@ -111,7 +118,10 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
   return (
     <form onSubmit={submit}>
       <h1>API key</h1>
-      <p class="soft">{message} It is kept in this page's memory until you leave.</p>
+      <p class="soft">
+        {hasApiKey() ? message : "This server requires one."}{" "}
+        The key is kept in this page's memory until you leave.
+      </p>
       <label>
         Key
         <input

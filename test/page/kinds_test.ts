@@ -220,6 +220,7 @@ Deno.test({
     try {
       await using tab = await Tab.open(browser, server.base, DESKTOP);
       await tab.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+      await tab.text("form", /This server requires one\. The key is kept in this page's memory/);
       await tab.fill("Key", "wrong");
       await tab.click("Continue");
       await tab.text("form", /not one that/);
