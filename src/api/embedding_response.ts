@@ -11,6 +11,7 @@ const ELEMENTS_PER_PIECE = 32_768;
 
 /** Vectors in the order of the inputs. */
 export const EmbeddingList = z.object({
+  id: z.string().describe("Of the request"),
   object: z.literal("list"),
   data: z.array(z.object({
     object: z.literal("embedding"),
@@ -25,6 +26,7 @@ export type EmbeddingList = z.output<typeof EmbeddingList>;
 
 /** What {@linkcode writeEmbeddings} writes. */
 interface EmbeddingResult {
+  readonly id: string;
   readonly model: string;
   /** f32 `[inputs, dimensions]`, row-major. */
   readonly vectors: Float32Array;
@@ -41,7 +43,7 @@ interface EmbeddingResult {
  * import { writeEmbeddings } from "./embedding_response.ts";
  * import assert from "node:assert/strict";
  * const vectors = Float32Array.of(0.5, -1);
- * const options = { model: "m", vectors, dimensions: 2, promptTokens: 3, format: "float" } as const;
+ * const options = { id: "i", model: "m", vectors, dimensions: 2, promptTokens: 3, format: "float" } as const;
  * const list = JSON.parse([...writeEmbeddings(options)].join(""));
  * assert.deepEqual(list.data, [{ object: "embedding", index: 0, embedding: [0.5, -1] }]);
  * ```
@@ -49,7 +51,7 @@ interface EmbeddingResult {
 export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
   const { vectors, dimensions, format, promptTokens } = result;
   const numRows = vectors.length / dimensions;
-  let piece = '{"object":"list","data":[';
+  let piece = `{"id":${JSON.stringify(result.id)},"object":"list","data":[`;
   let numElements = 0;
   for (let row = 0; row < numRows; row++) {
     const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);

@@ -36,7 +36,8 @@ function decode(base64: unknown): number[] {
 Deno.test("embeddings answers as specified, on both paths", async () => {
   await using app = await open();
   for (const path of ["/embeddings", EMBEDDINGS]) {
-    const { data, ...rest } = await embed(app, { input: ["an egg", "a dog"] }, path);
+    const { id, data, ...rest } = await embed(app, { input: ["an egg", "a dog"] }, path);
+    assert.match(id, /^[\w-]{36}$/);
     assert.deepEqual(rest, {
       object: "list",
       model: MODEL,

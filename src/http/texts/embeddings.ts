@@ -44,7 +44,8 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
     truncation: truncationOf(request),
   }, { signal: call.req.raw.signal });
   const format = request.encoding_format ?? "float";
-  return jsonOf(writeEmbeddings({ model: modelId, vectors, dimensions, promptTokens, format }));
+  const id = call.get("requestId");
+  return jsonOf(writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }));
 }
 
 function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { EmbeddingList, writeEmbeddings } from "../../../src/api/embedding_response.ts";
 
-const RESULT = { model: 'a "quoted" name', promptTokens: 7 };
+const RESULT = { id: "i", model: 'a "quoted" name', promptTokens: 7 };
 
 Deno.test("writeEmbeddings() writes a list that its own schema takes, exactly", () => {
   const vectors = Float32Array.from([0.1, -1e-30, 3.4e38, 0]);
