@@ -71,6 +71,9 @@ Deno.test("findSpeechRegions() cuts what is too long in its longest pause, else 
   assert.deepEqual(find(two, options), [[0, 60], [65, 125], [130, 190]]);
   const least = make([60, 0.9], [1, 0.6], [10, 0.9], [1, 0.5], [90, 0.9]);
   assert.deepEqual(find(least, options), [[0, 71], [71, 162]]);
+  // Early on it would leave a short region.
+  const early = make([10, 0.9], [1, 0.4], [49, 0.9], [1, 0.6], [90, 0.9]);
+  assert.deepEqual(find(early, options), [[0, 60], [60, 151]]);
   const even = find(make([1000, 0.9]), options);
   assert.equal(even.length, 10);
   assert.deepEqual([even[0], even.at(-1)], [[0, 100], [900, 1000]]);

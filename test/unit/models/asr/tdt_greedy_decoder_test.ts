@@ -15,6 +15,7 @@ function scripted(script: Readonly<Record<number, readonly string[]>>): Joint<st
     width: 1,
     begin: () => "",
     run: ([frame], lastToken, state) => {
+      assert.ok(frame! >= 0, "a frame of a neighbour, or none");
       const now = state + TEXTS[lastToken]!.trim();
       const turn = said.get(frame!) ?? 0;
       said.set(frame!, turn + 1);
@@ -35,8 +36,11 @@ async function read(
   const reader = new TdtGreedyDecoder(scripted(script), { blank: BLANK, texts: TEXTS });
   const tokens: [string, number, number][] = [];
   for (const [from, to] of pieces) {
-    // Each piece was heard with two frames before it that are its neighbour's.
-    const rows = Float32Array.from({ length: to - from + 4 }, (_, i) => from - 2 + i);
+    // Each piece was heard with two frames on either side that are its neighbours'.
+    const rows = Float32Array.from(
+      { length: to - from + 4 },
+      (_, i) => i < 2 || i >= to - from + 2 ? NaN : from - 2 + i,
+    );
     const heard = await reader.push(
       { rows, from: 2, to: 2 + to - from, firstFrame: from - 2 },
       signal,

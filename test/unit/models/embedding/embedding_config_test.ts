@@ -1,6 +1,26 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { CATALOGUE } from "../../../../src/hub/catalogue.ts";
-import { knownDefaults } from "../../../../src/models/embedding/embedding_config.ts";
+import { openFolder } from "../../../../src/hub/model_folder.ts";
+import {
+  type EmbeddingConfig,
+  knownDefaults,
+  readEmbeddingConfig,
+} from "../../../../src/models/embedding/embedding_config.ts";
+
+/** What is read of a folder with these files. */
+async function read(files: Readonly<Record<string, unknown>>): Promise<EmbeddingConfig> {
+  const path = await Deno.makeTempDir();
+  try {
+    await Deno.mkdir(join(path, "1_Pooling"));
+    for (const [name, json] of Object.entries({ "config.json": {}, ...files })) {
+      await Deno.writeTextFile(join(path, name), JSON.stringify(json));
+    }
+    return await readEmbeddingConfig(await openFolder(path), "somebody/something-else");
+  } finally {
+    await Deno.remove(path, { recursive: true });
+  }
+}
 
 Deno.test("knownDefaults() tells families apart by their names", () => {
   const poolings = {
@@ -24,4 +44,40 @@ Deno.test("knownDefaults() has a query prompt for each model of the catalogue th
   const without = Object.values(CATALOGUE.embedding)
     .filter((id) => knownDefaults(id).query === undefined);
   assert.deepEqual(without, ["onnx-community/all-MiniLM-L6-v2-ONNX", "Xenova/bge-m3"]);
+});
+
+Deno.test("readEmbeddingConfig() takes vectors for shortenable only where the folder says so", async () => {
+  assert.equal((await read({})).isMatryoshka, false);
+  for (const config of [{ is_matryoshka: true }, { matryoshka_dimensions: [64, 128] }]) {
+    assert.equal((await read({ "config.json": config })).isMatryoshka, true);
+  }
+  assert.equal((await read({ "config.json": { is_matryoshka: false } })).isMatryoshka, false);
+});
+
+Deno.test("readEmbeddingConfig() reads pooling, and refuses what is not served", async () => {
+  const file = "1_Pooling/config.json";
+  const both = { pooling_mode_cls_token: true, pooling_mode_mean_tokens: true };
+  assert.deepEqual(await read({ [file]: both }).then(({ pooling }) => pooling), ["cls", "mean"]);
+  const max = { pooling_mode_max_tokens: true };
+  assert.deepEqual((await read({ [file]: { ...max, include_prompt: true } })).pooling, ["max"]);
+  for (
+    const [refused, reason] of [
+      [{ pooling_mode_cls_token: false }, /turns no pooling on/],
+      [{ ...max, pooling_mode_cls_token: true }, /max goes only alone/],
+      [{ ...max, include_prompt: false }, /include_prompt false/],
+    ] as const
+  ) await assert.rejects(read({ [file]: refused }), reason);
+});
+
+Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default of texts without one", async () => {
+  const file = "config_sentence_transformers.json";
+  const prompts = { "web_search_query": "Q: ", passage: "P: ", title: "T: " };
+  assert.deepEqual(
+    (await read({ [file]: { prompts, default_prompt_name: "title" } })).prompts,
+    { query: "Q: ", document: "P: ", none: "T: " },
+  );
+  assert.deepEqual(
+    (await read({ [file]: { prompts: { title: "T: " }, default_prompt_name: null } })).prompts,
+    { query: "", document: "", none: "" },
+  );
 });

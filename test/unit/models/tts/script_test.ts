@@ -70,3 +70,30 @@ Deno.test("writeScript() says no scheme of an address, in any language", async (
     assert.deepEqual(heard, [said]);
   }
 });
+
+Deno.test("writeScript() divides what has more tokens than the model takes, and pauses after all of it", async () => {
+  const { signal } = new AbortController();
+  const text = "One two three four five six seven eight nine ten. Yes, no.";
+  for (const maxTokens of [8, 20, 1000]) {
+    const synthesizer: Synthesizer = {
+      ...MUTE,
+      maxTokens,
+      tokenize: (text) => Promise.resolve(Array.from(text.trim(), (char) => char.charCodeAt(0))),
+    };
+    const lines = [];
+    for await (const line of writeScript(text, { synthesizer, voice: VOICE, signal })) {
+      lines.push({ ...line, text: String.fromCharCode(...line.tokens) });
+    }
+    assert.ok(lines.every(({ tokens }) => tokens.length > 0 && tokens.length <= maxTokens));
+    assert.equal(lines.map(({ text }) => text).join(" "), text);
+    const end = lines.findIndex(({ text }) => text.endsWith("ten."));
+    assert.equal(end === 0, maxTokens === 1000);
+    assert.ok(lines.slice(0, end).every(({ pauseSeconds }) => pauseSeconds === 0));
+    assert.ok(lines[end]!.pauseSeconds > 0);
+  }
+  // Nothing of it can be left out to make it fit.
+  const synthesizer = { ...MUTE, maxTokens: 2, tokenize: () => Promise.resolve([1, 2, 3]) };
+  for await (const _line of writeScript("Unending.", { synthesizer, voice: VOICE, signal })) {
+    assert.fail("a line of too many tokens");
+  }
+});
