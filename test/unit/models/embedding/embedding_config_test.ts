@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { CATALOGUE } from "../../../../src/hub/catalogue.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 import {
@@ -12,8 +12,8 @@ import {
 async function read(files: Readonly<Record<string, unknown>>): Promise<EmbeddingConfig> {
   const path = await Deno.makeTempDir();
   try {
-    await Deno.mkdir(join(path, "1_Pooling"));
     for (const [name, json] of Object.entries({ "config.json": {}, ...files })) {
+      await Deno.mkdir(dirname(join(path, name)), { recursive: true });
       await Deno.writeTextFile(join(path, name), JSON.stringify(json));
     }
     return await readEmbeddingConfig(await openFolder(path), "somebody/something-else");
@@ -67,6 +67,25 @@ Deno.test("readEmbeddingConfig() reads pooling, and refuses what is not served",
       [{ ...max, include_prompt: false }, /include_prompt false/],
     ] as const
   ) await assert.rejects(read({ [file]: refused }), reason);
+});
+
+Deno.test("readEmbeddingConfig() reads the modules: where pooling is, and what comes after it", async () => {
+  const modules = (...types: readonly string[]) => ({
+    "modules.json": ["Transformer", "Pooling", ...types].map((type, i) => ({
+      type: `sentence_transformers.models.${type}`,
+      path: i === 0 ? "" : `${i}_Own${type}`,
+    })),
+    "1_OwnPooling/config.json": { pooling_mode_lasttoken: true },
+  });
+  const plain = await read(modules());
+  assert.deepEqual([plain.pooling, plain.isPoolingGiven], [["lasttoken"], true]);
+  assert.deepEqual([plain.normalizes, plain.laterLayer], [false, undefined]);
+  const full = await read(modules("Dense", "Normalize"));
+  assert.deepEqual([full.normalizes, full.laterLayer], [true, "Dense"]);
+  const bare = await read({});
+  assert.deepEqual([bare.normalizes, bare.isPoolingGiven, bare.laterLayer], [
+    ...[true, false, undefined],
+  ]);
 });
 
 Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default of texts without one", async () => {
