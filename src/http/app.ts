@@ -14,9 +14,10 @@ import { cohereEmbedRoute } from "./texts/cohere_embed.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes } from "./pages/docs.ts";
 import { embeddingsRoute } from "./texts/embeddings.ts";
-import { checkApiKey } from "./api_keys.ts";
+import { checkApiKey, showsKey } from "./api_keys.ts";
 import { checkHost, checkOrigin } from "./guard.ts";
 import { healthRoute } from "./health.ts";
+import { isLocal } from "./locality.ts";
 import { infoRoute } from "./info.ts";
 import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
@@ -56,7 +57,7 @@ export function createApp(deps: AppDeps): App {
   app.notFound((call) => {
     throw new HearthError("not_found", explainNoEndpoint(call, routes));
   });
-  app.onError(answerError);
+  app.onError((thrown, call) => answerError(hideReason(thrown, call, deps), call));
   return async (request, exchange) => await app.fetch(request, exchange);
 }
 
@@ -218,6 +219,24 @@ function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
     if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
     await next();
   };
+}
+
+/**
+ * The error for callers who may not know why the model could not be loaded: the reason may contain this machine's paths.
+ * Where there are keys, those who show one may.
+ */
+function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
+  const isReason = session.state.phase === "failed" && thrown instanceof HearthError &&
+    thrown.kind === "model_not_loaded";
+  if (!isReason) return thrown;
+  const mayKnow = settings.apiKeys.length > 0
+    ? showsKey(call.req.raw, settings.apiKeys)
+    : isLocal(call.req.raw, call.env, settings);
+  if (mayKnow) return thrown;
+  return new HearthError(
+    "model_not_loaded",
+    "The model is not initialized: it could not be loaded; the server's log says why.",
+  );
 }
 
 function answerError(thrown: unknown, call: Call): Response {

@@ -190,16 +190,26 @@ Deno.test("guard: the log names a caller by the label of the key, never by the k
   assert.ok(!stderr.lines.join().includes("secret"));
 });
 
-Deno.test("health tells callers without the key nothing of this machine's files", async () => {
+Deno.test("callers without the key learn nothing of this machine's files from a model that failed", async () => {
   const folder = "/nowhere/secret-folder";
   const reason = async (settings: Partial<ServerSettings>, headers = {}, info = LOCAL_CALLER) => {
     const app = new TestApp({ folder, settings });
     app.session.start();
     await app.session.ready().catch(() => {});
-    const response = await app.request("/health", { headers }, info);
-    assert.equal(response.status, 503);
+    // Without the key only health answers.
+    const paths = settings.apiKeys && !("authorization" in headers)
+      ? ["/health"]
+      : ["/health", "/models", "/v1/models", "/info", "/chat/completions", "/embeddings"];
+    const reasons = await Promise.all(paths.map(async (path) => {
+      const method = /completions|embeddings/.test(path) ? "POST" : "GET";
+      const response = await app.request(path, { headers, method }, info);
+      assert.equal(response.status, 503);
+      const { error } = await response.json();
+      return error.message ?? error;
+    }));
     await app.session.stop();
-    return (await response.json()).error as string;
+    assert.equal(new Set(reasons).size, 1, reasons.join("; "));
+    return reasons[0] as string;
   };
   const apiKeys = [{ label: "ann", key: "one" }];
   assert.match(await reason({}), /secret-folder/);
