@@ -68,8 +68,8 @@ export interface ServerSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
   /** Most responses kept for `previous_response_id`, and most bytes of all of them. */
-  readonly maxResponses: number;
-  readonly responseBytes: number;
+  readonly maxStoredResponses: number;
+  readonly storedResponsesBytes: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
   /** Time that requests in flight have to finish when the server stops. */

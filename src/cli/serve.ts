@@ -180,8 +180,8 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
     ui: flags.ui,
-    maxResponses: flags.maxStoredResponses,
-    responseBytes: flags.storedResponsesMb * 2 ** 20,
+    maxStoredResponses: flags.maxStoredResponses,
+    storedResponsesBytes: flags.storedResponsesMb * 2 ** 20,
     drainSeconds: flags.drainSeconds,
     maxConnections: flags.maxConnections,
   };

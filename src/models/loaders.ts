@@ -8,7 +8,7 @@ import type { LoadRecogniser } from "./asr/recogniser.ts";
 import type { OpenContext } from "./open_context.ts";
 import type { Model } from "./model.ts";
 import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
-import type { FamilyOptions, OcrFamily } from "./ocr/ocr_families.ts";
+import type { OcrFamily, OcrFamilyOptions } from "./ocr/ocr_families.ts";
 import type { LoadSynthesizer } from "./tts/synthesizer.ts";
 
 type Load = (context: OpenContext) => Promise<Model>;
@@ -27,8 +27,9 @@ const generating = (name: keyof typeof import("./asr/generating_families.ts")): 
 const tts = (load: () => Promise<LoadSynthesizer>): Load => async (context) =>
   await (await import("./tts/tts.ts")).TtsModel.load(context, await load());
 
-const ocr = (load: () => Promise<(options: FamilyOptions) => OcrFamily>): Load => async (context) =>
-  await (await import("./ocr/ocr_load.ts")).loadOcr(context, await load());
+const ocr =
+  (load: () => Promise<(options: OcrFamilyOptions) => OcrFamily>): Load => async (context) =>
+    await (await import("./ocr/ocr_load.ts")).loadOcr(context, await load());
 
 const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context) =>
   await (await import("./ocr/line_ocr.ts")).LineOcrModel.load(context, await load());

@@ -46,8 +46,8 @@ const EXAMPLE = { model: "", input: "What is the capital of France?" };
 
 /** The endpoints, around one store. */
 export function responsesRoutes(deps: AppDeps): Route[] {
-  const { maxResponses, responseBytes } = deps.settings;
-  const store = new ResponseStore({ maxResponses, maxBytes: responseBytes });
+  const { maxStoredResponses: maxResponses, storedResponsesBytes: maxBytes } = deps.settings;
+  const store = new ResponseStore({ maxResponses, maxBytes });
   const missing = { errors: ["not_found" as const] };
   return [{
     method: "POST",

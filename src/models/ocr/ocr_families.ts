@@ -27,7 +27,7 @@ export interface OcrFamily {
   readPrompt(text: string): OcrPrompt;
 }
 
-export interface FamilyOptions {
+export interface OcrFamilyOptions {
   /** The folder's configuration, merged as in `generate()`. */
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
@@ -42,7 +42,7 @@ function startTokenOf(config: Json): number {
 }
 
 /** Text with all tags, but without start, end and padding tokens. */
-function decodeWithTags({ config, tokenizer }: FamilyOptions): OcrFamily["textOf"] {
+function decodeWithTags({ config, tokenizer }: OcrFamilyOptions): OcrFamily["textOf"] {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
   const hidden = new Set(names.flatMap((name) => config[name] ?? []));
   return (ids) => {
@@ -72,7 +72,7 @@ const QUESTION = {
  *
  * @throws {StartupError} when the configuration has no decoder start token.
  */
-export function openVisionEncoderDecoder(options: FamilyOptions): OcrFamily {
+export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
   const { config, tokenizer } = options;
   const startToken = startTokenOf(config);
   const hasTags = TAG.test(tokenizer.tokenTexts.of(startToken).token) ||
@@ -115,7 +115,7 @@ const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_ground
  *
  * @throws {StartupError} when the configuration has no decoder start token.
  */
-export function openFlorence(options: FamilyOptions): OcrFamily {
+export function openFlorence(options: OcrFamilyOptions): OcrFamily {
   const { config, tokenizer, preprocessor, transformers } = options;
   const startToken = startTokenOf(config);
   const processor = new transformers.Florence2Processor(

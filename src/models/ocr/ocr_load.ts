@@ -14,7 +14,7 @@ import type { Model } from "../model.ts";
 import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
 import { loadEncoderDecoder } from "../decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import type { FamilyOptions, OcrFamily } from "./ocr_families.ts";
+import type { OcrFamily, OcrFamilyOptions } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { ImagePreprocessor } from "../image_preprocessor.ts";
 import type { OpenContext } from "../open_context.ts";
@@ -32,7 +32,7 @@ const MAX_ENCODER_VALUES = 2 ** 22;
 /** @throws {StartupError} when the folder lacks a part. */
 export async function loadOcr(
   context: OpenContext,
-  openFamily: (options: FamilyOptions) => OcrFamily,
+  openFamily: (options: OcrFamilyOptions) => OcrFamily,
 ): Promise<Model> {
   const { folder, graphs, engine, onProgress } = context;
   onProgress({ what: "reading the tokenizer" });
