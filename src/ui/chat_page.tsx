@@ -29,6 +29,8 @@ import { RequestCode } from "./request_code.tsx";
 export function ChatPage({ info }: PageProps): JSX.Element {
   const [conversations, setConversations] = useState<readonly Conversation[]>([]);
   const [current, setCurrent] = useState<Conversation>(newConversation);
+  /** The last one that was deleted, until another is begun or opened. */
+  const [deleted, setDeleted] = useState<Conversation>();
   const [answer, setAnswer] = useState<Message>();
   const [settings, setSettings] = useSettings();
   const [failure, setFailure] = useState<string>();
@@ -71,6 +73,7 @@ export function ChatPage({ info }: PageProps): JSX.Element {
   };
 
   const open = (conversation: Conversation) => {
+    setDeleted(undefined);
     if (conversation.id === current.id) return;
     controller.current?.abort();
     setAnswer(undefined);
@@ -96,12 +99,21 @@ export function ChatPage({ info }: PageProps): JSX.Element {
         onOpen={open}
         onNew={() => open(newConversation())}
         onDelete={(id) => {
+          setDeleted(conversations.find((each) => each.id === id));
           setConversations((all) => all.filter((each) => each.id !== id));
           deleteConversation(id);
           if (id !== current.id) return;
           controller.current?.abort();
           controller.current = undefined;
-          open(newConversation());
+          setAnswer(undefined);
+          setFailure(undefined);
+          setCurrent(newConversation());
+        }}
+        deleted={deleted}
+        onRestore={async (conversation) => {
+          setDeleted(undefined);
+          await saveConversation(conversation);
+          setConversations(await loadConversations());
         }}
         onImport={async (imported) => {
           for (const conversation of imported) await saveConversation(conversation);

@@ -9,14 +9,19 @@ import { Failure, SaveButton, SidePanel } from "./controls.tsx";
 import type { Conversation } from "./conversation.ts";
 import { exportFile, readExport } from "./conversation_store.ts";
 
-export function ConversationList({ conversations, currentId, onOpen, onNew, onDelete, onImport }: {
-  conversations: readonly Conversation[];
-  currentId: string;
-  onOpen: (conversation: Conversation) => void;
-  onNew: () => void;
-  onDelete: (id: string) => void;
-  onImport: (conversations: Conversation[]) => Promise<void>;
-}): JSX.Element {
+export function ConversationList(
+  { conversations, currentId, deleted, onOpen, onNew, onDelete, onRestore, onImport }: {
+    conversations: readonly Conversation[];
+    currentId: string;
+    onOpen: (conversation: Conversation) => void;
+    onNew: () => void;
+    onDelete: (id: string) => void;
+    /** One that can be had back. */
+    deleted: Conversation | undefined;
+    onRestore: (conversation: Conversation) => void;
+    onImport: (conversations: Conversation[]) => Promise<void>;
+  },
+): JSX.Element {
   const [failure, setFailure] = useState<string>();
   const input = useRef<HTMLInputElement>(null);
   const importFile = async (file: File | undefined) => {
@@ -54,6 +59,14 @@ export function ConversationList({ conversations, currentId, onOpen, onNew, onDe
           </li>
         ))}
       </ul>
+      {deleted && (
+        <p class="soft" role="status">
+          Deleted.{" "}
+          <button type="button" class="quiet" onClick={() => onRestore(deleted)}>
+            Undo
+          </button>
+        </p>
+      )}
       <div class="row">
         <SaveButton name="hearth-conversations.json" make={() => exportFile(conversations)}>
           Export

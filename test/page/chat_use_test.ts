@@ -207,6 +207,10 @@ pageTest(
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 300)));
     const kept = ["What is 3 plus 4?", "Tell me a story.", "What does a cow say?"];
     assert.deepEqual((await entries()).toSorted(), kept.toSorted());
+    // Unless it is wanted back.
+    await tab.click("Undo");
+    await page.waitForFunction(() => document.querySelectorAll(".side .entry").length === 4);
+    await tab.click("Delete Where is Rome?");
     await page.reload();
     await page.waitForSelector(".side .entry");
     assert.deepEqual((await entries()).toSorted(), kept.toSorted());
