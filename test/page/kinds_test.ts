@@ -191,11 +191,16 @@ pageTest(
       assert.equal(others.indexOf(Math.max(...others)), row ^ 1);
     }
     assert.equal((await tab.page.$$(".map circle")).length, 6);
-    const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");
-    await tab.fill("One text a line, at most 100", many);
-    await tab.text("main .row", /the first 100 of 130 texts/);
   },
 );
+
+pageTest("page: it says how many of too many texts are compared", {
+  model: "hearth-demo-embed",
+}, async ({ tab }) => {
+  const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");
+  await tab.fill("One text a line, at most 100", many);
+  await tab.text("main .row", /the first 100 of 130 texts/);
+});
 
 pageTest("page: documents are ranked", "hearth-demo-rerank", async ({ tab }) => {
   await tab.click("Rank");
