@@ -153,16 +153,17 @@ Deno.test("TextQueue.take() without padding lets a newcomer go before the rest o
   assert.ok(queue.take(UNPADDED).some(({ owner }) => owner === "small"));
 });
 
-Deno.test("TextQueue.take() without padding gives every text out once, within its limits", () => {
+Deno.test("TextQueue.take() without padding gives every text out once, in batches as full as they may be", () => {
   const random = new Random(11);
   const queue = new TextQueue<string>();
   const seen = new Set<string>();
   let numAdded = 0;
   for (let step = 0; step < 300; step++) {
     if (random.chance(0.4)) {
+      const longest = random.pick([2, 25, 150]);
       const added = texts(
         `owner ${step}`,
-        ...Array.from({ length: random.between(1, 20) }, () => random.between(1, 150)),
+        ...Array.from({ length: random.between(1, 20) }, () => random.between(1, longest)),
       );
       numAdded += added.length;
       queue.add(added);
@@ -172,8 +173,14 @@ Deno.test("TextQueue.take() without padding gives every text out once, within it
     assert.ok(batch.length <= 8 && (batch.length === 1 || numTokens <= 100));
     for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);
   }
+  let last: number[] = [];
   while (queue.numTexts > 0) {
-    for (const { owner, index } of queue.take(UNPADDED)) seen.add(`${owner}: ${index}`);
+    const batch = queue.take(UNPADDED);
+    const lengths = lengthsOf(batch);
+    const withNext = [...last, lengths[0]!].reduce((sum, length) => sum + length, 0);
+    assert.ok(last.length === 0 || last.length === 8 || withNext > 100, `${last} and ${lengths}`);
+    for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);
+    last = lengths;
   }
   assert.equal(seen.size, numAdded);
 });
