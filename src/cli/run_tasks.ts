@@ -93,8 +93,8 @@ async function* streamReply(
   for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);
     if (event.type === "delta") yield event.text;
+    if (event.type === "done") yield "\n";
   }
-  yield "\n";
 }
 
 async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }: RunTask) {
@@ -116,11 +116,11 @@ async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }
     let isFirst = true;
     for await (const event of events) {
       if (event.type === "error") throw HearthError.fromWire(event.error);
+      if (event.type === "done") yield "\n";
       if (event.type !== "segment") continue;
       yield isFirst ? event.segment.text.trimStart() : event.segment.text;
       isFirst = false;
     }
-    yield "\n";
   }
 }
 

@@ -42,17 +42,21 @@ export class TimedSession implements RunSession {
         numPieces++;
       }
       if (type === "start" && "durationSeconds" in event) audioSeconds = event.durationSeconds;
-      if (type === "done") {
-        const nowMs = performance.now();
-        tell(
-          describe(event, {
-            tookMs: nowMs - startMs,
-            waitedMs: (firstMs ?? nowMs) - startMs,
-            isStreamed: numPieces > 1,
-          }) + describeSound(audioSeconds, nowMs - startMs),
-        );
+      const nowMs = performance.now();
+      try {
+        yield event;
+      } finally {
+        // Behind the end of the answer's line, where both go to a terminal.
+        if (type === "done") {
+          tell(
+            describe(event, {
+              tookMs: nowMs - startMs,
+              waitedMs: (firstMs ?? nowMs) - startMs,
+              isStreamed: numPieces > 1,
+            }) + describeSound(audioSeconds, nowMs - startMs),
+          );
+        }
       }
-      yield event;
     }
   }
 

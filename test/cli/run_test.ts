@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
 import { join } from "node:path";
 import { decodeImage } from "../../src/media/image.ts";
 import { discFile } from "../fixtures/matting.ts";
@@ -79,6 +80,20 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
       /, \d+ tokens in \S+ s, first after \S+ s, \S+ times as fast as the \d+\.\d\d s of sound\n$/,
     );
   });
+});
+
+Deno.test({
+  name: "run --verbose begins its timings on a line of their own where both streams are one",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const main = fileURLToPath(new URL("../../main.ts", import.meta.url));
+    const run = [Deno.execPath(), "run", "-A", "--no-check", main, ...CHAT, "--verbose"];
+    const words = [...run, "-i", "What is the capital of France?"];
+    const shell = new Deno.Command("sh", { args: ["-c", '"$@" 2>&1', "sh", ...words] });
+    const { stdout } = await shell.output();
+    const seen = new TextDecoder().decode(stdout);
+    assert.match(seen, /\nThe capital of France is Paris\.\nprompt of \d+ tokens/);
+  },
 });
 
 Deno.test("run of an embedding model writes a vector per text", async () => {
