@@ -82,7 +82,9 @@ async function reasonOf(response: Response): Promise<string> {
 
 function errorText(body: unknown): string | undefined {
   const { error } = (body ?? {}) as { error?: string | { message?: string } };
-  return typeof error === "string" ? error : error?.message;
+  const message = typeof error === "string" ? error : error?.message;
+  // Which part of the request it was is of no use to who dropped a file.
+  return message?.replace(/^(?:messages\[\d+\]\.content\[\d+\]|file|image): /, "");
 }
 
 /** A stream whose server was stopped, or whose connection was lost. */

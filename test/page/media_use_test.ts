@@ -94,7 +94,7 @@ pageTest("page: a question whose image is refused is taken back, and the next is
   assert.equal(await tab.page.$(".composer .failure"), null);
   await tab.fill("Message", "What is this?");
   await tab.click("Send");
-  await tab.text("main > .failure", /not a supported image/);
+  await tab.text("main > .failure", /^The file is not a supported image/);
   await tab.click("Take it back");
   await tab.page.waitForSelector(".greeting");
   await drop(tab, ".composer", CIRCLE);
@@ -111,7 +111,7 @@ pageTest("page: a file that is refused shows no result, and no page in place of 
   await tab.page.waitForSelector(".compare .before");
   await withFile({ name: "no.png", bytes: new Uint8Array(9) }, async (path) => {
     await drop(tab, ".drop", path);
-    await tab.text("main > .failure", /not a supported image/);
+    await tab.text("main > .failure", /^The file is not a supported image/);
   });
   assert.equal(await tab.page.$(".compare"), null, "the last cut-out beside another image");
   await withFile({ name: "large.png", bytes: new Uint8Array(101 * 2 ** 20) }, async (path) => {
