@@ -115,7 +115,8 @@ function turnedHalves(index: GraphIndex, name: string, size: number): Turned | u
   if (negated?.opType !== "Neg") return undefined;
   const second = index.producers.get(negated.inputs[0]!);
   if (first?.opType === "Split" && first === second && first.outputs.length === 2) {
-    const isInOrder = first.outputs[0] === node.inputs[1];
+    const [before, behind] = first.outputs;
+    const isInOrder = node.inputs[1] === before && negated.inputs[0] === behind;
     const sizes = integersOf(index, first.inputs[1]) ?? [size / 2, size / 2];
     return isInOrder && sizes[0] === sizes[1]
       ? { input: first.inputs[0]!, isInterleaved: false }

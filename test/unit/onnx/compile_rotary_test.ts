@@ -5,7 +5,13 @@ import { findRotation } from "../../../src/onnx/compile/rotary.ts";
 import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import type { Segment } from "../../../src/onnx/graph_cut.ts";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
-import { type Graph, makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";
+import {
+  type Graph,
+  intAttribute,
+  makeNode,
+  type Node,
+  type Tensor,
+} from "../../../src/onnx/file/proto.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
 
 const FLOAT32 = 1;
@@ -104,6 +110,158 @@ Deno.test("findRotation() knows a rotation of neighbours, and halves that are jo
   assert.deepEqual(find(turned(true)), found);
   // All odd elements before all even ones turn nothing.
   assert.equal(find(turned(false)), undefined);
+});
+
+/** Along the last axis; several rows only where elements stand on an axis of their own. */
+type Rows = readonly (readonly number[])[];
+
+const INTS: Readonly<Record<string, number>> = {
+  ...{ 0: 0, 3: 3, 4: 4, 8: 8, axis: 3, wrong: 2 },
+  ...{ one: 1, two: 2, last: -1, end: Number.MAX_SAFE_INTEGER },
+};
+/** Of splits. */
+const SIZES: Readonly<Record<string, readonly [number, number]>> = {
+  ...{ halves: [4, 4], parts: [8, 4], swapped: [4, 8], uneven: [3, 5] },
+};
+const isLast = (axis: number | undefined) => axis === -1 || axis === 3;
+const ELEMENTWISE: Readonly<Record<string, (a: number, b: number) => number>> = {
+  Add: (a, b) => a + b,
+  Mul: (a, b) => a * b,
+};
+
+function runOne({ opType, inputs, outputs, ...node }: Node, values: Map<string, Rows>): void {
+  const [rows, other] = inputs.slice(0, 2).map((name) => values.get(name)) as [Rows, Rows];
+  const [starts = 0, ends = 0, axes, steps = 1] = inputs.slice(1).map((name) => INTS[name]);
+  const set = (index: number, result: Rows) => values.set(outputs[index]!, result);
+  const flat = rows.flat();
+  switch (opType) {
+    case "Neg":
+    case "Abs":
+      return void set(0, [flat.map(opType === "Neg" ? (value) => -value : Math.abs)]);
+    case "Slice": {
+      const taken = flat.slice(starts, ends).filter((_, i) => i % steps === 0);
+      return void set(0, [isLast(axes) ? taken : [NaN]]);
+    }
+    case "Split": {
+      const [at, rest] = SIZES[inputs[1] ?? ""] ?? [flat.length / 2, flat.length / 2];
+      if (at + rest !== flat.length) flat.fill(NaN);
+      set(0, [flat.slice(0, at)]);
+      return void set(1, [flat.slice(at)]);
+    }
+    case "Unsqueeze":
+      return void set(0, flat.map((value) => [value]));
+    case "Concat": {
+      const axis = intAttribute({ opType, inputs, outputs, ...node }, "axis");
+      const isAlike = isLast(axis) && rows.length === other.length;
+      return void set(0, isAlike ? rows.map((row, i) => [...row, ...other[i]!]) : [[NaN]]);
+    }
+    default: {
+      const second = other.flat();
+      const isAlike = flat.length === second.length;
+      set(0, [isAlike ? flat.map((value, i) => ELEMENTWISE[opType]!(value, second[i]!)) : [NaN]]);
+    }
+  }
+}
+
+/** What a rotation that was found gives. */
+function rotate(
+  { input, cos, sin, size, isInterleaved }: NonNullable<ReturnType<typeof findRotation>>,
+  values: ReadonlyMap<string, Rows>,
+): number[] {
+  const [x, cosines, sines] = [input, cos, sin].map((name) => values.get(name)!.flat());
+  return x!.map((value, i) => {
+    if (i >= size) return value;
+    const isFirst = isInterleaved ? i % 2 === 0 : i < size / 2;
+    const distance = isInterleaved ? 1 : size / 2;
+    const turned = isFirst ? -x![i + distance]! : x![i - distance]!;
+    return value * cosines![i]! + turned * sines![i]!;
+  });
+}
+
+/** The graph with one of its inputs, operators or axes another. */
+function* variantsOf(nodes: readonly Node[]): Generator<readonly Node[]> {
+  for (const [at, node] of nodes.entries()) {
+    const before = nodes.slice(0, at).flatMap(({ outputs }) => outputs);
+    const names = ["h", "g", "cos", "sin", ...before];
+    for (const [position, name] of node.inputs.entries()) {
+      const alike = [INTS, SIZES].find((each) => name in each);
+      for (const other of alike ? Object.keys(alike) : names) {
+        yield nodes.with(at, { ...node, inputs: node.inputs.with(position, other) });
+      }
+    }
+    for (const [opType, other] of [["Add", "Mul"], ["Mul", "Add"], ["Neg", "Abs"]] as const) {
+      if (node.opType === opType) yield nodes.with(at, { ...node, opType: other });
+    }
+    if (node.opType !== "Concat") continue;
+    const attributes = { axis: 2 };
+    yield nodes.with(at, makeNode("Concat", node.inputs, node.outputs, { attributes }));
+  }
+}
+
+Deno.test("findRotation() finds a rotation only where the graph computes it", () => {
+  const whole = rotation().map((node) => ({
+    ...node,
+    inputs: node.inputs.map((name) => name === "x" ? "h" : name),
+  }));
+  const part = [
+    makeNode("Slice", ["h", "0", "8", "axis"], ["x"]),
+    makeNode("Slice", ["h", "8", "end", "axis"], ["rest"]),
+    ...rotation(),
+    makeNode("Concat", ["y", "rest"], ["z"], { attributes: { axis: -1 } }),
+  ];
+  const splitHalves = whole.flatMap((node) => {
+    if (node.opType !== "Slice") return [node];
+    return node.outputs[0] === "first"
+      ? [makeNode("Split", ["h", "halves"], ["first", "second"], { attributes: { axis: -1 } })]
+      : [];
+  });
+  const splitPart = [
+    makeNode("Split", ["h", "parts"], ["x", "rest"], { attributes: { axis: -1 } }),
+    ...part.slice(2),
+  ];
+  const neighbours = [
+    makeNode("Mul", ["h", "cos"], ["straight"]),
+    makeNode("Slice", ["h", "0", "end", "axis", "two"], ["even"]),
+    makeNode("Slice", ["h", "one", "end", "axis", "two"], ["odd"]),
+    makeNode("Neg", ["odd"], ["negated"]),
+    makeNode("Unsqueeze", ["negated", "last"], ["a"]),
+    makeNode("Unsqueeze", ["even", "last"], ["b"]),
+    makeNode("Concat", ["a", "b"], ["pairs"], { attributes: { axis: -1 } }),
+    makeNode("Mul", ["pairs", "sin"], ["turned"]),
+    makeNode("Add", ["straight", "turned"], ["y"]),
+  ];
+  const constants = [
+    ...Object.entries(INTS).map(([name, value]) => ints(name, [value], [1])),
+    ...Object.entries(SIZES).map(([name, sizes]) => ints(name, sizes, [2])),
+  ];
+  const vector = (length: number, seed: number) => [
+    Array.from({ length }, (_, i) => Math.sin(seed * (i + 1)) * 2),
+  ];
+  const forms = [
+    ...[whole, splitHalves, neighbours].map((nodes) => ({ nodes, name: "y", headDim: 8 })),
+    ...[part, splitPart].map((nodes) => ({ nodes, name: "z", headDim: 12 })),
+  ];
+  for (const { nodes, name, headDim } of forms) {
+    const find = (of: readonly Node[]) =>
+      findRotation(new GraphIndex(graphOf(of, constants)), name, headDim);
+    assert.equal(find(nodes)?.input, "h");
+    for (const variant of variantsOf(nodes)) {
+      const found = find(variant);
+      if (found === undefined) continue;
+      const values = new Map<string, Rows>([["h", vector(headDim, 1)], ["g", vector(headDim, 2)]]);
+      for (const [table, seed] of [["cos", 3], ["sin", 5]] as const) {
+        values.set(table, vector(8, seed));
+      }
+      for (const node of variant) runOne(node, values);
+      const wanted = rotate(found, values);
+      const computed = values.get(name)!.flat();
+      // Shapes that do not go together: no graph that runs.
+      if (computed.some(Number.isNaN)) continue;
+      const isSame = computed.length === wanted.length &&
+        computed.every((value, i) => Math.abs(value - wanted[i]!) < 1e-9);
+      assert.ok(isSame, JSON.stringify({ variant, found }));
+    }
+  }
 });
 
 function segmentOf(
