@@ -11,14 +11,48 @@ import { trimAllArenas, trimOwnArena } from "./trim_heap.ts";
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
-/** What was in use counts for less at each look, as it may be free by now: in 48 s a collection is due again. */
-const FORGET_BYTES = 2 ** 19;
+/**
+ * What was in use at the last collection may be garbage by now: after so many looks another is due. Twice as many follow
+ * each that found little.
+ */
+const MIN_LOOKS = 4;
+const MAX_LOOKS = 16;
 /** Memory that was freed without garbage is returned as often as this. */
 const TRIM_EVERY_MS = 20_000;
 
+/** When a thread's garbage is worth a collection. Pure. */
+export class CollectionSchedule {
+  /** In use after the last collection. */
+  #keptBytes = 0;
+  #numLooks = 0;
+  #dueAfterLooks = MIN_LOOKS;
+  #isOver = false;
+
+  /** Whether a look finds a collection due. */
+  isDue(usedBytes: number): boolean {
+    this.#numLooks++;
+    this.#isOver = this.#numLooks >= this.#dueAfterLooks;
+    return usedBytes - this.#keptBytes >= MIN_GARBAGE_BYTES ||
+      this.#isOver && usedBytes >= MIN_GARBAGE_BYTES;
+  }
+
+  /** Learns from a collection. */
+  observe(usedBefore: number, usedAfter: number): void {
+    this.#keptBytes = usedAfter;
+    this.#numLooks = 0;
+    const foundLittle = usedBefore - usedAfter < MIN_GARBAGE_BYTES;
+    this.#isOver = foundLittle && this.#dueAfterLooks === MAX_LOOKS;
+    this.#dueAfterLooks = foundLittle ? Math.min(2 * this.#dueAfterLooks, MAX_LOOKS) : MIN_LOOKS;
+  }
+
+  /** Whether no look needs to follow until there was more work. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+}
+
+const schedule = new CollectionSchedule();
 let timer: ReturnType<typeof setTimeout> | undefined;
-/** In use after the last collection that found little. */
-let keptBytes = 0;
 let collect: (() => void) | undefined;
 /** Another thread frees array buffers some time after the collection that found them. */
 let mayHaveFreed = false;
@@ -32,34 +66,27 @@ let trimmedAtMs = 0;
 export function collectGarbageLater(isIdle: () => boolean = () => true): void {
   timer ??= setTimeout(() => {
     timer = undefined;
-    if (isIdle() && collectGarbage()) collectGarbageLater(isIdle);
+    if (!isIdle()) return;
+    collectGarbage();
+    if (!schedule.isOver) collectGarbageLater(isIdle);
   }, LOOK_AFTER_MS);
   timer.unref();
 }
 
-/** @returns whether another look may find more. */
-function collectGarbage(): boolean {
+function collectGarbage(): void {
   const before = usedBytes();
-  if (before - keptBytes < MIN_GARBAGE_BYTES) {
-    trimOwnArena();
-    if (mayHaveFreed || performance.now() - trimmedAtMs > TRIM_EVERY_MS) trimAll();
-    mayHaveFreed = false;
-    keptBytes -= FORGET_BYTES;
-    return before >= MIN_GARBAGE_BYTES;
+  const isDue = schedule.isDue(before);
+  if (isDue) {
+    collect ??= openCollector();
+    collect();
+    schedule.observe(before, usedBytes());
   }
-  collect ??= openCollector();
-  collect();
   trimOwnArena();
-  trimAll();
-  mayHaveFreed = true;
-  const after = usedBytes();
-  if (before - after < MIN_GARBAGE_BYTES) keptBytes = after;
-  return true;
-}
-
-function trimAll(): void {
-  trimAllArenas();
-  trimmedAtMs = performance.now();
+  if (isDue || mayHaveFreed || performance.now() - trimmedAtMs > TRIM_EVERY_MS) {
+    trimAllArenas();
+    trimmedAtMs = performance.now();
+  }
+  mayHaveFreed = isDue;
 }
 
 /** V8 offers no other way to request a collection. */

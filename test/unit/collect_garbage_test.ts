@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { collectGarbageLater } from "../../src/collect_garbage.ts";
+import { collectGarbageLater, CollectionSchedule } from "../../src/collect_garbage.ts";
 import { decodeBody } from "../../src/http/body/json_decoder.ts";
 
-const LARGE_BYTES = 64 * 2 ** 20;
+const MIB = 2 ** 20;
+const LARGE_BYTES = 64 * MIB;
 const PATIENCE_MS = 60_000;
 
 /** Of the whole process, threads included. */
@@ -44,6 +45,40 @@ Deno.test("collectGarbageLater() gives back what large bodies left behind, on al
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   assert.ok(residentBytes() <= before + LARGE_BYTES, `${residentBytes() - before} bytes stay`);
+});
+
+Deno.test("CollectionSchedule.isDue() when 8 MiB more are in use than after the last collection", () => {
+  const schedule = new CollectionSchedule();
+  assert.ok(schedule.isDue(30 * MIB));
+  schedule.observe(30 * MIB, 20 * MIB);
+  assert.ok(!schedule.isDue(27 * MIB));
+  assert.ok(schedule.isDue(28 * MIB));
+});
+
+Deno.test("CollectionSchedule.isDue() in time when what was in use has become garbage", () => {
+  const schedule = new CollectionSchedule();
+  schedule.observe(240 * MIB, 200 * MIB);
+  const dues = Array.from({ length: 4 }, () => schedule.isDue(50 * MIB));
+  assert.deepEqual(dues, [false, false, false, true]);
+});
+
+Deno.test("CollectionSchedule leaves a thread alone in which collections find little", () => {
+  const schedule = new CollectionSchedule();
+  const looksUntilDue: number[] = [];
+  let numLooks = 0;
+  do {
+    numLooks++;
+    if (!schedule.isDue(20 * MIB)) continue;
+    schedule.observe(20 * MIB, 19 * MIB);
+    looksUntilDue.push(numLooks);
+    numLooks = 0;
+  } while (!schedule.isOver);
+  assert.deepEqual(looksUntilDue, [1, 8, 16]);
+  // A small one is never worth it.
+  const small = new CollectionSchedule();
+  let isDue = false;
+  while (!small.isOver) isDue ||= small.isDue(7 * MIB);
+  assert.ok(!isDue);
 });
 
 Deno.test("collectGarbageLater() does not keep a process or a thread alive", async () => {
