@@ -76,16 +76,13 @@ export function collectGarbageLater(isIdle: () => boolean = () => true): void {
 function collectGarbage(): void {
   const before = usedBytes();
   const isDue = schedule.isDue(before);
-  if (isDue) {
-    collect ??= openCollector();
-    collect();
-    schedule.observe(before, usedBytes());
-  }
-  trimOwnArena();
   if (isDue || mayHaveFreed || performance.now() - trimmedAtMs > TRIM_EVERY_MS) {
-    trimAllArenas();
+    void trimAllArenas(isDue ? collect ??= openCollector() : undefined);
     trimmedAtMs = performance.now();
+  } else {
+    trimOwnArena();
   }
+  if (isDue) schedule.observe(before, usedBytes());
   mayHaveFreed = isDue;
 }
 

@@ -2,20 +2,31 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 const MIB = 2 ** 20;
-const PROGRAM = fileURLToPath(new URL("../fixtures/trim_own_arena.ts", import.meta.url));
+
+/** A process of its own: where there are many threads they share arenas, and their blocks lie in between. */
+async function run(program: string): Promise<Record<string, number>> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", fileURLToPath(new URL(program, import.meta.url))],
+    stderr: "inherit",
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
 
 Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc would keep", {
   ignore: !hasGlibc(),
 }, async () => {
-  // A process of its own: where there are many threads they share arenas, and their blocks lie in between.
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", PROGRAM],
-    stderr: "inherit",
-  }).output();
-  const { kept, returned } = JSON.parse(new TextDecoder().decode(stdout));
+  const { kept, returned } = await run("../fixtures/trim_own_arena.ts");
   // Less than glibc returns by itself.
-  assert.ok(kept > 16 * MIB, `${kept} bytes were kept`);
-  assert.ok(returned > 16 * MIB, `${returned} bytes were returned`);
+  assert.ok(kept! > 16 * MIB, `${kept} bytes were kept`);
+  assert.ok(returned! > 16 * MIB, `${returned} bytes were returned`);
+});
+
+Deno.test("trimAllArenas() returns the end of another thread's arena that it frees meanwhile", {
+  ignore: !hasGlibc(),
+}, async () => {
+  const { before, meanwhile } = await run("../fixtures/trim_other_arena.ts");
+  assert.ok(before! < 8 * MIB, `${before} bytes freed before were returned`);
+  assert.ok(meanwhile! > 12 * MIB, `${meanwhile} bytes freed meanwhile were returned`);
 });
 
 function hasGlibc(): boolean {
