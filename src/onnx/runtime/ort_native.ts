@@ -4,6 +4,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
+import { keepFreedBlocks } from "../../trim_heap.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 /**
@@ -21,6 +22,8 @@ export function loadNative(): Promise<Native> {
   loaded ??= import(PACKAGE).then((native: Native) => {
     // Errors are thrown as well.
     native.env.logLevel = "fatal";
+    // Sessions that keep no memory allocate each tensor anew.
+    keepFreedBlocks();
     return native;
   });
   return loaded;
