@@ -17,6 +17,28 @@ function replica(port: number, flags: readonly string[] = []): HearthProcess {
   ]);
 }
 
+interface ReplicaPair extends AsyncDisposable {
+  readonly ports: readonly number[];
+  readonly first: HearthProcess;
+  readonly nginx: Nginx;
+}
+
+/** Two replicas that are ready, and nginx in front of them. */
+async function startPair(flags?: readonly string[]): Promise<ReplicaPair> {
+  await using started = new AsyncDisposableStack();
+  const ports = [freePort(), freePort()];
+  const replicas = ports.map((port) => started.use(replica(port, flags)));
+  await Promise.all(replicas.map((each) => each.ready()));
+  const nginx = started.use(await Nginx.start(ports));
+  const owned = started.move();
+  return {
+    ports,
+    first: replicas[0]!,
+    nginx,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
 function ask(url: string, extra: Record<string, unknown> = {}): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, {
     method: "POST",
@@ -83,11 +105,8 @@ Deno.test(
 );
 
 Deno.test("nginx: a replica that is killed ends its own streams alone", { ignore }, async () => {
-  const ports = [freePort(), freePort()];
-  await using first = replica(ports[0]!);
-  await using second = replica(ports[1]!);
-  await Promise.all([first.ready(), second.ready()]);
-  await using nginx = await Nginx.start(ports);
+  await using pair = await startPair();
+  const { ports, first, nginx } = pair;
   const streams = await Promise.all(
     Array.from({ length: 16 }, (_, n) => {
       const prompt_cache_key = `conversation ${n}`;
@@ -155,11 +174,8 @@ Deno.test("nginx: a rolling restart under load loses no request", { ignore }, as
 });
 
 Deno.test("nginx: replicas that are full say so, and nobody else does", { ignore }, async () => {
-  const ports = [freePort(), freePort()];
-  await using first = replica(ports[0]!, ["--max-queue", "0"]);
-  await using second = replica(ports[1]!, ["--max-queue", "0"]);
-  await Promise.all([first.ready(), second.ready()]);
-  await using nginx = await Nginx.start(ports);
+  await using pair = await startPair(["--max-queue", "0"]);
+  const { nginx } = pair;
   const statuses = await Promise.all(
     Array.from({ length: 150 }, async (_, n) => {
       const response = await ask(nginx.url, {
@@ -193,11 +209,8 @@ Deno.test(
   "nginx: a conversation stays with a replica, by its key or by how it begins",
   { ignore },
   async () => {
-    const ports = [freePort(), freePort()];
-    await using first = replica(ports[0]!);
-    await using second = replica(ports[1]!);
-    await Promise.all([first.ready(), second.ready()]);
-    await using nginx = await Nginx.start(ports);
+    await using pair = await startPair();
+    const { ports, nginx } = pair;
     const system = { role: "system", content: 'You answer {"briefly"}.' };
     const used = { key: new Set<number>(), beginning: new Set<number>() };
     for (let n = 0; n < 16; n++) {
@@ -222,11 +235,8 @@ Deno.test(
 );
 
 Deno.test("nginx: no body holds it while it looks for a conversation", { ignore }, async () => {
-  const ports = [freePort(), freePort()];
-  await using first = replica(ports[0]!);
-  await using second = replica(ports[1]!);
-  await Promise.all([first.ready(), second.ready()]);
-  await using nginx = await Nginx.start(ports);
+  await using pair = await startPair();
+  const { nginx } = pair;
   for (
     const piece of ['"input":[', '"messages":[', '"role"', '"messages":["role":', '"input":"']
   ) {
