@@ -9,10 +9,10 @@ const encoder = new TextEncoder();
 /** Bytes of one write; a pipe takes 64 KiB on Linux. */
 const MAX_WRITE_BYTES = 16 * 1024;
 /**
- * Notes wait in pieces of this length: a buffer for each of thousands of short ones would take five times the memory of
- * their text.
+ * Notes wait in pieces for a write each: a buffer for each of thousands of short ones would take five times the memory
+ * of their text.
  */
-const PIECE_LENGTH = 16 * 1024;
+const PIECE_LENGTH = MAX_WRITE_BYTES;
 
 interface Target {
   write(bytes: Uint8Array): Promise<number>;

@@ -45,11 +45,9 @@ export function keepFreedBlocks(): void {
 
 /** Shortens the free end of this thread's arena. Takes microseconds. */
 export function trimOwnArena(): void {
-  const libc = glibc();
-  if (libc === null) return;
-  libc.mallopt(M_TRIM_THRESHOLD, PROBE_BYTES);
-  libc.free(libc.malloc(BigInt(PROBE_BYTES)));
-  libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
+  setTrimThreshold(PROBE_BYTES);
+  freeProbe();
+  setTrimThreshold(TRIM_THRESHOLD_BYTES);
 }
 
 /**
@@ -59,11 +57,20 @@ export function trimOwnArena(): void {
  * @param work runs before. What other threads free meanwhile shortens their arenas too: those of V8 that help to
  * collect garbage keep tens of megabytes otherwise.
  */
-export async function trimAllArenas(work: () => void = () => {}): Promise<void> {
+export async function trimAllArenas(work?: () => void): Promise<void> {
+  setTrimThreshold(PROBE_BYTES);
+  work?.();
+  freeProbe();
+  await glibc()?.malloc_trim(0n);
+  setTrimThreshold(TRIM_THRESHOLD_BYTES);
+}
+
+function setTrimThreshold(numBytes: number): void {
+  glibc()?.mallopt(M_TRIM_THRESHOLD, numBytes);
+}
+
+/** Makes glibc look at the end of this thread's arena. */
+function freeProbe(): void {
   const libc = glibc();
-  libc?.mallopt(M_TRIM_THRESHOLD, PROBE_BYTES);
-  work();
   libc?.free(libc.malloc(BigInt(PROBE_BYTES)));
-  await libc?.malloc_trim(0n);
-  libc?.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
 }

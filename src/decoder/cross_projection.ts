@@ -67,7 +67,7 @@ export class CrossProjection {
     for (const sites of groups) {
       const names = sites.flatMap(([, { keys, values }]) => [keys, values]);
       const graph = swapHeadsAndTokens(keepOutputs(model, names));
-      const session = await backend.openModel(graph, files, { keepsMemory: !isCpu });
+      const session = await backend.openModel(graph, files, { keepsMemory: false });
       projections.push({ session, sites });
     }
     const widest = Math.max(...sites.map(([{ kvHeads, headDim }]) => kvHeads * headDim));

@@ -300,7 +300,7 @@ Deno.test("EmbeddingModel gives back the memory of its largest batch", {
   trimOwnArena();
   const stays = () => (Deno.memoryUsage().rss - before) / MIB;
   for (let tries = 0; stays() > 64 && tries < 50; tries++) {
-    trimAllArenas();
+    await trimAllArenas();
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   assert.ok(stays() <= 64, `${stays().toFixed(0)} MiB stay`);
