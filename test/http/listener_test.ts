@@ -376,6 +376,36 @@ Deno.test("Listener tells the handler of a client that has gone", async () => {
   });
 });
 
+Deno.test("Listener tells the handlers of all requests that were sent ahead by a client that has gone", async () => {
+  const numRequests = 3;
+  const responses: ServerResponse[] = [];
+  const numClosed: number[] = [];
+  const areBegun = Promise.withResolvers<void>();
+  const areClosed = Promise.withResolvers<void>();
+  const handler: RequestListener = (_, response) => {
+    const index = responses.push(response) - 1;
+    numClosed.push(0);
+    response.on("close", () => {
+      numClosed[index]!++;
+      if (numClosed.every((count) => count > 0)) areClosed.resolve();
+    });
+    if (responses.length === numRequests) areBegun.resolve();
+  };
+  await withListener(handler, async (connection) => {
+    await connection.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(numRequests)));
+    await areBegun.promise;
+    // Answered, and waiting for the first.
+    responses[1]!.end("second");
+    connection.close();
+    await areClosed.promise;
+    // What comes too late is dropped.
+    responses[2]!.on("error", () => {}).end("third");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.deepEqual(numClosed, [1, 1, 1]);
+    assert.ok(responses.every(({ destroyed }) => destroyed));
+  });
+});
+
 Deno.test("Listener closes connections without a request, and those that are idle after one", async () => {
   const times = { headMs: 300, keepAliveMs: 1 };
   await using listener = new TestListener((_, response) => response.end("here"), times);
