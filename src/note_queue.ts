@@ -9,10 +9,17 @@ const encoder = new TextEncoder();
 /** Bytes of one write; a pipe takes 64 KiB on Linux. */
 const MAX_WRITE_BYTES = 16 * 1024;
 /**
- * Notes wait in pieces for a write each: a buffer for each of thousands of short ones would take five times the memory
- * of their text.
+ * Notes wait as bytes, in pieces for a write each: a buffer for each of thousands of short ones would take five times
+ * the memory of their text, and a string that was put together of them three times.
  */
 const PIECE_LENGTH = MAX_WRITE_BYTES;
+
+/** Notes that wait together. */
+interface Piece {
+  readonly bytes: Uint8Array;
+  /** Characters. */
+  readonly length: number;
+}
 
 interface Target {
   write(bytes: Uint8Array): Promise<number>;
@@ -33,7 +40,9 @@ interface NoteQueueOptions {
 export class NoteQueue {
   readonly #target: Target;
   readonly #options: NoteQueueOptions;
-  readonly #pieces: string[] = [];
+  readonly #pieces: Piece[] = [];
+  /** Notes after those pieces, which become another. */
+  #last = "";
   /** Of what has not been written. */
   #length = 0;
   #numUntold = 0;
@@ -70,17 +79,22 @@ export class NoteQueue {
   }
 
   #append(text: string): void {
-    const last = this.#pieces.length - 1;
-    const piece = this.#pieces[last];
-    if (piece === undefined || piece.length + text.length > PIECE_LENGTH) this.#pieces.push(text);
-    else this.#pieces[last] = piece + text;
+    if (this.#last !== "" && this.#last.length + text.length > PIECE_LENGTH) this.#endPiece();
+    this.#last += text;
     this.#length += text.length;
   }
 
+  #endPiece(): void {
+    this.#pieces.push({ bytes: encoder.encode(this.#last), length: this.#last.length });
+    this.#last = "";
+  }
+
   async #write(): Promise<void> {
-    for (let piece = this.#pieces.shift(); piece !== undefined; piece = this.#pieces.shift()) {
-      await this.#writePiece(encoder.encode(piece));
-      this.#length -= piece.length;
+    while (this.#length > 0) {
+      if (this.#pieces.length === 0) this.#endPiece();
+      const { bytes, length } = this.#pieces.shift()!;
+      await this.#writePiece(bytes);
+      this.#length -= length;
       if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;
       const numNotes = this.#numUntold;
       this.#numUntold = 0;

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { NoteQueue } from "../../src/note_queue.ts";
 
 /** A stream that takes nothing until it is let. */
@@ -65,4 +67,29 @@ Deno.test("NoteQueue writes notes that waited together as one", async () => {
   const expected = Array.from({ length: 1_000 }, (_, n) => `note ${n}\n`);
   assert.equal(writes.length, 2);
   assert.equal(writes.join(""), expected.join(""));
+});
+
+Deno.test("NoteQueue holds little more than the text of thousands of notes that wait", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const used = () => {
+    collect();
+    const { heapUsed, external } = Deno.memoryUsage();
+    return heapUsed + external;
+  };
+  const dam = new Dam();
+  const queue = new NoteQueue(dam, { maxLength: 2 ** 20, formatDropped });
+  const before = used();
+  let numBytes = 0;
+  for (let n = 0; queue.numDropped === 0; n++) {
+    // Put together of parts, as a log line is.
+    const fields = [`number=${n}`, `path=/v1/of/note/${n}`, `time=${n / 1_000}`].map((field) =>
+      ` ${field}`
+    );
+    const note = `a note${fields.join("")}\n`;
+    queue.push(note);
+    numBytes += note.length;
+  }
+  const heldBytes = used() - before;
+  assert.ok(heldBytes < 1.5 * numBytes, `${heldBytes} bytes for ${numBytes}`);
 });
