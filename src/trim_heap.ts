@@ -14,6 +14,8 @@ const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
 /** Large enough that its `free` looks at the arena's end. */
 const PROBE_BYTES = 2 ** 17;
+/** A thread that is ended has freed what it held within this time. */
+const END_MS = 1_000;
 
 const SYMBOLS = {
   free: { parameters: ["pointer"], result: "void" },
@@ -63,6 +65,16 @@ export async function trimAllArenas(work?: () => void): Promise<void> {
   freeProbe();
   await glibc()?.malloc_trim(0n);
   setTrimThreshold(TRIM_THRESHOLD_BYTES);
+}
+
+let endTimer: ReturnType<typeof setTimeout> | undefined;
+
+/** Call it before a thread is ended: what it frees then is returned. Nothing shortens its arena afterwards. */
+export function trimEndingThread(): void {
+  setTrimThreshold(PROBE_BYTES);
+  clearTimeout(endTimer);
+  endTimer = setTimeout(() => void trimAllArenas(), END_MS);
+  endTimer.unref();
 }
 
 function setTrimThreshold(numBytes: number): void {

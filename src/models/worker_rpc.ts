@@ -7,6 +7,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError, type WireError } from "../errors.ts";
 import { startThread } from "../start_thread.ts";
+import { trimEndingThread } from "../trim_heap.ts";
 
 /** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
 // deno-lint-ignore no-explicit-any -- a function of any input
@@ -94,6 +95,7 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 
   /** Ends the worker. A pending call fails at once; the worker finishes it first. */
   end(): void {
+    trimEndingThread();
     this.#fail(`The ${this.#name} was ended.`);
   }
 

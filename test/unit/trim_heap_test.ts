@@ -29,6 +29,14 @@ Deno.test("trimAllArenas() returns the end of another thread's arena that it fre
   assert.ok(meanwhile! > 12 * MIB, `${meanwhile} bytes freed meanwhile were returned`);
 });
 
+Deno.test("trimEndingThread() returns the arena of a worker that ends when idle", {
+  ignore: !hasGlibc(),
+}, async () => {
+  const { taken, returned } = await run("../fixtures/trim_ended_thread.ts");
+  assert.ok(taken! > 40 * MIB, `${taken} bytes were taken by two`);
+  assert.ok(returned! > 16 * MIB, `${returned} bytes were returned by one`);
+});
+
 function hasGlibc(): boolean {
   if (Deno.build.os !== "linux") return false;
   try {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { trimEndingThread } from "../../trim_heap.ts";
 import { decodeJson } from "./decode_json.ts";
 import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 
@@ -65,6 +66,7 @@ class JsonThread {
 
   #endWhenIdle(): void {
     this.#idle = setTimeout(() => {
+      trimEndingThread();
       this.#worker.terminate();
       this.#onEnd();
     }, IDLE_MS);
