@@ -8,6 +8,7 @@ import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../api/error_body.ts";
 import { HearthError } from "../../errors.ts";
 import { formatAnswer } from "./malformed.ts";
+import type { SilentConnection } from "./silent_connection.ts";
 import type { TcpSocket } from "./tcp_socket.ts";
 
 /** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
@@ -45,15 +46,17 @@ function readDescriptorLimit(): number | undefined {
   }
 }
 
+type Connection = SilentConnection | TcpSocket;
+
 /** The connections of one server. */
 export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
-  readonly #open = new Set<Duplex>();
-  /** Without a request so far, the oldest first. */
-  readonly #silent = new Set<Duplex>();
+  readonly #open = new Set<Connection>();
+  /** Without a request so far, the longest silent first, and when each was accepted. */
+  readonly #withoutRequest = new Map<Connection, number>();
   /** With all requests answered, the longest idle first. */
-  readonly #idle = new Set<Duplex>();
+  readonly #idle = new Set<Connection>();
   #nextClose = Promise.withResolvers<void>();
 
   constructor(options: { max: number; figures: ConnectionFigures }) {
@@ -61,12 +64,11 @@ export class Connections {
     this.#figures = options.figures;
   }
 
-  /** Counts the connections of `server` from now on. */
+  /** Knows from now on when those of `server` have requests. */
   watch(server: Server): void {
-    server.on("connection", (socket: Duplex) => this.#admit(socket));
     server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
       const socket = incoming.socket as Duplex as TcpSocket;
-      this.#silent.delete(socket);
+      this.#withoutRequest.delete(socket);
       this.#idle.delete(socket);
       socket.beginRequest({ isChunked: "transfer-encoding" in incoming.headers });
       outgoing.once("close", () => {
@@ -94,31 +96,54 @@ export class Connections {
     for (const socket of this.#open) socket.destroy();
   }
 
-  #admit(socket: Duplex): void {
+  /**
+   * Counts a new connection. One too many closes the longest without a request, else the longest idle.
+   *
+   * @returns whether it may stay; if not, its client is to be told.
+   */
+  admit(connection: Connection): boolean {
     const isFull = this.#open.size >= this.#max;
-    this.#add(socket);
-    if (!isFull) return void this.#silent.add(socket);
-    this.#figures.refused++;
-    // A client that has sent a request is more likely to send another.
-    const [victim] = this.#silent.size > 0 ? this.#silent : this.#idle;
-    if (victim === undefined) return refuse(socket, this.#max);
-    victim.destroy();
-    this.#silent.add(socket);
+    this.#open.add(connection);
+    this.#figures.open = this.#open.size;
+    if (isFull) {
+      this.#figures.refused++;
+      // A client that has sent a request is more likely to send another.
+      const victims = this.#withoutRequest.size > 0 ? this.#withoutRequest : this.#idle;
+      const victim = victims.keys().next().value;
+      if (victim === undefined) return false;
+      victim.destroy();
+    }
+    this.#withoutRequest.set(connection, performance.now());
+    return true;
   }
 
-  #add(socket: Duplex): void {
+  /** A connection has become a socket. */
+  replace(connection: SilentConnection, socket: TcpSocket): void {
+    this.#open.delete(connection);
     this.#open.add(socket);
+    const acceptedMs = this.#withoutRequest.get(connection);
+    this.#withoutRequest.delete(connection);
+    if (acceptedMs !== undefined) this.#withoutRequest.set(socket, acceptedMs);
+    socket.once("close", () => this.remove(socket));
+  }
+
+  /** A connection has closed. */
+  remove(connection: Connection): void {
+    for (const each of [this.#open, this.#withoutRequest, this.#idle]) each.delete(connection);
     this.#figures.open = this.#open.size;
-    socket.once("close", () => {
-      for (const set of [this.#open, this.#silent, this.#idle]) set.delete(socket);
-      this.#figures.open = this.#open.size;
-      this.#nextClose.resolve();
-      this.#nextClose = Promise.withResolvers();
-    });
+    this.#nextClose.resolve();
+    this.#nextClose = Promise.withResolvers();
+  }
+
+  /** Those without a request so far that were accepted so long ago. */
+  overdue(ms: number): Connection[] {
+    const latestMs = performance.now() - ms;
+    return [...this.#withoutRequest].flatMap(([each, at]) => at <= latestMs ? [each] : []);
   }
 }
 
-function refuse(socket: Duplex, max: number): void {
+/** Answers that there are too many connections. */
+export function refuse(socket: Duplex, max: number): void {
   const error = new HearthError(
     "overloaded",
     `This server has ${max} connections, as many as it keeps (--max-connections). Try again later.`,

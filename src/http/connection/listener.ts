@@ -9,10 +9,11 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import { log } from "../../log.ts";
 import { trackAnswers } from "./answers.ts";
-import { type ConnectionFigures, Connections } from "./connections.ts";
+import { type ConnectionFigures, Connections, refuse } from "./connections.ts";
 import { allowHalfClosed } from "./half_closed.ts";
 import { answerMalformed } from "./malformed.ts";
-import { TcpSocket, turns } from "./tcp_socket.ts";
+import { SilentConnection } from "./silent_connection.ts";
+import { type TcpSocket, turns } from "./tcp_socket.ts";
 
 /** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
@@ -48,6 +49,7 @@ export class Listener {
   readonly #connections: Connections;
   readonly #server: Server;
   #listener: Deno.TcpListener | undefined;
+  #headChecks: ReturnType<typeof setInterval> | undefined;
   #isClosing = false;
 
   constructor(options: ListenerOptions) {
@@ -72,6 +74,8 @@ export class Listener {
     this.#listener = Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
     // Starts the header timeouts of `node:http`.
     this.#server.emit("listening");
+    const { headMs = HEAD_MS } = this.#options;
+    this.#headChecks = setInterval(() => this.#endOverdue(headMs), headMs / HEAD_CHECKS);
     void this.#accept(this.#listener);
   }
 
@@ -81,6 +85,7 @@ export class Listener {
     this.#listener?.close();
     this.#server.close();
     await this.#connections.close();
+    clearInterval(this.#headChecks);
   }
 
   /** Closes all connections at once. */
@@ -108,7 +113,8 @@ export class Listener {
   async #accept(listener: Deno.TcpListener): Promise<void> {
     while (!this.#isClosing) {
       try {
-        this.#server.emit("connection", new TcpSocket(await listener.accept(), this.#options));
+        const connection = await listener.accept();
+        this.#take(connection).catch((error) => this.#reportFailure(error));
         await this.#connections.room();
         // A connection that waits is accepted without a turn of the event loop, as bytes that wait are read.
         await turns.take(0);
@@ -117,6 +123,31 @@ export class Listener {
         this.#reportFailure(error as Error);
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
+    }
+  }
+
+  /** Gives a connection to `node:http` once it has sent something. */
+  async #take(tcp: Deno.TcpConn): Promise<void> {
+    const connection = new SilentConnection(tcp, () => this.#connections.remove(connection));
+    const isAdmitted = this.#connections.admit(connection);
+    if (!isAdmitted) refuse(this.#open(connection), this.#options.maxConnections);
+    else if (await connection.speaks()) this.#open(connection);
+  }
+
+  #open(connection: SilentConnection): TcpSocket {
+    const socket = connection.toSocket(this.#options);
+    this.#connections.replace(connection, socket);
+    this.#server.emit("connection", socket);
+    return socket;
+  }
+
+  /** Answers those without a request in time, as `node:http` does those that it knows since their first bytes. */
+  #endOverdue(headMs: number): void {
+    for (const connection of this.#connections.overdue(headMs)) {
+      const isSilent = connection instanceof SilentConnection;
+      const socket = isSilent ? this.#open(connection) : connection;
+      const error = Object.assign(new Error(), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
+      this.#server.emit("clientError", error, socket);
     }
   }
 

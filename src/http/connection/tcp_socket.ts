@@ -7,8 +7,6 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { ReadTurns, TURN_BYTES } from "./read_turns.ts";
 
-/** Size of the first buffer: there may be many requests in it, and many new connections. */
-const FIRST_READ_BYTES = 1024;
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
 /** Size within a body that is one piece, after a read that filled such a buffer. */
@@ -27,12 +25,21 @@ export const turns = new ReadTurns();
 
 type Done = (error?: Error | null) => void;
 
+/** How to read and send. */
+export interface TcpSocketOptions {
+  /** What is read first; `null` at the end. */
+  readonly first: Promise<Uint8Array | null>;
+  /** Until a client that takes nothing is disconnected; 30 s if absent. */
+  readonly sendMs?: number | undefined;
+}
+
 /** Has backpressure in both directions and allows half-open connections, as a socket of `node:net` does. */
 export class TcpSocket extends Duplex {
   readonly remoteAddress: string;
   readonly #connection: Deno.TcpConn;
   readonly #sendMs: number;
-  #readBytes = FIRST_READ_BYTES;
+  #first: Promise<Uint8Array | null> | undefined;
+  #readBytes = READ_BYTES;
   #maxReadBytes = MAX_READ_BYTES;
   /** Whether a few bytes are much work: chunks of a byte, requests sent ahead. */
   #isCostly = false;
@@ -40,15 +47,12 @@ export class TcpSocket extends Duplex {
   #answered = Promise.withResolvers<void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param options.sendMs until a client that takes nothing is disconnected; 30 s if absent. */
-  constructor(
-    connection: Deno.TcpConn,
-    { sendMs = SEND_MS }: { sendMs?: number | undefined } = {},
-  ) {
+  constructor(connection: Deno.TcpConn, { first, sendMs = SEND_MS }: TcpSocketOptions) {
     super();
     // Each request adds some. Node's warning would be written to standard error at once, whether it is read or not.
     this.setMaxListeners(0);
     this.#connection = connection;
+    this.#first = first;
     this.#sendMs = sendMs;
     this.remoteAddress = connection.remoteAddr.hostname;
     try {
@@ -94,7 +98,7 @@ export class TcpSocket extends Duplex {
   }
 
   override _read(): void {
-    void this.#readSome();
+    void (this.#first === undefined ? this.#readSome() : this.#readFirst(this.#first));
   }
 
   override _write(bytes: Uint8Array, _encoding: BufferEncoding, done: Done): void {
@@ -116,6 +120,16 @@ export class TcpSocket extends Duplex {
     clearTimeout(this.#timer);
     this.#connection.close();
     done(error);
+  }
+
+  async #readFirst(first: Promise<Uint8Array | null>): Promise<void> {
+    this.#first = undefined;
+    try {
+      const bytes = await first;
+      if (!this.destroyed) this.push(bytes);
+    } catch (error) {
+      this.destroy(error as Error);
+    }
   }
 
   async #readSome(): Promise<void> {
