@@ -22,10 +22,11 @@ const HEAD_MS = 20_000;
 /** Per header timeout. */
 const HEAD_CHECKS = 10;
 /**
- * Connections that the system queues until they are accepted. A new one waits for all of them: of 4096 that are asked
- * something, several seconds. Where the queue is full, clients try again after a second, which slows floods down.
+ * Connections that the system queues until they are accepted. A new one waits for all of them: of 1024 that ask
+ * something, on a busy machine, one second. Where the queue is full, clients try again after a second: that is what
+ * slows floods down, and delays a burst of honest clients beyond it.
  */
-const BACKLOG = 1024;
+const BACKLOG = 256;
 /** After a failed accept; a descriptor may be free by then. */
 const RETRY_MS = 50;
 
