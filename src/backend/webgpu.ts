@@ -11,6 +11,7 @@ import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../onnx/runtime/ort.ts";
 import { copyWeights } from "../onnx/runtime/pack_model.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
+import { sumsToAdditions } from "../onnx/rewrite/sums_to_additions.ts";
 import { liftLargeWeights, liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 import type {
   Backend,
@@ -83,10 +84,11 @@ export class WebGpuBackend implements Backend {
     files: ModelFiles,
     { weights }: OpenModelOptions = {},
   ): Promise<GraphSession> {
+    const suited = sumsToAdditions(model);
     if (weights !== undefined) {
-      return await this.#openLifted(liftWeights(model), files, weights);
+      return await this.#openLifted(liftWeights(suited), files, weights);
     }
-    const lifted = liftLargeWeights(model);
+    const lifted = liftLargeWeights(suited);
     const own = this.openWeights(files);
     try {
       const session = await this.#openLifted(lifted, files, own);
