@@ -5,7 +5,7 @@
  */
 import manifest from "../../deno.json" with { type: "json" };
 import { formatBytes } from "../format_bytes.ts";
-import { canTakeRangeEarly } from "../gpu/readback.ts";
+import { canTakeRangeEarly } from "../gpu/early_range.ts";
 import { askHub } from "../hub/answer.ts";
 import { measureFolder } from "../hub/cache_scan.ts";
 import { listCachedIds } from "../hub/cache.ts";

@@ -5,6 +5,7 @@
  */
 import { Commands } from "./commands.ts";
 import { fixConvVec3 } from "./conv_vec3_fix.ts";
+import { keepDownloadBuffers } from "./download_buffers.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
 interface CreationCounts {
@@ -92,6 +93,7 @@ export async function openDevice(
     });
   }
   fixConvVec3(device);
+  keepDownloadBuffers(device);
   return {
     device,
     adapterInfo: adapter.info,

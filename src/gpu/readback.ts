@@ -4,26 +4,13 @@
  * @module
  */
 import { createBuffer, DeviceLostError, type GpuContext } from "./device.ts";
+import { canTakeRangeEarly } from "./early_range.ts";
 
 /** Bytes `[offset, offset + size)` of a buffer; both are multiples of 4. */
 export interface BufferRange {
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
-}
-
-/**
- * Deno versions on which a mapped range may be taken before `mapAsync` resolves.
- *
- * Deno's `mapAsync` blocks until the GPU has finished and then sleeps 10 ms before it resolves. The range is
- * there right after the call, but only on a buffer that was mapped and awaited once: on any other, taking it
- * panics the process. That is not in the WebGPU specification, so each version is verified before it is listed.
- */
-const EARLY_RANGE_DENO_VERSIONS: ReadonlySet<string> = new Set(["2.9.6"]);
-
-/** Whether this Deno gives a mapped range before `mapAsync` resolves. */
-export function canTakeRangeEarly(denoVersion: string = Deno.version.deno): boolean {
-  return EARLY_RANGE_DENO_VERSIONS.has(denoVersion);
 }
 
 /** A ring of staging buffers. Several reads may be in flight; those above `slots` wait. */

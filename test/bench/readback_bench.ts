@@ -6,7 +6,8 @@
  * @module
  */
 import { createBuffer, openDevice } from "../../src/gpu/device.ts";
-import { canTakeRangeEarly, Readback } from "../../src/gpu/readback.ts";
+import { canTakeRangeEarly } from "../../src/gpu/early_range.ts";
+import { Readback } from "../../src/gpu/readback.ts";
 
 const READS = 60;
 const BYTES = 64;

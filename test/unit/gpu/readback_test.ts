@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createBuffer, DeviceLostError, type GpuContext } from "../../../src/gpu/device.ts";
-import { canTakeRangeEarly, Readback } from "../../../src/gpu/readback.ts";
+import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
+import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
 
 /** A buffer holding the 32-bit words `first`, `first + 1`, … */

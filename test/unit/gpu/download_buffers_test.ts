@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { keepDownloadBuffers } from "../../../src/gpu/download_buffers.ts";
+import type { GpuContext } from "../../../src/gpu/device.ts";
+import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
+import { makeNode } from "../../../src/onnx/file/proto.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+import { buildModel } from "../../fixtures/onnx_builder.ts";
+
+const USAGE = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+
+/** Buffers that are created to be read on any device, until it is disposed of. */
+class Created implements Disposable {
+  readonly downloads: GPUBuffer[] = [];
+  readonly #createBuffer = GPUDevice.prototype.createBuffer;
+
+  constructor() {
+    const { downloads } = this;
+    const createBuffer = this.#createBuffer;
+    GPUDevice.prototype.createBuffer = function (descriptor) {
+      const buffer = createBuffer.call(this, descriptor);
+      if (descriptor.usage === USAGE && !descriptor.label) downloads.push(buffer);
+      return buffer;
+    };
+  }
+
+  [Symbol.dispose](): void {
+    GPUDevice.prototype.createBuffer = this.#createBuffer;
+  }
+}
+
+/** Copies words to a new buffer to read, and maps it. @returns them, and whether mapping waited for a timer. */
+async function download({ device }: GpuContext, words: Uint32Array<ArrayBuffer>) {
+  const source = device.createBuffer({
+    label: "source",
+    size: words.byteLength,
+    usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+  });
+  device.queue.writeBuffer(source, 0, words);
+  const buffer = device.createBuffer({ size: words.byteLength, usage: USAGE });
+  const encoder = device.createCommandEncoder();
+  encoder.copyBufferToBuffer(source, 0, buffer, 0, words.byteLength);
+  device.queue.submit([encoder.finish()]);
+  let waited = false;
+  const timer = setTimeout(() => waited = true, 0);
+  await buffer.mapAsync(GPUMapMode.READ, 0, words.byteLength);
+  clearTimeout(timer);
+  const bytes = buffer.getMappedRange().slice(0);
+  const last = [...new Uint32Array(buffer.getMappedRange(words.byteLength - 8, 8))];
+  source.destroy();
+  buffer.destroy();
+  return { read: new Uint32Array(bytes), last, waited };
+}
+
+function counting(first: number, length: number): Uint32Array<ArrayBuffer> {
+  return Uint32Array.from({ length }, (_, i) => first + i);
+}
+
+Deno.test({
+  name: "keepDownloadBuffers() lends a buffer again, which then maps at once",
+  ignore: !canTakeRangeEarly(),
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: async () => {
+    using created = new Created();
+    const gpu = await openTestDevice();
+    for (let i = 0; i < 100; i++) {
+      const length = 2 + i * 37 % 1000;
+      const { read, last, waited } = await download(gpu, counting(i, length));
+      assert.deepEqual(read, counting(i, length));
+      assert.deepEqual(last, [i + length - 2, i + length - 1]);
+      assert.equal(waited, i === 0, `download ${i}`);
+    }
+    assert.equal(created.downloads.length, 1);
+    gpu.device.destroy();
+  },
+});
+
+Deno.test({
+  name: "keepDownloadBuffers() keeps two buffers of a size, and none of more than 4 MiB",
+  ignore: !canTakeRangeEarly(),
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: async () => {
+    using created = new Created();
+    const gpu = await openTestDevice();
+    const together = () => Promise.all([1, 2, 3, 4].map((i) => download(gpu, counting(i, 100))));
+    for (let round = 0; round < 3; round++) {
+      const results = await together();
+      results.forEach(({ read }, i) => assert.deepEqual(read, counting(i + 1, 100)));
+    }
+    // Four in the first round; of these two are kept, and two more created in each round after it.
+    assert.equal(created.downloads.length, 8);
+    const large = counting(7, 2 ** 20 + 2);
+    for (let i = 0; i < 2; i++) assert.deepEqual((await download(gpu, large)).read, large);
+    assert.equal(created.downloads.length, 10);
+    gpu.device.destroy();
+  },
+});
+
+Deno.test({
+  name: "keepDownloadBuffers() leaves buffers alone on versions of Deno that are not verified",
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: async () => {
+    const gpu = await openTestDevice();
+    const device = { createBuffer: () => assert.fail() } as unknown as GPUDevice;
+    const { createBuffer } = device;
+    keepDownloadBuffers(device, { takesRangeEarly: false });
+    assert.equal(device.createBuffer, createBuffer);
+    gpu.device.destroy();
+  },
+});
+
+/** A graph with an operator that ONNX Runtime has for the CPU alone: its inputs are downloaded. */
+function openSum(gpu: GpuContext) {
+  const model = buildModel({
+    nodes: [makeNode("Neg", ["x"], ["negative"]), makeNode("Sum", ["negative", "x", "x"], ["y"])],
+    inputs: [["x", "float32", ["n"]]],
+    outputs: [["y", "float32", ["n"]]],
+  });
+  return openSession(model, { device: gpu.device });
+}
+
+gpuTest("ONNX Runtime's downloads are right in kept buffers", async (gpu) => {
+  const session = await openSum(gpu);
+  for (let i = 1; i < 60; i++) {
+    const values = Float32Array.from({ length: 1 + i * 401 % 30_000 }, (_, at) => at % 97 - i);
+    const { y } = await session.run({ x: new Tensor("float32", values, [values.length]) });
+    assert.deepEqual(await y!.getData(), values, `run ${i}`);
+    y!.dispose();
+  }
+  await session.release();
+});
+
+Deno.test({
+  name: "a download of ONNX Runtime in a kept buffer fails once the device is gone",
+  ignore: !canTakeRangeEarly(),
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: async () => {
+    const gpu = await openTestDevice();
+    for (let i = 0; i < 3; i++) await download(gpu, counting(i, 8));
+    gpu.device.destroy();
+    await assert.rejects(download(gpu, counting(0, 8)));
+  },
+});
