@@ -7,6 +7,7 @@
 import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { queueDone } from "../gpu/queue_done.ts";
 import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -175,8 +176,6 @@ export class DeviceWeights {
   async #flush(): Promise<void> {
     if (this.#queuedBytes === 0) return;
     this.#queuedBytes = 0;
-    const { queue } = this.#gpu.device;
-    queue.submit([]);
-    await queue.onSubmittedWorkDone();
+    await queueDone(this.#gpu.device);
   }
 }

@@ -40,10 +40,25 @@ interface BindGroupNode {
 }
 
 const kernelsOf = new WeakMap<GpuContext, Map<string, AnyKernel>>();
+const modulesOf = new WeakMap<GpuContext, Map<string, WeakRef<GPUShaderModule>>>();
 
 /** The bytes of one element. */
 export function sizeOf(elem: Elem): number {
   return elem === "f16" ? 2 : 4;
+}
+
+/** The module of a source, which kernels with other constants share; it is not kept once all of them are compiled. */
+function moduleOf(
+  gpu: GpuContext,
+  { name, source }: { readonly name: string; readonly source: string },
+): GPUShaderModule {
+  const modules = modulesOf.get(gpu) ?? new Map<string, WeakRef<GPUShaderModule>>();
+  modulesOf.set(gpu, modules);
+  const known = modules.get(source)?.deref();
+  if (known !== undefined) return known;
+  const module = gpu.device.createShaderModule({ label: name, code: source });
+  modules.set(source, new WeakRef(module));
+  return module;
 }
 
 /** A pipeline. Kernels of equal specification on one device are one object. */
@@ -78,10 +93,7 @@ export class Kernel<B extends Bindings> {
       label: spec.name,
       layout: gpu.device.createPipelineLayout({ bindGroupLayouts: [this.#layout] }),
       compute: {
-        module: gpu.device.createShaderModule({
-          label: spec.name,
-          code: spec.source,
-        }),
+        module: moduleOf(gpu, spec),
         entryPoint: spec.name,
         constants: spec.constants,
       },

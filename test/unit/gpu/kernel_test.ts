@@ -52,6 +52,22 @@ gpuTest("Kernel.encode() runs several kernels in one pass, each after the last",
   assert.deepEqual(result, [1.5, 3, 4.5, 6]);
 });
 
+gpuTest("Kernel.get() parses a source once for all its specialisations", (gpu) => {
+  const { createShaderModule } = gpu.device;
+  let numModules = 0;
+  gpu.device.createShaderModule = (descriptor) => {
+    numModules++;
+    return createShaderModule.call(gpu.device, descriptor);
+  };
+  try {
+    const source = `${SCALE.source} // parsed once`;
+    for (const FACTOR of [5, 6, 7]) Kernel.get(gpu, { ...SCALE, source, constants: { FACTOR } });
+    assert.equal(numModules, 1);
+  } finally {
+    gpu.device.createShaderModule = createShaderModule;
+  }
+});
+
 gpuTest("Kernel.get() compiles a specification once per device", async (gpu) => {
   const first = Kernel.get(gpu, SCALE);
   const before = gpu.counts.pipelines;
