@@ -6,6 +6,7 @@
 import { Commands } from "./commands.ts";
 import { fixConvVec3 } from "./conv_vec3_fix.ts";
 import { keepDownloadBuffers } from "./download_buffers.ts";
+import { shareLstmCells } from "./lstm_cell_shader.ts";
 import { writeUploadBuffers } from "./upload_buffers.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
@@ -94,6 +95,7 @@ export async function openDevice(
     });
   }
   fixConvVec3(device);
+  shareLstmCells(device);
   keepDownloadBuffers(device);
   writeUploadBuffers(device);
   return {

@@ -1,8 +1,8 @@
 /**
  * A connection until its first bytes.
  *
- * Many never send any: scanners, clients that open connections ahead, floods. A read that waits costs half of a
- * socket that `node:http` listens to, or less, and the client's end closes the connection without an end of ours before it.
+ * Many never send any: scanners, clients that open connections ahead, floods. A read that waits costs a third of a
+ * socket that `node:http` listens to, and the client's end closes the connection without an end of ours before it.
  *
  * @module
  */
