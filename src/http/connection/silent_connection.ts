@@ -1,7 +1,7 @@
 /**
  * A connection until its first bytes.
  *
- * Many never send any: scanners, clients that open connections ahead, floods. A read that waits costs a third of a
+ * Many never send any: scanners, clients that open connections ahead, floods. A read that waits costs at most half of a
  * socket that `node:http` listens to, and the client's end closes the connection without an end of ours before it.
  *
  * @module
