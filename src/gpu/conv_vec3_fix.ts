@@ -13,10 +13,3 @@ export function fixConvVec3Source(code: string): string {
   const isVec3Conv = code.includes("fn mm_readA") && code.includes("-> vec3<x_element_t>");
   return isVec3Conv ? code.replaceAll("xCh / 4", "xCh") : code;
 }
-
-/** Fixes every such shader module that the device creates from now on. Call it before the first ORT session. */
-export function fixConvVec3(device: GPUDevice): void {
-  const createShaderModule = device.createShaderModule.bind(device);
-  device.createShaderModule = (descriptor) =>
-    createShaderModule({ ...descriptor, code: fixConvVec3Source(descriptor.code) });
-}

@@ -4,9 +4,8 @@
  * @module
  */
 import { Commands } from "./commands.ts";
-import { fixConvVec3 } from "./conv_vec3_fix.ts";
 import { keepDownloadBuffers } from "./download_buffers.ts";
-import { shareLstmCells } from "./lstm_cell_shader.ts";
+import { changeOrtShaders } from "./ort_shaders.ts";
 import { writeUploadBuffers } from "./upload_buffers.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
@@ -94,8 +93,7 @@ export async function openDevice(
       onError((event as GPUUncapturedErrorEvent).error);
     });
   }
-  fixConvVec3(device);
-  shareLstmCells(device);
+  changeOrtShaders(device);
   keepDownloadBuffers(device);
   writeUploadBuffers(device);
   return {

@@ -80,19 +80,15 @@ export function shareLstmCell(code: string, threads: number): string {
 }`;
 }
 
-/** Shares every such shader module that the device creates from now on. Call it before the first ORT session. */
-export function shareLstmCells(device: GPUDevice): void {
-  const { limits } = device;
+/** How many threads a cell may have on a device. */
+export function cellThreads(limits: GPUSupportedLimits): number {
   const most = Math.min(
     MAX_THREADS,
     limits.maxComputeInvocationsPerWorkgroup,
     limits.maxComputeWorkgroupSizeX,
     limits.maxComputeWorkgroupStorageSize / SUM_BYTES,
   );
-  const threads = Math.floor(most / TEAM) * TEAM;
-  const createShaderModule = device.createShaderModule.bind(device);
-  device.createShaderModule = (descriptor) =>
-    createShaderModule({ ...descriptor, code: shareLstmCell(descriptor.code, threads) });
+  return Math.floor(most / TEAM) * TEAM;
 }
 
 /** The row of a gate in a matrix. */

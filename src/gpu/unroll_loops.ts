@@ -1,0 +1,78 @@
+/**
+ * Writes out the short loops of a shader.
+ *
+ * naga gives each loop a counter of its own and each access to an array a check of its bounds, so that drivers do not
+ * unroll loops, and keep arrays that are indexed by them in memory. ONNX Runtime's tiled products, which are most of the
+ * time of convolutions and matrix products, consist of such loops: with fixed numbers in their place a tile's sums are
+ * in registers.
+ *
+ * @module
+ */
+
+/** Most repetitions of a loop that is written out. */
+const MAX_REPETITIONS = 32;
+/** Most characters that a loop becomes, those within it included. */
+const MAX_CHARACTERS = 2 ** 16;
+
+/** What the shaders of tiled products call their tiles, of floats and of block-quantised weights. */
+const TILES = /\b(mm_Asub|a_data_tile)\b/;
+
+const LOOP = /for \(var (\w+) = 0(u?); \1 < ([^;]+); (?:\1 = \1 \+ 1|\1\+\+)\) \{/g;
+const CONSTANT = /^const (\w+)(?:\s*:\s*\w+)? = (\d+)u?;$/gm;
+
+/** The source with the loops of tiled products written out; any other shader unchanged. */
+export function unrollTiles(code: string): string {
+  return TILES.test(code) ? unrollLoops(code) : code;
+}
+
+/** Writes out loops that count from 0 to a constant, and do not end before it. */
+export function unrollLoops(code: string): string {
+  const constants = new Map(
+    [...code.matchAll(CONSTANT)].map(([, name, value]) => [name!, Number(value)]),
+  );
+  return unroll(code, constants);
+}
+
+function unroll(code: string, constants: ReadonlyMap<string, number>): string {
+  let result = "";
+  let at = 0;
+  for (const match of code.matchAll(LOOP)) {
+    if (match.index < at) continue;
+    const [head, counter, unsigned, bound] = match as unknown as [string, string, string, string];
+    const begin = match.index + head.length;
+    const end = endOfBlock(code, begin);
+    const body = unroll(code.slice(begin, end), constants);
+    const count = evaluate(bound, constants);
+    const isShort = count !== undefined && count <= MAX_REPETITIONS &&
+      count * body.length <= MAX_CHARACTERS && !/\b(break|continue)\b/.test(body);
+    result += code.slice(at, match.index);
+    if (!isShort) result += `${head}${body}}`;
+    else {
+      const type = unsigned ? "u32" : "i32";
+      for (let i = 0; i < count; i++) result += `{ const ${counter}: ${type} = ${i};${body}}\n`;
+    }
+    at = end + 1;
+  }
+  return result + code.slice(at);
+}
+
+/** The place of the brace that ends a block. */
+function endOfBlock(code: string, begin: number): number {
+  let depth = 1;
+  for (let at = begin; at < code.length; at++) {
+    if (code[at] === "{") depth++;
+    else if (code[at] === "}" && --depth === 0) return at;
+  }
+  return code.length;
+}
+
+/** A number, a constant, or the quotient of two. */
+function evaluate(bound: string, constants: ReadonlyMap<string, number>): number | undefined {
+  const terms = bound.replace(/^i32\((.*)\)$/, "$1").split("/").map((term) => {
+    const name = term.trim();
+    return /^\d+u?$/.test(name) ? parseInt(name) : constants.get(name);
+  });
+  const [first, second = 1, ...others] = terms;
+  if (others.length > 0 || terms.includes(undefined)) return undefined;
+  return Math.floor(first! / second);
+}
