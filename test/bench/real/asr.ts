@@ -28,7 +28,7 @@ export async function compareAsr(hearth: HearthOptions): Promise<Comparison<Runn
   const sound = goldenSound(SECONDS);
   const samples = join(CACHE, "speech.f32");
   await Deno.writeFile(samples, new Uint8Array(sound.buffer));
-  const task = { task: "automatic-speech-recognition", dtype: "fp32" };
+  const task = { task: "automatic-speech-recognition", dtype: "fp32", device: hearth.device };
   const texts = new Set<string>();
   const transcribe = async (running: RunningAsr) => {
     texts.add((await running.transcribe()).trim());

@@ -6,20 +6,40 @@
 import { time } from "../report.ts";
 import type { Comparison, Contender, Running, Series } from "./comparison.ts";
 import { qwen3Gguf } from "./gguf.ts";
-import { type HearthOptions, RunningHearth } from "./hearth.ts";
+import { type BenchDevice, type HearthOptions, RunningHearth } from "./hearth.ts";
 import { PeerProcess } from "./peer_process.ts";
 import { type Qwen3Dtype, qwen3Folder } from "./qwen3.ts";
 import { PromptMaker } from "./prompt_maker.ts";
 
-const STREAMS = 8;
-const ALONE_TOKENS = 48;
-const TOGETHER_TOKENS = 16;
+/** Requests at a time, and tokens of each. */
+interface Streams {
+  readonly count: number;
+  readonly tokens: number;
+  /** Whether those that take one request at a time are left out: their rate is that of one stream. */
+  readonly batchedOnly?: boolean;
+}
+
+/** What a device has to do so that a round takes a while and no more. */
+const STREAMS: Readonly<Record<BenchDevice, readonly Streams[]>> = {
+  cpu: [{ count: 1, tokens: 48 }, { count: 8, tokens: 16 }],
+  webgpu: [
+    { count: 1, tokens: 128 },
+    { count: 8, tokens: 32 },
+    { count: 32, tokens: 64, batchedOnly: true },
+  ],
+};
 const SHORT_PROMPT = 24;
 /** The shorter one comes twice; the longer one takes the others as long again. */
 const PROMPTS = [
   { length: 463, comesTwice: true, goals: { "transformers.js": 1.5, "llama.cpp": 0.6 } },
   { length: 2000, comesTwice: false, goals: { "transformers.js": 1.2, "llama.cpp": 0.6 } },
 ];
+
+/** Its device, and how many sequences share a batch. */
+const LLAMA_ARGS: Readonly<Record<BenchDevice, readonly string[]>> = {
+  cpu: ["cpu", "8"],
+  webgpu: ["vulkan", "32"],
+};
 
 interface Answer {
   readonly promptTokens: number;
@@ -34,18 +54,21 @@ interface Request {
 }
 
 interface RunningChat extends Running {
+  /** It answers one request after the other. */
+  readonly isSerial?: boolean;
   /** It is asked so that nothing is left of a prompt when it comes again. */
   readonly keepsNothing?: boolean;
   ask(request: Request): Promise<Answer>;
 }
 
-/** The comparison in one dtype; llama.cpp's Q4_0 stands beside q4. */
+/** The comparison in one dtype; llama.cpp's Q4_0 stands beside the one that its device runs best: q4, q4f16 on a GPU. */
 export async function compareChat(
   dtype: Qwen3Dtype,
   hearth: HearthOptions,
 ): Promise<Comparison<RunningChat>> {
   const folder = await qwen3Folder([dtype]);
   const prompts = await PromptMaker.create();
+  const { device = "cpu" } = hearth;
   const contenders: Contender<RunningChat>[] = [
     {
       name: "Hearth",
@@ -53,16 +76,18 @@ export async function compareChat(
     },
     {
       name: "transformers.js",
-      start: async () =>
-        asChat(await PeerProcess.transformers(folder, { task: "text-generation", dtype })),
+      start: async () => {
+        const task = { task: "text-generation", dtype, device };
+        return { ...asChat(await PeerProcess.transformers(folder, task)), isSerial: true };
+      },
     },
   ];
-  if (dtype === "q4") {
+  if (dtype === (device === "cpu" ? "q4" : "q4f16")) {
     const gguf = await qwen3Gguf();
     contenders.push({
       name: "llama.cpp",
       start: async () => {
-        const peer = await PeerProcess.start("llama.mjs", [gguf]);
+        const peer = await PeerProcess.start("llama.mjs", [gguf, ...LLAMA_ARGS[device]]);
         return { ...asChat(peer), keepsNothing: true };
       },
     });
@@ -70,12 +95,12 @@ export async function compareChat(
   return {
     title: `Qwen3-0.6B ${dtype}`,
     contenders,
-    series: seriesOf(prompts),
+    series: seriesOf(prompts, STREAMS[device]),
     startGoals: { "transformers.js": { ready: 1, peak: 1 } },
   };
 }
 
-function seriesOf(prompts: PromptMaker): Series<RunningChat>[] {
+function seriesOf(prompts: PromptMaker, streams: readonly Streams[]): Series<RunningChat>[] {
   const timeToFirst = async (
     running: RunningChat,
     { length, round }: { readonly length: number; readonly round: number },
@@ -89,31 +114,23 @@ function seriesOf(prompts: PromptMaker): Series<RunningChat>[] {
     throw new Error(`A prompt of ${length} tokens was seen as ${promptTokens}.`);
   };
   return [
-    {
-      label: `1 stream of ${ALONE_TOKENS} tokens`,
+    ...streams.map(({ count, tokens, batchedOnly = false }): Series<RunningChat> => ({
+      label: `${count} ${count === 1 ? "stream" : "streams"} of ${tokens} tokens`,
       unit: "tokens/s",
       compare: "gain",
-      goals: { "transformers.js": 1.2, "llama.cpp": 1 },
+      goals: { "transformers.js": count === 1 ? 1.2 : 4, "llama.cpp": 1 },
       measure: async (running, round) => {
-        const prompt = prompts.make(SHORT_PROMPT, `alone ${round}`);
-        return await rateOf(() => [running.ask({ prompt, maxTokens: ALONE_TOKENS })]);
-      },
-    },
-    {
-      label: `${STREAMS} streams of ${TOGETHER_TOKENS} tokens`,
-      unit: "tokens/s",
-      compare: "gain",
-      goals: { "transformers.js": 4, "llama.cpp": 1 },
-      measure: async (running, round) =>
-        await rateOf(() =>
-          Array.from({ length: STREAMS }, (_, stream) =>
+        if (batchedOnly && running.isSerial) return undefined;
+        return await rateOf(() =>
+          Array.from({ length: count }, (_, stream) =>
             running.ask({
-              prompt: prompts.make(SHORT_PROMPT, `together ${round} ${stream}`),
-              maxTokens: TOGETHER_TOKENS,
-              shares: true,
+              prompt: prompts.make(SHORT_PROMPT, `${count} streams ${round} ${stream}`),
+              maxTokens: tokens,
+              shares: count > 1,
             }))
-        ),
-    },
+        );
+      },
+    })),
     ...PROMPTS.flatMap(({ length, comesTwice, goals }): Series<RunningChat>[] => {
       const again: Series<RunningChat> = {
         label: "the same again",

@@ -4,7 +4,7 @@
  * @module
  */
 import { median, time } from "../report.ts";
-import { type ProcessUsage, readUsage } from "./process_usage.ts";
+import { readUsage } from "./process_usage.ts";
 
 /** A contender whose model is loaded. */
 export interface Running extends AsyncDisposable {
@@ -63,37 +63,51 @@ export async function compare<R extends Running>(
 ): Promise<Result[]> {
   await using running = new AsyncDisposableStack();
   const readySeconds: number[][] = contenders.map(() => []);
-  const processes: R[] = [];
+  /** Those that run; of one that is left out, nothing. */
+  const processes: (R | undefined)[] = contenders.map(() => undefined);
+  const leftOut = new Set<number>();
+  /** Nothing can be compared without Hearth; another contender may be left out, whatever its reason. */
+  const leaveOut = async (index: number, reason: unknown) => {
+    if (index === 0) throw reason;
+    tell(`${title}: ${contenders[index]!.name} is left out: ${reason}`);
+    leftOut.add(index);
+    await processes[index]?.[Symbol.asyncDispose]();
+    processes[index] = undefined;
+  };
   for (let round = 0; round < rounds; round++) {
     for (const [index, { name, start }] of contenders.entries()) {
-      let started: R | undefined;
-      readySeconds[index]!.push(await time(async () => void (started = await start())) / 1000);
-      tell(`${title}: ${name} ready after ${readySeconds[index]!.at(-1)!.toFixed(2)} s`);
-      if (round < rounds - 1) await started![Symbol.asyncDispose]();
-      else processes.push(running.use(started!));
+      if (leftOut.has(index)) continue;
+      try {
+        let started: R | undefined;
+        readySeconds[index]!.push(await time(async () => void (started = await start())) / 1000);
+        tell(`${title}: ${name} ready after ${readySeconds[index]!.at(-1)!.toFixed(2)} s`);
+        if (round < rounds - 1) await started![Symbol.asyncDispose]();
+        else processes[index] = running.use(started!);
+      } catch (error) {
+        await leaveOut(index, error);
+      }
     }
   }
 
-  const lost = new Map<number, ProcessUsage>();
   const measureOne = async (
     { label, unit, measure }: Series<R>,
     { index, round }: { readonly index: number; readonly round: number },
   ) => {
-    const what = `${title}, round ${round + 1} of ${rounds}, ${label}: ${contenders[index]!.name}`;
-    if (lost.has(index)) return undefined;
-    const value = await within(measure(processes[index]!, round));
-    if (value === "late") {
-      tell(`${what}: no end after ${PATIENCE_MS / 1000} s, it is left out. Is the machine idle?`);
-      lost.set(index, readUsage(processes[index]!.pid));
-      await processes[index]![Symbol.asyncDispose]();
+    const process = processes[index];
+    if (process === undefined) return undefined;
+    try {
+      const value = await within(measure(process, round));
+      const what = `round ${round + 1} of ${rounds}, ${label}: ${contenders[index]!.name}`;
+      if (value !== undefined) tell(`${title}, ${what} ${show(value)} ${unit}`);
+      return value;
+    } catch (error) {
+      await leaveOut(index, error);
       return undefined;
     }
-    if (value !== undefined) tell(`${what} ${show(value)} ${unit}`);
-    return value;
   };
   // The first answer is that of caches and compilers; starts have their own row.
   for (const index of processes.keys()) await measureOne(series[0]!, { index, round: -1 });
-  const usages = () => processes.map(({ pid }, index) => lost.get(index) ?? readUsage(pid));
+  const usages = () => processes.map((process) => process && readUsage(process.pid));
   const before = usages();
   const values = series.map(() => contenders.map((): number[] => []));
   for (let round = 0; round < rounds; round++) {
@@ -119,32 +133,37 @@ export async function compare<R extends Running>(
       unit: "s",
       compare: "share",
       goals: goalsOf("ready"),
-      values: readySeconds.map(median),
+      values: readySeconds.map(medianOfSome),
     },
     ...series.map(({ measure: _, ...metric }, row) => ({
       ...metric,
-      values: values[row]!.map((all) => all.length === 0 ? undefined : median(all)),
+      values: values[row]!.map(medianOfSome),
     })),
     {
       label: "CPU time of a round",
       unit: "s",
       compare: "share",
-      values: after.map(({ cpuSeconds }, i) => (cpuSeconds - before[i]!.cpuSeconds) / rounds),
+      values: after.map((usage, index) =>
+        usage && (usage.cpuSeconds - before[index]!.cpuSeconds) / rounds
+      ),
     },
     {
       label: "peak memory",
       unit: "MiB",
       compare: "share",
       goals: goalsOf("peak"),
-      values: after.map(({ peakMiB }) => peakMiB),
+      values: after.map((usage) => usage?.peakMiB),
     },
   ];
 }
 
-/** What comes of `work`, or that it takes too long. What it ends with afterwards nobody hears. */
-async function within<T>(work: Promise<T>): Promise<T | "late"> {
-  const late = Promise.withResolvers<"late">();
-  const timer = setTimeout(() => late.resolve("late"), PATIENCE_MS);
+/** @throws {Error} when `work` takes too long; what it ends with afterwards nobody hears. */
+async function within<T>(work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new Error(`no end after ${PATIENCE_MS / 1000} s. Is the machine idle?`)),
+    PATIENCE_MS,
+  );
   work.catch(() => {});
   try {
     return await Promise.race([work, late.promise]);
@@ -153,8 +172,23 @@ async function within<T>(work: Promise<T>): Promise<T | "late"> {
   }
 }
 
+/** `undefined` of none. */
+function medianOfSome(values: readonly number[]): number | undefined {
+  return values.length === 0 ? undefined : median(values);
+}
+
+/** What of {@linkcode headerOf} and {@linkcode toRows} depends on the device. */
+interface TableOptions {
+  readonly names: readonly string[];
+  /** Goals are set for the CPU alone. */
+  readonly hasGoals: boolean;
+}
+
 /** A row of a table for each result: what, Hearth's figure, then of each other its figure, the ratio and the goal. */
-export function toRows(results: readonly Result[], names: readonly string[]): string[][] {
+export function toRows(
+  results: readonly Result[],
+  { names, hasGoals }: TableOptions,
+): string[][] {
   return results.map(({ label, unit, compare, goals = {}, values }) => {
     const ours = values[0];
     return [
@@ -163,16 +197,19 @@ export function toRows(results: readonly Result[], names: readonly string[]): st
       ...names.slice(1).flatMap((name, index) => {
         const theirs = values[index + 1];
         const goal = goals[name];
-        if (ours === undefined || theirs === undefined) return [show(theirs), "", ""];
+        const goalCell = (text: string) => hasGoals ? [text] : [];
+        if (ours === undefined || theirs === undefined) return [show(theirs), "", ...goalCell("")];
         const isGain = compare === "gain";
         const ratio = isGain && !unit.endsWith("/s") ? theirs / ours : ours / theirs;
         const isMet = goal === undefined || (isGain ? ratio >= goal : ratio <= goal);
         return [
           show(theirs),
           `${ratio.toPrecision(2)}×`,
-          goal === undefined
-            ? ""
-            : `${isGain ? "≥" : "≤"} ${goal}× ${isMet ? "met" : "**missed**"}`,
+          ...goalCell(
+            goal === undefined
+              ? ""
+              : `${isGain ? "≥" : "≤"} ${goal}× ${isMet ? "met" : "**missed**"}`,
+          ),
         ];
       }),
     ];
@@ -180,8 +217,9 @@ export function toRows(results: readonly Result[], names: readonly string[]): st
 }
 
 /** The header of {@linkcode toRows}'s table. */
-export function headerOf(title: string, names: readonly string[]): string[] {
-  return [title, names[0]!, ...names.slice(1).flatMap((name) => [name, "ratio", "goal"])];
+export function headerOf(title: string, { names, hasGoals }: TableOptions): string[] {
+  const columns = ["ratio", ...hasGoals ? ["goal"] : []];
+  return [title, names[0]!, ...names.slice(1).flatMap((name) => [name, ...columns])];
 }
 
 function show(value: number | undefined): string {

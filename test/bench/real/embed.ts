@@ -32,7 +32,11 @@ export async function compareEmbed(hearth: HearthOptions): Promise<Comparison<Ru
         name: "transformers.js",
         start: async () =>
           theirs(
-            await PeerProcess.transformers(folder, { task: "feature-extraction", dtype: "fp32" }),
+            await PeerProcess.transformers(folder, {
+              task: "feature-extraction",
+              dtype: "fp32",
+              device: hearth.device,
+            }),
           ),
       },
     ],

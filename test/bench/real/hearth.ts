@@ -7,11 +7,16 @@ import { HearthProcess } from "../../fixtures/hearth_process.ts";
 
 const POLL_MS = 10;
 
+/** Where both sides run: without a GPU, or on the adapter that WebGPU finds. */
+export type BenchDevice = "cpu" | "webgpu";
+
 /** How it is started. */
 export interface HearthOptions {
   /** The `main.ts` of another checkout, to compare with. */
   readonly main?: string | undefined;
   readonly dtype?: string;
+  /** Default: the CPU. */
+  readonly device?: BenchDevice;
   /** Flags beside those that all have. */
   readonly flags?: readonly string[];
 }
@@ -31,12 +36,12 @@ export class RunningHearth implements AsyncDisposable {
     this.#model = at.model;
   }
 
-  /** Starts it with a model's folder, on the CPU. */
+  /** Starts it with a model's folder. */
   static async start(
     folder: string,
-    { main, dtype, flags = [] }: HearthOptions = {},
+    { main, dtype, device = "cpu", flags = [] }: HearthOptions = {},
   ): Promise<RunningHearth> {
-    const args = ["-m", folder, "-p", "0", "--device", "cpu", "--log-level", "warn", ...flags];
+    const args = ["-m", folder, "-p", "0", "--device", device, "--log-level", "warn", ...flags];
     const process = new HearthProcess(
       [...args, ...(dtype === undefined ? [] : ["--dtype", dtype])],
       {

@@ -1,7 +1,8 @@
 /**
  * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
- * beside what people would use in its place, with the goals. `--rounds <n>` measures more often than 3 times, `--write`
- * puts the tables into docs/performance.md and the README, `--hearth <main.ts>` measures another checkout.
+ * beside what people would use in its place, with the goals. `--device webgpu` runs all on the adapter that WebGPU finds.
+ * `--rounds <n>` measures more often than 3 times, `--write` puts the tables into docs/performance.md and the README,
+ * `--hearth <main.ts>` measures another checkout.
  *
  * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files, and
  * a machine that does nothing else meanwhile.
@@ -10,12 +11,13 @@
  */
 import { parseArgs } from "node:util";
 import { fillFigures, PERFORMANCE_PAGE, README } from "../../../scripts/docs.ts";
+import { findAdapter } from "../../../src/gpu/device.ts";
 import { formatTable } from "../report.ts";
 import { compareAsr } from "./asr.ts";
 import { compareChat } from "./chat.ts";
 import { compare, type Comparison, headerOf, type Running, toRows } from "./comparison.ts";
 import { compareEmbed } from "./embed.ts";
-import type { HearthOptions } from "./hearth.ts";
+import type { BenchDevice, HearthOptions } from "./hearth.ts";
 import { compareMatting } from "./matting.ts";
 import { installPeers } from "./peer_process.ts";
 import { compareKokoro, compareVits } from "./speech.ts";
@@ -39,8 +41,10 @@ const { values, positionals } = parseArgs({
     rounds: { type: "string", default: "3" },
     write: { type: "boolean", default: false },
     hearth: { type: "string" },
+    device: { type: "string", default: "cpu" },
   },
 });
+const device = parseDevice(values.device);
 const unknown = positionals.filter((kind) => !(kind in KINDS));
 if (unknown.length > 0) {
   throw new Error(`There is no ${unknown.join(", ")}; there are ${Object.keys(KINDS).join(", ")}.`);
@@ -58,22 +62,32 @@ for (const kind of positionals.length > 0 ? positionals : Object.keys(KINDS)) {
 }
 Deno.exit(numFailed);
 
-async function measure(kind: string): Promise<void> {
-  const comparison: Comparison<Running> = await KINDS[kind]!({ main: values.hearth });
-  const names = comparison.contenders.map(({ name }) => name);
-  const results = await compare(comparison, { rounds: Number(values.rounds) });
-  const table = formatTable(headerOf(comparison.title, names), toRows(results, names));
-  const [day] = new Date().toISOString().split("T");
-  const text = `${table}\n${day}, medians of ${values.rounds} rounds${await processorOf()}.\n`;
-  // deno-lint-ignore no-console -- what it is run for
-  console.log(text);
-  if (values.write) await writePage(kind, text);
+function parseDevice(name: string): BenchDevice {
+  if (name === "cpu" || name === "webgpu") return name;
+  throw new Error(`--device is cpu or webgpu, not ${name}.`);
 }
 
-/** What decides most of the times on the CPU. */
-async function processorOf(): Promise<string> {
+async function measure(kind: string): Promise<void> {
+  const comparison: Comparison<Running> = await KINDS[kind]!({ main: values.hearth, device });
+  const names = comparison.contenders.map(({ name }) => name);
+  const results = await compare(comparison, { rounds: Number(values.rounds) });
+  const options = { names, hasGoals: device === "cpu" };
+  const table = formatTable(headerOf(comparison.title, options), toRows(results, options));
+  const [day] = new Date().toISOString().split("T");
+  const text = `${table}\n${day}, medians of ${values.rounds} rounds, ${await hardware()}.\n`;
+  // deno-lint-ignore no-console -- what it is run for
+  console.log(text);
+  if (values.write) await writePage(device === "cpu" ? kind : `${kind} on webgpu`, text);
+}
+
+/** What decides most of the times. */
+async function hardware(): Promise<string> {
+  if (device === "webgpu") {
+    const adapter = await findAdapter({ allowFallback: true });
+    return adapter?.info.description || adapter?.info.device || "an adapter without a name";
+  }
   const flags = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
-  return /\bavx512f\b/.test(flags) ? ", a processor with AVX-512" : "";
+  return `a processor ${/\bavx512f\b/.test(flags) ? "with" : "without"} AVX-512`;
 }
 
 /** Puts a kind's table between its marks on the page, and the README's rows of it into the README. */

@@ -6,6 +6,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { BenchDevice } from "./hearth.ts";
 import { CACHE } from "./twin.ts";
 
 const SOURCE = fileURLToPath(new URL("./peer/", import.meta.url));
@@ -64,13 +65,18 @@ export class PeerProcess implements AsyncDisposable {
   /** Starts transformers.js with a model's folder. */
   static async transformers(
     folder: string,
-    { task, dtype }: { readonly task: string; readonly dtype: string },
+    { task, dtype, device = "cpu" }: {
+      readonly task: string;
+      readonly dtype: string;
+      readonly device?: BenchDevice | undefined;
+    },
   ): Promise<PeerProcess> {
     return await PeerProcess.start("transformers.mjs", [
       dirname(folder),
       basename(folder),
       task,
       dtype,
+      device,
     ]);
   }
 

@@ -52,7 +52,10 @@ function compareSpeech(
       { name: "Hearth", start: async () => ours(await RunningHearth.start(folder, hearth)) },
       {
         name: "transformers.js",
-        start: async () => theirs(await PeerProcess.transformers(folder, { task, dtype: "fp32" })),
+        start: async () =>
+          theirs(
+            await PeerProcess.transformers(folder, { task, dtype: "fp32", device: hearth.device }),
+          ),
       },
     ],
     series: [

@@ -2,7 +2,7 @@
  * transformers.js on Node, as its users run it: a pipeline, ONNX Runtime as it comes, one request at a time. Requests and
  * answers are lines of JSON.
  *
- *     node transformers.mjs <folder of model folders> <model> <task> <dtype>
+ *     node transformers.mjs <folder of model folders> <model> <task> <dtype> <device>
  */
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -17,16 +17,16 @@ import {
   TextStreamer,
 } from "@huggingface/transformers";
 
-const [modelsFolder, model, task, dtype] = process.argv.slice(2);
+const [modelsFolder, model, task, dtype, device] = process.argv.slice(2);
 env.allowRemoteModels = false;
 env.localModelPath = modelsFolder;
 
-const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, { dtype });
+const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, { dtype, device });
 
 /** There is no pipeline for it: the model, its tokenizer and phonemizer.js, as kokoro-js has them. */
 async function loadKokoro() {
   const { phonemize } = await import("phonemizer");
-  const speech = await StyleTextToSpeech2Model.from_pretrained(model, { dtype });
+  const speech = await StyleTextToSpeech2Model.from_pretrained(model, { dtype, device });
   const tokenizer = await AutoTokenizer.from_pretrained(model);
   const voice = readFileSync(`${modelsFolder}/${model}/voices/af_heart.bin`);
   const styles = new Float32Array(voice.buffer, voice.byteOffset, voice.byteLength / 4);
