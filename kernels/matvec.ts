@@ -13,12 +13,22 @@ import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
 import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "text" };
 import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
 import commonSource from "./matvec_common.wgsl" with { type: "text" };
+import loopsSource from "./matvec_loops.wgsl" with { type: "text" };
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
+import nbitsLoopSource from "./matvec_nbits_loop.wgsl" with { type: "text" };
 import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
 import ofSumsSource from "./matvec_of_sums.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
+import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
 import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
-import { chooseMatvecTiling, type MatvecTiling, numSums, rowFormOf } from "./matvec_shape.ts";
+import {
+  chooseMatvecTiling,
+  type MatvecForm,
+  type MatvecTiling,
+  numSums,
+  rowFormOf,
+} from "./matvec_shape.ts";
+import { unrolledSource } from "./matvec_unrolled.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
 interface MatvecTensors {
@@ -110,10 +120,10 @@ export class Matvec {
   }
 }
 
-function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: number }) {
+function specOf(params: MatvecParams, form: MatvecForm) {
   const { elem, k, n, x, weights, norm, sum, gate } = params;
-  const { lanes, groups, outs, rows } = tiling;
-  const threads = lanes * groups;
+  const { lanes, groups, outs, rows } = form;
+  const isUnrolled = form.isUnrolled && !isPadded(params);
   const constants = {
     K_FOURS: k / 4,
     X_STRIDE: x.stride / 4,
@@ -121,14 +131,11 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     N: n,
     OUT_STRIDE: params.out?.stride ?? n,
     OUT_OFFSET: params.out?.offset ?? 0,
-    LANES: lanes,
     GROUPS: groups,
     OUTS: outs,
     ROWS: rows,
-    ROW_FOURS: Math.ceil(rows / 4),
-    THREADS: threads,
-    SUMS: numSums(tiling, { rows, isGated: gate !== undefined }),
-    UNITS_FIRST: tiling.unitsFirst ? 1 : 0,
+    THREADS: lanes * groups,
+    SUMS: numSums(params, { ...form, isUnrolled }),
     NORM: NORMS[norm?.kind ?? "none"],
     EPSILON: norm?.epsilon ?? 0,
     AFFINE_AT: sum ? k / 4 : 0,
@@ -142,37 +149,67 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     ACTIVATION: ACTIVATIONS.indexOf(params.activation),
     SCALE: params.scale,
     SOFTCAP: params.softcap,
+    ...isUnrolled
+      ? {}
+      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: form.unitsFirst ? 1 : 0 },
   };
-  const source = ELEM[elem] + FOUR[elem] + activationSource + (sum ? ofSumsSource : ofRowsSource);
+  const matrix = matrixOf(params, isUnrolled);
   const own = sum ? SUM_BINDINGS : {};
-  if (weights.kind !== "nbits") {
-    return {
-      name: "matvec",
-      source: source + commonSource +
-        (weights.kind === "rows" ? rowsSource : columnsSource + columnsLoader(params.matrixRows)),
-      bindings: { ...BINDINGS, ...own } as typeof NBITS_BINDINGS,
-      constants: weights.kind === "columns"
-        ? { ...constants, COLUMNS: params.matrixRows }
-        : constants,
-    };
-  }
-  const { bits, blockSize, hasZeroPoints } = weights;
-  const blockWords = blockSize * bits / 32;
-  const chunkWords = Math.min(4, blockWords);
-  const blocks = Math.ceil(k / blockSize);
   return {
     name: "matvec",
-    source: source + commonSource + chunkPrelude(chunkWords) + nbitsSource,
-    bindings: { ...NBITS_BINDINGS, ...own } as typeof NBITS_BINDINGS,
-    constants: {
-      ...constants,
-      BITS: bits,
-      BLOCKS: blocks,
-      CHUNKS_PER_BLOCK: blockWords / chunkWords,
-      HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
-      IS_PADDED: blocks * blockSize > k ? 1 : 0,
-    },
+    source: [
+      ...[ELEM[elem], FOUR[elem], activationSource, sum ? ofSumsSource : ofRowsSource],
+      ...[commonSource, matrix.source],
+      isUnrolled ? unrolledSource(params, form) : loopsSource,
+    ].join(""),
+    bindings: {
+      ...(weights.kind === "nbits" ? NBITS_BINDINGS : BINDINGS),
+      ...own,
+    } as typeof NBITS_BINDINGS,
+    constants: { ...constants, ...matrix.constants },
   };
+}
+
+/** What declares the matrix; where loops are not written out, with the loop over it. */
+function matrixOf(params: MatvecParams, isUnrolled: boolean): {
+  readonly source: string;
+  readonly constants: Readonly<Record<string, number>>;
+} {
+  const { weights, matrixRows, k } = params;
+  switch (weights.kind) {
+    case "rows":
+      return { source: rowsSource + (isUnrolled ? "" : rowsLoopSource), constants: {} };
+    case "columns": {
+      const loader = matrixRows % 4 === 0 ? alignedColumnsSource : anyColumnsSource;
+      return {
+        source: loader + (isUnrolled ? "" : columnsSource),
+        constants: { COLUMNS: matrixRows },
+      };
+    }
+    case "nbits": {
+      const { bits, blockSize, hasZeroPoints } = weights;
+      const blockWords = blockSize * bits / 32;
+      const chunkWords = Math.min(4, blockWords);
+      const loop = {
+        CHUNKS_PER_BLOCK: blockWords / chunkWords,
+        IS_PADDED: isPadded(params) ? 1 : 0,
+      };
+      return {
+        source: chunkPrelude(chunkWords) + nbitsSource + (isUnrolled ? "" : nbitsLoopSource),
+        constants: {
+          BITS: bits,
+          BLOCKS: Math.ceil(k / blockSize),
+          HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
+          ...isUnrolled ? {} : loop,
+        },
+      };
+    }
+  }
+}
+
+/** Whether the last block of a row goes beyond K. */
+function isPadded({ weights, k }: MatvecParams): boolean {
+  return weights.kind === "nbits" && k % weights.blockSize !== 0;
 }
 
 /** Vectors of `k` elements in `affine`. */
@@ -183,8 +220,4 @@ function numAffine({ sum, norm }: MatvecParams): number {
 /** Elements read of a row of blocks at a time: at most a block. */
 function chunkPrelude(words: number): string {
   return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
-}
-
-function columnsLoader(columns: number): string {
-  return columns % 4 === 0 ? alignedColumnsSource : anyColumnsSource;
 }

@@ -1,9 +1,6 @@
 // The matrix [K, outputs], as MatMul has it: a unit is four neighbouring columns, or four of the gate and four of the other.
 // See matvec_columns_*.wgsl for `load_columns`.
 
-// Columns of the matrix.
-override COLUMNS: u32;
-
 fn accumulate(first: u32, row0: u32, lane: u32) {
   for (var at = lane; at < K_FOURS; at += LANES) {
     var of_outputs: array<vec4<f32>, MAX_OUTS>;

@@ -1,5 +1,8 @@
 // Four neighbouring columns of a matrix that has a multiple of four.
 
+// Columns of the matrix.
+override COLUMNS: u32;
+
 @group(0) @binding(5) var<storage, read> weights: array<four>;
 
 fn load_columns(row: u32, column: u32) -> vec4<f32> {

@@ -1,5 +1,8 @@
 // Four neighbouring columns of a matrix of any width; those beyond its last are the last again, and nothing is made of them.
 
+// Columns of the matrix.
+override COLUMNS: u32;
+
 @group(0) @binding(5) var<storage, read> weights: array<elem>;
 
 fn load_columns(row: u32, column: u32) -> vec4<f32> {

@@ -9,10 +9,7 @@
 
 override BITS: u32;
 override BLOCKS: u32;
-override CHUNKS_PER_BLOCK: u32;
 override HAS_ZERO_POINTS: bool;
-// Whether the last block goes beyond K.
-override IS_PADDED: bool;
 
 fn zero_point(row: u32, block: u32) -> f32 {
   if (!HAS_ZERO_POINTS) {
@@ -22,42 +19,4 @@ fn zero_point(row: u32, block: u32) -> f32 {
   let byte = row * ((BLOCKS + per_byte - 1u) / per_byte) + block / per_byte;
   let level = zero_points[byte / 4u] >> ((byte % 4u) * 8u + (block % per_byte) * BITS);
   return f32(level & ((1u << BITS) - 1u));
-}
-
-// Four levels of a word, from its `part`-th four on.
-fn four_levels(word: u32, part: u32) -> vec4<f32> {
-  if (BITS == 8u) {
-    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
-  }
-  let shifts = vec4<u32>(part * 16u) + vec4<u32>(0u, 4u, 8u, 12u);
-  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u));
-}
-
-fn accumulate(first: u32, row0: u32, lane: u32) {
-  let parts = 8u / BITS;
-  for (var c = lane; c < BLOCKS * CHUNKS_PER_BLOCK; c += LANES) {
-    let block = c / CHUNKS_PER_BLOCK;
-    var words: array<chunk, MAX_OUTS>;
-    var scale: array<f32, MAX_OUTS>;
-    var zero: array<f32, MAX_OUTS>;
-    for (var o = 0u; o < OUTS; o++) {
-      let row = matrix_row(first, o);
-      words[o] = levels[row * BLOCKS * CHUNKS_PER_BLOCK + c];
-      scale[o] = f32(scales[row * BLOCKS + block]);
-      zero[o] = zero_point(row, block);
-    }
-    for (var w = 0u; w < CHUNK_WORDS; w++) {
-      for (var part = 0u; part < parts; part++) {
-        let at = (c * CHUNK_WORDS + w) * parts + part;
-        if (IS_PADDED && at >= K_FOURS) {
-          continue;
-        }
-        var of_outputs: array<vec4<f32>, MAX_OUTS>;
-        for (var o = 0u; o < OUTS; o++) {
-          of_outputs[o] = (four_levels(words[o][w], part) - zero[o]) * scale[o];
-        }
-        add_products(&of_outputs, row0, at);
-      }
-    }
-  }
 }

@@ -15,6 +15,8 @@ export interface MatvecTiling {
   readonly unitsFirst: boolean;
   /** How many rows one workgroup may take, ascending: each is a program of its own. */
   readonly rowForms: readonly number[];
+  /** Whether loops are written out, as graphics cards want it; see matvec_unrolled.ts. */
+  readonly isUnrolled: boolean;
 }
 
 /** Rows that the tensors of a matvec have room for at least. */
@@ -25,17 +27,46 @@ export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
   return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
 }
 
-/** Floats of workgroup memory besides the 64 of a norm. */
+/** A tiling with the number of rows of one of its forms. */
+export type MatvecForm = MatvecTiling & { readonly rows: number };
+
+/** Floats of workgroup memory besides the 64 of a norm, and the totals where loops are written out. */
 export function numSums(
-  { lanes, groups }: MatvecTiling,
-  { rows, isGated }: { readonly rows: number; readonly isGated: boolean },
+  params: Pick<MatvecParams, "norm" | "sum" | "gate">,
+  form: MatvecForm,
 ): number {
-  return lanes * groups * rows * (lanes > 1 && isGated ? 2 : 1);
+  const { lanes, groups, rows, isUnrolled } = form;
+  if (!isUnrolled) return lanes * groups * rows * (lanes > 1 && params.gate ? 2 : 1);
+  const ofRows = params.sum || params.norm?.kind === "layer" ? lanes * groups * rows : 0;
+  return Math.max(ofRows, numSumsPerPass(params, form) * groups * (lanes + 1));
+}
+
+/** The sums of a thread where loops are written out: a row's outputs, and its squares where a norm wants them. */
+export function valuesOf(
+  { norm }: Pick<MatvecParams, "norm">,
+  { outs, rows }: Pick<MatvecForm, "outs" | "rows">,
+): { readonly perRow: number; readonly count: number; readonly hasSquares: boolean } {
+  const hasSquares = norm?.kind === "rms";
+  const perRow = outs + (hasSquares ? 1 : 0);
+  return { perRow, count: perRow * rows, hasSquares };
+}
+
+/** Floats of workgroup memory in which lanes are added up: with the totals, less than the 16 KiB that devices share. */
+const PASS_FLOATS = 2560;
+
+/** How many of the {@linkcode valuesOf} are added up at a time. */
+export function numSumsPerPass(
+  params: Pick<MatvecParams, "norm">,
+  form: MatvecForm,
+): number {
+  const { lanes, groups } = form;
+  const most = Math.max(1, Math.floor(PASS_FLOATS / (groups * (lanes + 1))));
+  return Math.min(most, valuesOf(params, form).count);
 }
 
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
 const SOFTWARE_ROWS = [1, 4];
-const HARDWARE_ROWS = [1, 4, 8];
+const HARDWARE_ROWS = [1, 2, 4, 8];
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {
@@ -54,14 +85,25 @@ export function chooseMatvecTiling(
   const isGated = gate !== undefined;
   if (weights.kind === "columns") {
     const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
-    if (isFallbackAdapter) return { ...form, lanes: 1, rowForms: SOFTWARE_ROWS };
+    if (isFallbackAdapter) return { ...form, lanes: 1, rowForms: SOFTWARE_ROWS, isUnrolled: false };
     // Gated, eight rows of sums of 128 threads take half of the 16 KiB that every device shares.
-    return { ...form, lanes: powerOfTwo(k / 4, isGated ? 8 : 16), rowForms: HARDWARE_ROWS };
+    return {
+      ...form,
+      lanes: powerOfTwo(k / 4, isGated ? 8 : 16),
+      rowForms: HARDWARE_ROWS,
+      isUnrolled: true,
+    };
   }
   if (isFallbackAdapter) {
-    return { lanes: 1, groups: 8, outs: 8, unitsFirst: false, rowForms: SOFTWARE_ROWS };
+    return {
+      ...{ lanes: 1, groups: 8, outs: 8, unitsFirst: false },
+      ...{ rowForms: SOFTWARE_ROWS, isUnrolled: false },
+    };
   }
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
   const lanes = powerOfTwo(k / perLoad, 32);
-  return { lanes, groups: 4, outs: 2, unitsFirst: false, rowForms: HARDWARE_ROWS };
+  return {
+    ...{ lanes, groups: 4, outs: 2, unitsFirst: false },
+    ...{ rowForms: HARDWARE_ROWS, isUnrolled: true },
+  };
 }

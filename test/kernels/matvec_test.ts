@@ -7,7 +7,12 @@ import {
   matvecRow,
   type ReferenceMatvecTensors,
 } from "../../kernels/matvec_reference.ts";
-import { chooseMatvecTiling, type MatvecTiling, numSums } from "../../kernels/matvec_shape.ts";
+import {
+  chooseMatvecTiling,
+  type MatvecTiling,
+  numSums,
+  valuesOf,
+} from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
@@ -23,6 +28,7 @@ const HARDWARE: MatvecTiling = {
   outs: 2,
   unitsFirst: false,
   rowForms: [1, 4, 8],
+  isUnrolled: true,
 };
 const HARDWARE_COLUMNS: MatvecTiling = {
   lanes: 4,
@@ -30,6 +36,7 @@ const HARDWARE_COLUMNS: MatvecTiling = {
   outs: 4,
   unitsFirst: true,
   rowForms: [2, 8],
+  isUnrolled: true,
 };
 
 const PLAIN: MatvecParams = {
@@ -179,7 +186,9 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
       const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
       for (const rows of tiling.rowForms) {
         // Not every device refuses what it has no memory for.
-        const floats = numSums(tiling, { rows, isGated: gate !== undefined }) + 64;
+        const form = { ...tiling, rows };
+        const totals = valuesOf(params, form).count * tiling.groups;
+        const floats = numSums(params, form) + totals + 64;
         assert.ok(4 * floats <= 16384, `${4 * floats} bytes for ${rows} rows of ${weights.kind}`);
         assert.ok(tiling.lanes * tiling.groups <= 256);
       }

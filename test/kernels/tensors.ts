@@ -15,7 +15,8 @@ export function upload(
   usage: GPUBufferUsageFlags = GPUBufferUsage.STORAGE,
 ): GPUBuffer {
   const data = elem === "f16" ? new Float16Array(values) : values;
-  const size = Math.max(16, Math.ceil(data.byteLength / 4) * 4);
+  // As weights are: some kernels read four elements at a time, to the end of the last four.
+  const size = Math.max(16, Math.ceil(data.byteLength / 16) * 16);
   const buffer = createBuffer(gpu, {
     size,
     usage: usage | GPUBufferUsage.COPY_SRC,

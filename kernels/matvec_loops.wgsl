@@ -1,0 +1,125 @@
+// The products by loops, for software adapters and for forms of the matrix that matvec_unrolled.ts does not take.
+
+// Fours of ROWS, the last of one or of four.
+override ROW_FOURS: u32;
+// Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.
+override UNITS_FIRST: bool;
+
+const MAX_ACC = 16u;
+const MAX_OUTS = 8u;
+
+// Four rows of a sum, four of the next …: [OUTS, ROW_FOURS].
+var<private> acc: array<vec4<f32>, MAX_ACC>;
+
+// Adds the products of a four of each row with those of the outputs' rows of the matrix.
+fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32, at: u32) {
+  let normed = load_affine(at);
+  if (ROWS == 1u) {
+    let value = load_x(row0, 0u, at, normed);
+    for (var o = 0u; o < OUTS; o++) {
+      acc[o].x += dot((*of_outputs)[o], value);
+    }
+    return;
+  }
+  // Rows are written out by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
+  for (var four = 0u; four < ROW_FOURS; four++) {
+    let value0 = load_x(row0, four * 4u, at, normed);
+    let value1 = load_x(row0, four * 4u + 1u, at, normed);
+    let value2 = load_x(row0, four * 4u + 2u, at, normed);
+    let value3 = load_x(row0, four * 4u + 3u, at, normed);
+    for (var o = 0u; o < OUTS; o++) {
+      let weights = (*of_outputs)[o];
+      acc[o * ROW_FOURS + four] += vec4<f32>(
+        dot(weights, value0),
+        dot(weights, value1),
+        dot(weights, value2),
+        dot(weights, value3),
+      );
+    }
+  }
+}
+
+// What is left to do for a row's sum: the factor of a root mean square.
+fn scaled(r: u32, sum: f32) -> f32 {
+  if (NORM == 1u) {
+    return sum * row_scale[r];
+  }
+  return sum;
+}
+
+fn write_sums(group_x: u32, row0: u32, thread: u32) {
+  let outputs = outputs_per_unit();
+  if (LANES == 1u) {
+    let first = (group_x * GROUPS + thread) * outputs;
+    for (var o = 0u; o < outputs; o++) {
+      if (first + o < N) {
+        for (var r = 0u; r < ROWS; r++) {
+          let at = o * ROW_FOURS + r / 4u;
+          let up = select(0u, at + outputs * ROW_FOURS, IS_GATED);
+          let sums_of = vec2<f32>(acc[at][r % 4u], acc[up][r % 4u]);
+          finish(first + o, row0 + r, vec2<f32>(scaled(r, sums_of.x), scaled(r, sums_of.y)));
+        }
+      }
+    }
+    return;
+  }
+  // One output of all units at a time, or their sums would not fit the memory that devices share.
+  for (var o = 0u; o < outputs; o++) {
+    workgroupBarrier();
+    for (var r = 0u; r < ROWS; r++) {
+      let at = o * ROW_FOURS + r / 4u;
+      sums[r * THREADS + thread] = acc[at][r % 4u];
+      if (IS_GATED) {
+        sums[(ROWS + r) * THREADS + thread] = acc[at + outputs * ROW_FOURS][r % 4u];
+      }
+    }
+    workgroupBarrier();
+    for (var i = thread; i < GROUPS * ROWS; i += THREADS) {
+      finish_unit(group_x, i % GROUPS, o, row0, i / GROUPS);
+    }
+  }
+}
+
+// One output of a unit for one row, from what its threads have summed.
+fn finish_unit(group_x: u32, unit: u32, o: u32, row0: u32, r: u32) {
+  let n = (group_x * GROUPS + unit) * outputs_per_unit() + o;
+  if (n >= N) {
+    return;
+  }
+  var value = vec2<f32>(add_lanes(r, unit), 0.0);
+  if (IS_GATED) {
+    value.y = add_lanes(ROWS + r, unit);
+  }
+  // On some devices `row_scale` may only be indexed by uniform values.
+  var factor = 1.0;
+  if (NORM == 1u) {
+    factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);
+  }
+  finish(n, row0 + r, value * factor);
+}
+
+fn add_lanes(index: u32, unit: u32) -> f32 {
+  var sum = 0.0;
+  for (var lane = 0u; lane < LANES; lane++) {
+    let thread = select(unit * LANES + lane, lane * GROUPS + unit, UNITS_FIRST);
+    sum += sums[index * THREADS + thread];
+  }
+  return sum;
+}
+
+@compute @workgroup_size(THREADS)
+fn matvec(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let row0 = group.y * ROWS;
+  let lane = select(thread % LANES, thread / GROUPS, UNITS_FIRST);
+  let unit = select(thread / LANES, thread % GROUPS, UNITS_FIRST);
+  prepare_rows(row0, thread);
+  measure_rows(row0, thread);
+  for (var i = 0u; i < OUTS * ROW_FOURS; i++) {
+    acc[i] = vec4<f32>();
+  }
+  accumulate((group.x * GROUPS + unit) * outputs_per_unit(), row0, lane);
+  write_sums(group.x, row0, thread);
+}
