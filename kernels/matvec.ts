@@ -29,6 +29,14 @@ import {
   rowFormOf,
 } from "./matvec_shape.ts";
 import { unrolledSource } from "./matvec_unrolled.ts";
+import {
+  outputsOfTile,
+  takesTiles,
+  TILE,
+  TILE_OUTS,
+  TILE_THREADS,
+  tileSource,
+} from "./matmul_tile.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
 interface MatvecTensors {
@@ -84,7 +92,8 @@ export class Matvec {
   readonly #gpu: GpuContext;
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
-  readonly #forms = new Map<number, Kernel<typeof NBITS_BINDINGS>>();
+  readonly #forms = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
+  readonly #takesTiles: boolean;
 
   /** @throws {RangeError} when the kernel cannot run the sizes. */
   constructor(
@@ -96,24 +105,36 @@ export class Matvec {
     this.#gpu = gpu;
     this.#params = params;
     this.#tiling = tiling;
+    this.#takesTiles = takesTiles(params);
     const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
   }
 
   /** Appends the products of `numRows` rows: one dispatch. */
   encode(pass: GPUComputePassEncoder, tensors: MatvecTensors, numRows: number): void {
-    const rows = rowFormOf(this.#tiling, numRows);
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.
     const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;
     const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
+    if (this.#takesTiles && numRows >= this.#tiling.tilesFrom) {
+      const tiles = [
+        Math.ceil(this.#params.n / outputsOfTile(this.#params)),
+        Math.ceil(numRows / TILE),
+      ];
+      this.#formOf("tile").encode(pass, bound, tiles as [number, number]);
+      return;
+    }
+    const rows = rowFormOf(this.#tiling, numRows);
     this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
 
-  #formOf(rows: number): Kernel<typeof NBITS_BINDINGS> {
+  #formOf(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
     let form = this.#forms.get(rows);
     if (form === undefined) {
-      form = Kernel.get(this.#gpu, specOf(this.#params, { ...this.#tiling, rows }));
+      const spec = rows === "tile"
+        ? tileSpecOf(this.#params)
+        : specOf(this.#params, { ...this.#tiling, rows });
+      form = Kernel.get(this.#gpu, spec);
       this.#forms.set(rows, form);
     }
     return form;
@@ -121,21 +142,40 @@ export class Matvec {
 }
 
 function specOf(params: MatvecParams, form: MatvecForm) {
-  const { elem, k, n, x, weights, norm, sum, gate } = params;
   const { lanes, groups, outs, rows } = form;
   const isUnrolled = form.isUnrolled && !isPadded(params);
+  const division = {
+    ...{ GROUPS: groups, OUTS: outs, ROWS: rows, THREADS: lanes * groups },
+    SUMS: numSums(params, { ...form, isUnrolled }),
+    ...isUnrolled
+      ? {}
+      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: form.unitsFirst ? 1 : 0 },
+  };
+  const source = isUnrolled ? unrolledSource(params, form) : loopsSource;
+  return kernelSpec(params, { division, source, isUnrolled });
+}
+
+/** Of many rows; see matmul_tile.ts. */
+function tileSpecOf(params: MatvecParams) {
+  const division = { GROUPS: 1, OUTS: TILE_OUTS, ROWS: 1, THREADS: TILE_THREADS, SUMS: 1 };
+  return kernelSpec(params, { division, source: tileSource(params), isUnrolled: true });
+}
+
+function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
+  readonly division: Readonly<Record<string, number>>;
+  /** What comes after the declarations of the matrix, and whether it brings its own loop over it. */
+  readonly source: string;
+  readonly isUnrolled: boolean;
+}) {
+  const { elem, k, n, x, weights, norm, sum, gate } = params;
   const constants = {
+    ...division,
     K_FOURS: k / 4,
     X_STRIDE: x.stride / 4,
     X_OFFSET: x.offset / 4,
     N: n,
     OUT_STRIDE: params.out?.stride ?? n,
     OUT_OFFSET: params.out?.offset ?? 0,
-    GROUPS: groups,
-    OUTS: outs,
-    ROWS: rows,
-    THREADS: lanes * groups,
-    SUMS: numSums(params, { ...form, isUnrolled }),
     NORM: NORMS[norm?.kind ?? "none"],
     EPSILON: norm?.epsilon ?? 0,
     AFFINE_AT: sum ? k / 4 : 0,
@@ -149,9 +189,6 @@ function specOf(params: MatvecParams, form: MatvecForm) {
     ACTIVATION: ACTIVATIONS.indexOf(params.activation),
     SCALE: params.scale,
     SOFTCAP: params.softcap,
-    ...isUnrolled
-      ? {}
-      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: form.unitsFirst ? 1 : 0 },
   };
   const matrix = matrixOf(params, isUnrolled);
   const own = sum ? SUM_BINDINGS : {};
@@ -159,8 +196,7 @@ function specOf(params: MatvecParams, form: MatvecForm) {
     name: "matvec",
     source: [
       ...[ELEM[elem], FOUR[elem], activationSource, sum ? ofSumsSource : ofRowsSource],
-      ...[commonSource, matrix.source],
-      isUnrolled ? unrolledSource(params, form) : loopsSource,
+      ...[commonSource, matrix.source, source],
     ].join(""),
     bindings: {
       ...(weights.kind === "nbits" ? NBITS_BINDINGS : BINDINGS),

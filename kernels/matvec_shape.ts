@@ -17,10 +17,12 @@ export interface MatvecTiling {
   readonly rowForms: readonly number[];
   /** Whether loops are written out, as graphics cards want it; see matvec_unrolled.ts. */
   readonly isUnrolled: boolean;
+  /** From how many rows on they are taken 64 at a time, where that is possible; see matmul_tile.ts. */
+  readonly tilesFrom: number;
 }
 
 /** Rows that the tensors of a matvec have room for at least. */
-export const MAX_MATVEC_ROWS = 256;
+export const MAX_MATVEC_ROWS = 512;
 
 /** The form for a number of rows: the smallest that holds all, or the largest. */
 export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
@@ -64,9 +66,12 @@ export function numSumsPerPass(
   return Math.min(most, valuesOf(params, form).count);
 }
 
+/**
+ * A row's result is the same among up to 32 rows, as many as sequences share a step by default.
+ */
+const HARDWARE = { rowForms: [1, 2, 4, 8], isUnrolled: true, tilesFrom: 33 };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
-const SOFTWARE_ROWS = [1, 4];
-const HARDWARE_ROWS = [1, 2, 4, 8];
+const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, tilesFrom: Infinity };
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {
@@ -85,25 +90,13 @@ export function chooseMatvecTiling(
   const isGated = gate !== undefined;
   if (weights.kind === "columns") {
     const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
-    if (isFallbackAdapter) return { ...form, lanes: 1, rowForms: SOFTWARE_ROWS, isUnrolled: false };
-    // Gated, eight rows of sums of 128 threads take half of the 16 KiB that every device shares.
-    return {
-      ...form,
-      lanes: powerOfTwo(k / 4, isGated ? 8 : 16),
-      rowForms: HARDWARE_ROWS,
-      isUnrolled: true,
-    };
+    if (isFallbackAdapter) return { ...form, ...SOFTWARE, lanes: 1 };
+    return { ...form, ...HARDWARE, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
   }
-  if (isFallbackAdapter) {
-    return {
-      ...{ lanes: 1, groups: 8, outs: 8, unitsFirst: false },
-      ...{ rowForms: SOFTWARE_ROWS, isUnrolled: false },
-    };
-  }
+  if (isFallbackAdapter) return { ...SOFTWARE, lanes: 1, groups: 8, outs: 8, unitsFirst: false };
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
-  const lanes = powerOfTwo(k / perLoad, 32);
   return {
-    ...{ lanes, groups: 4, outs: 2, unitsFirst: false },
-    ...{ rowForms: HARDWARE_ROWS, isUnrolled: true },
+    ...{ ...HARDWARE, lanes: powerOfTwo(k / perLoad, 32) },
+    ...{ groups: 4, outs: 2, unitsFirst: false },
   };
 }

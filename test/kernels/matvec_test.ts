@@ -29,6 +29,7 @@ const HARDWARE: MatvecTiling = {
   unitsFirst: false,
   rowForms: [1, 4, 8],
   isUnrolled: true,
+  tilesFrom: 33,
 };
 const HARDWARE_COLUMNS: MatvecTiling = {
   lanes: 4,
@@ -37,6 +38,7 @@ const HARDWARE_COLUMNS: MatvecTiling = {
   unitsFirst: true,
   rowForms: [2, 8],
   isUnrolled: true,
+  tilesFrom: 33,
 };
 
 const PLAIN: MatvecParams = {
@@ -196,6 +198,33 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
     }
   }
 });
+
+for (const elem of ["f32", "f16"] as const) {
+  kernelTest(`matvec of many rows in tiles, ${elem}`, async (gpu) => {
+    const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
+    const rms = { kind: "rms", epsilon: 1e-5, hasBeta: false } as const;
+    const k = 96;
+    const plain = { ...PLAIN, elem, k, x: { stride: k + 8, offset: 8 }, hasBias: true };
+    const gated = {
+      ...{ matrixRows: 84, gate: { gateRow: 44, upRow: 0 } },
+      activation: "silu",
+    } as const;
+    // The last tile of outputs is part full.
+    const whole = { n: 70, matrixRows: 70, hasResidual: true };
+    const cases: MatvecParams[] = [
+      { ...plain, ...whole, weights: nbits },
+      { ...plain, ...gated, weights: { ...nbits, hasZeroPoints: true }, norm: rms },
+      { ...plain, ...whole, weights: { ...nbits, bits: 8, blockSize: 16 }, norm: rms },
+      { ...plain, ...gated, weights: { kind: "rows" }, norm: rms },
+      { ...plain, ...whole, weights: { kind: "columns" } },
+      { ...plain, ...gated, weights: { kind: "columns" }, norm: rms },
+    ];
+    for (const params of cases) {
+      const tiling = params.weights.kind === "columns" ? HARDWARE_COLUMNS : HARDWARE;
+      for (const numRows of [33, 100]) await check(gpu, params, { numRows, tiling });
+    }
+  }, { ignore: elem === "f16" && !HAS_F16 });
+}
 
 kernelTest("matvec writes a part of each row and leaves the rest", async (gpu) => {
   for (const tiling of [undefined, HARDWARE]) {
