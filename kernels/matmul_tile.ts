@@ -6,9 +6,8 @@
  * @module
  */
 import type { MatvecParams } from "./matvec_params.ts";
+import { TILE } from "./matvec_shape.ts";
 
-/** Rows and columns of a workgroup's tile. */
-export const TILE = 64;
 /** Elements of K that are staged at a time. */
 const DEPTH = 32;
 /** Columns of a thread: where outputs are gated, half of them are of the gate. */

@@ -27,16 +27,10 @@ import {
   type MatvecTiling,
   numSums,
   rowFormOf,
+  TILE,
 } from "./matvec_shape.ts";
 import { unrolledSource } from "./matvec_unrolled.ts";
-import {
-  outputsOfTile,
-  takesTiles,
-  TILE,
-  TILE_OUTS,
-  TILE_THREADS,
-  tileSource,
-} from "./matmul_tile.ts";
+import { outputsOfTile, takesTiles, TILE_OUTS, TILE_THREADS, tileSource } from "./matmul_tile.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
 interface MatvecTensors {

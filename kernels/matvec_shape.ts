@@ -24,6 +24,16 @@ export interface MatvecTiling {
 /** Rows that the tensors of a matvec have room for at least. */
 export const MAX_MATVEC_ROWS = 512;
 
+/** From how many rows on graphics cards compute tiles, of as many rows each; see matmul_tile.ts. */
+export const TILES_FROM = 33;
+export const TILE = 64;
+
+/** How many rows tensors must have room for, so that there is room for the last group or tile. */
+export function roomForRows(most: number): number {
+  const group = most < TILES_FROM ? 8 : TILE;
+  return Math.ceil(most / group) * group;
+}
+
 /** The form for a number of rows: the smallest that holds all, or the largest. */
 export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
   return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
@@ -69,7 +79,7 @@ export function numSumsPerPass(
 /**
  * A row's result is the same among up to 32 rows, as many as sequences share a step by default.
  */
-const HARDWARE = { rowForms: [1, 2, 4, 8], isUnrolled: true, tilesFrom: 33 };
+const HARDWARE = { rowForms: [1, 2, 4, 8], isUnrolled: true, tilesFrom: TILES_FROM };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
 const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, tilesFrom: Infinity };
 

@@ -49,6 +49,8 @@ export function firstRefusal(segments: readonly CompiledSegment[]): string | und
 export interface CompiledSegments {
   /** Most rows of a step. */
   readonly maxRows: number;
+  /** Number of rows from which on a row costs less than among few, if there is one. */
+  readonly manyRows?: number | undefined;
   /** How many segments were compiled. */
   readonly numCompiled: number;
   /** Why the first of the others was not. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { Matvec } from "../../kernels/matvec.ts";
-import { MAX_MATVEC_ROWS } from "../../kernels/matvec_shape.ts";
+import { MAX_MATVEC_ROWS, TILE } from "../../kernels/matvec_shape.ts";
 import { Norm } from "../../kernels/norm.ts";
 import { Pointwise } from "../../kernels/pointwise.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
@@ -41,6 +41,7 @@ interface OpenSegment {
 /** The weights are the caller's. */
 export class WebGpuSegments implements CompiledSegments {
   readonly maxRows = MAX_MATVEC_ROWS;
+  readonly manyRows: number | undefined;
   readonly #gpu: GpuContext;
   readonly #options: SegmentsOptions;
   readonly #segments: readonly (OpenSegment | undefined)[];
@@ -57,6 +58,8 @@ export class WebGpuSegments implements CompiledSegments {
   ) {
     this.#gpu = gpu;
     this.#options = options;
+    // Two tiles of each product.
+    this.manyRows = gpu.isFallbackAdapter ? undefined : 2 * TILE;
     this.#segments = open(this);
   }
 

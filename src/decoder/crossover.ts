@@ -17,6 +17,8 @@ interface TimedStep {
 interface CrossoverOptions {
   /** Most rows of a step that can run compiled. */
   readonly most: number;
+  /** Number of rows from which on compiled steps cost less a row than with few, if there is one. */
+  readonly many?: number | undefined;
   /** Sets the limit: steps of more rows run in ONNX Runtime. */
   readonly limit: (maxRows: number) => void;
   /** Runs a step of this many rows and waits for its results. */
@@ -63,19 +65,33 @@ export class Crossover {
     this.#options = options;
   }
 
-  /** Measures a step of 16 rows, and smaller ones as long as ONNX Runtime is faster; sets the limit. */
+  /**
+   * Measures a step of 16 rows, smaller ones as long as ONNX Runtime is faster, and one of many rows where those may be
+   * cheaper; sets the limit.
+   */
   static async find(options: CrossoverOptions): Promise<Crossover> {
+    const { most, many } = options;
     const crossover = new Crossover(options);
     const end = performance.now() + MAX_MILLISECONDS;
-    for (const rows of new Set(ROWS.map((rows) => Math.min(rows, options.most)))) {
-      const { compiled, ort } = await timesAt(rows, { ...options, end });
-      crossover.measured.push({ rows, compiled, ort });
-      crossover.#keep({ rows, way: "compiled", ms: compiled }, MIN_STEPS);
-      crossover.#keep({ rows, way: "ort", ms: ort }, MIN_STEPS);
-      if (compiled <= ort || performance.now() > end) break;
+    for (const rows of new Set(ROWS.map((rows) => Math.min(rows, most)))) {
+      const isFaster = await crossover.#measure(rows, end);
+      if (isFaster || performance.now() > end) break;
     }
     crossover.#choose();
+    if (many !== undefined && many <= most && crossover.#mostRows < most) {
+      await crossover.#measure(many, end);
+      crossover.#choose();
+    }
     return crossover;
+  }
+
+  /** Whether compiled steps of this many rows are the faster. */
+  async #measure(rows: number, end: number): Promise<boolean> {
+    const { compiled, ort } = await timesAt(rows, { ...this.#options, end });
+    this.measured.push({ rows, compiled, ort });
+    this.#keep({ rows, way: "compiled", ms: compiled }, MIN_STEPS);
+    this.#keep({ rows, way: "ort", ms: ort }, MIN_STEPS);
+    return compiled <= ort;
   }
 
   /** Steps of as many rows run compiled; 0 for none. */

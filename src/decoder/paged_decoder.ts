@@ -118,7 +118,7 @@ export class PagedDecoder implements Decoder {
     this.#runner.releaseCompiled();
   }
 
-  #measured({ maxRows }: CompiledSegments, run: (batch: StepBatch) => Promise<unknown>) {
+  #measured({ maxRows, manyRows }: CompiledSegments, run: (batch: StepBatch) => Promise<unknown>) {
     const { limits } = this;
     return {
       // No sequence has more blocks than tokens.
@@ -126,6 +126,7 @@ export class PagedDecoder implements Decoder {
         ...[maxRows, limits.maxBatchTokens, limits.numBlocks],
         limits.maxSequences * limits.contextLength,
       ),
+      many: manyRows,
       limit: (maxRows: number) => this.limitCompiledRows(maxRows),
       run: async (numRows: number) => void await run(firstTokens(numRows, limits)),
     };

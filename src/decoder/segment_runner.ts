@@ -5,6 +5,7 @@
  */
 import type { Backend, Storage } from "../backend/backend.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
+import { roomForRows } from "../../kernels/matvec_shape.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
@@ -40,8 +41,6 @@ interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly callerOwnsOutput?: boolean;
 }
 
-/** Kernels of compiled segments take rows in groups of at most this many; memory has room for the last group. */
-const ROW_GROUP = 8;
 /** Most rows of a compiled step before anything was measured. */
 const UNMEASURED_ROWS = 16;
 /** Most run sizes whose output tensors are kept. */
@@ -62,7 +61,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
   constructor(options: SegmentRunnerOptions<Cut>) {
     const { backend, cut, most } = options;
     this.#options = options;
-    const room = { tokens: inGroups(most.tokens), rows: inGroups(most.rows) };
+    const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
     this.#plan = planStorage(cut, (port) => bytesOf(port, room));
     this.#lastSegment = cut.segments.length - 1;
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
@@ -179,10 +178,6 @@ export class SegmentRunner<Cut extends PlannedCut> {
     }
     return output;
   }
-}
-
-function inGroups(numRows: number): number {
-  return Math.ceil(numRows / ROW_GROUP) * ROW_GROUP;
 }
 
 /** Dimensions of a tensor in a run of these sizes. */

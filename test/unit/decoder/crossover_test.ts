@@ -3,8 +3,9 @@ import { chooseWay, Crossover, firstTokens } from "../../../src/decoder/crossove
 
 /** Finds the crossover of steps that take as long as the two say; the clock is the test's. */
 async function find(
-  { compiled, ort, most = 256 }: Record<"compiled" | "ort", (rows: number) => number> & {
+  { compiled, ort, most = 256, many }: Record<"compiled" | "ort", (rows: number) => number> & {
     readonly most?: number;
+    readonly many?: number;
   },
 ) {
   const { now } = performance;
@@ -12,7 +13,7 @@ async function find(
   performance.now = () => found.time;
   try {
     const crossover = await Crossover.find({
-      most,
+      ...{ most, many },
       limit: (maxRows) => found.limit = maxRows,
       run: (rows) => {
         if (found.measured.at(-1) !== rows) found.measured.push(rows);
@@ -43,6 +44,17 @@ Deno.test("Crossover.find() measures 16 rows and takes as many as are as fast by
   // A round that compiles, and two.
   assert.equal(time, 3 * (16 + 64));
   assert.equal((await find({ compiled: (rows) => rows, ort: () => 1000 })).limit, 256);
+});
+
+Deno.test("Crossover.find() measures many rows where those are cheaper than by proportion", async () => {
+  // From 33 rows on, 64 at a time cost as much as 16.
+  const compiled = (rows: number) => rows < 33 ? rows : 16 * Math.ceil(rows / 64);
+  const faster = await find({ compiled, ort: (rows) => 40 + rows / 8, many: 128 });
+  assert.deepEqual([faster.measured, faster.limit], [[16, 128], 224]);
+  const slower = await find({ compiled, ort: () => 20, many: 128 });
+  assert.deepEqual([slower.measured, slower.limit], [[16, 128], 20]);
+  const enough = await find({ compiled, ort: () => 1000, many: 128 });
+  assert.deepEqual([enough.measured, enough.limit], [[16], 256]);
 });
 
 Deno.test("Crossover.find() takes another round where the two are close", async () => {
