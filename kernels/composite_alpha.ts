@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
@@ -57,7 +58,7 @@ export class CompositeAlpha {
    * @param options.image changed in place.
    */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     { image, mask, form }: { image: ImageBuffer; mask: TensorSlice; form: MaskForm },
   ): void {
     const { width, height } = image;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import type { AttentionShape } from "./attention_shape.ts";
@@ -140,7 +141,7 @@ export class KvWrite {
   }
 
   /** Appends the write of the step last written: one dispatch. */
-  encode(pass: GPUComputePassEncoder, tensors: KvWriteTensors): void {
+  encode(pass: ComputePass, tensors: KvWriteTensors): void {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;
     // Every binding needs a buffer; unused ones are not accessed.

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { FOUR } from "./four.ts";
@@ -111,7 +112,7 @@ export class LogMel {
    *
    * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
    */
-  encodeMeasure(pass: GPUComputePassEncoder, rows: readonly LogMelRow[]): void {
+  encodeMeasure(pass: ComputePass, rows: readonly LogMelRow[]): void {
     const reached = this.#write(rows);
     if (reached === 0) return;
     const groups = Math.ceil(reached / GROUP_FRAMES);
@@ -125,7 +126,7 @@ export class LogMel {
    * @param output elem `[rows, mels, frames]`, a storage buffer of the caller's.
    * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
    */
-  encode(pass: GPUComputePassEncoder, rows: readonly LogMelRow[], output: GPUBuffer): void {
+  encode(pass: ComputePass, rows: readonly LogMelRow[], output: GPUBuffer): void {
     this.encodeMeasure(pass, rows);
     const { energies, rows: table, loudest } = this.#buffers;
     const groups = Math.ceil(this.spec.mels * this.spec.frames / 4 / THREADS);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import { ACTIVATIONS } from "./activation.ts";
@@ -105,7 +106,7 @@ export class Matvec {
   }
 
   /** Appends the products of `numRows` rows: one dispatch. */
-  encode(pass: GPUComputePassEncoder, tensors: MatvecTensors, numRows: number): void {
+  encode(pass: ComputePass, tensors: MatvecTensors, numRows: number): void {
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.
     const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;

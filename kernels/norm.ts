@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { ELEM } from "./elem.ts";
@@ -70,7 +71,7 @@ export class Norm {
   }
 
   /** Appends the norms of `numRows` rows: one dispatch. */
-  encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
+  encode(pass: ComputePass, tensors: NormTensors, numRows: number): void {
     // Every binding needs a buffer; an unused one is not read.
     const { x, affine, residual = x, out } = tensors;
     this.#kernel.encode(pass, { x, affine, residual, out }, [this.#heads, numRows]);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
@@ -139,7 +140,7 @@ export class PackedAttention {
   }
 
   /** Appends the attention of the batch last written: one dispatch. */
-  encode(pass: GPUComputePassEncoder, tensors: PackedTensors): void {
+  encode(pass: ComputePass, tensors: PackedTensors): void {
     const { plan, items, shape } = this.#batch;
     if (plan.numItems === 0) return;
     this.#kernel.encode(pass, { items, ...tensors }, [plan.numItems, shape.kvHeads]);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
@@ -120,7 +121,7 @@ export class PagedAttention {
   }
 
   /** Appends the attention of the step last written: one dispatch, or as many as it has kinds of items. */
-  encode(pass: GPUComputePassEncoder, tensors: AttentionTensors): void {
+  encode(pass: ComputePass, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
     // Every binding needs a buffer; without sinks it is not read.
     const sinks = tensors.sinks ?? words;

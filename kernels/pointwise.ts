@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { type Activation, ACTIVATIONS } from "./activation.ts";
@@ -55,7 +56,7 @@ export class Pointwise {
 
   /** Appends the elements of `numRows` rows: one dispatch. `a` and `b` are elem `[rows, stride]`. */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     tensors: { readonly a: GPUBuffer; readonly b?: GPUBuffer | undefined; readonly out: GPUBuffer },
     numRows: number,
   ): void {

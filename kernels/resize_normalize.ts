@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
@@ -90,7 +91,7 @@ export class ResizeNormalize {
    * this one's.
    */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorSlice },
   ): void {
     const { width, height } = image;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import type { BufferRange } from "../src/gpu/readback.ts";
@@ -110,7 +111,7 @@ export class SampleKernel {
    *
    * @param logits elem `[rows, rowStride]`, the first `vocabSize` of each row valid; its size a multiple of 16 bytes.
    */
-  encode(pass: GPUComputePassEncoder, logits: GPUBuffer): void {
+  encode(pass: ComputePass, logits: GPUBuffer): void {
     if (this.#rows.length === 0) return;
     const tensors = {
       rows: this.#rowsBuffer,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import source from "./take_rows.wgsl" with { type: "text" };
@@ -43,7 +44,7 @@ export class TakeRows {
    * @param tensors `table` and `out` `[rows, rowBytes]`, `numbers` int64 `[numRows]`, none of them negative.
    */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     tensors: Readonly<Record<keyof typeof BINDINGS, GPUBuffer>>,
     numRows: number,
   ): void {

@@ -4,6 +4,7 @@
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  * @module
  */
+import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
@@ -57,7 +58,7 @@ export class TokenRules {
    * @param logits elem `[rows, vocabSize]`, changed in place.
    */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     rules: readonly (TokenRule | undefined)[],
     logits: GPUBuffer,
   ): void {

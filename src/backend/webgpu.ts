@@ -215,9 +215,8 @@ export class WebGpuBackend implements Backend {
     return {
       sample: async (logits, rows) => {
         sampler.write(rows);
-        sampler.encode(this.#gpu.commands.pass(), logits.gpuBuffer as GPUBuffer);
-        const encoder = this.#gpu.commands.take();
-        return sampler.decode(await this.#readback.read(encoder, sampler.results()));
+        sampler.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
+        return sampler.decode(await this.#readback.readRecorded(sampler.results()));
       },
       dispose: () => sampler.dispose(),
     };

@@ -108,7 +108,7 @@ export class WebGpuAttention implements PagedAttention {
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
     const { write, attend, kCache, vCache, angles, qOut, gammas, sinks } = layer;
-    const pass = this.#gpu.commands.pass();
+    const pass = this.#gpu.commands;
     write.encode(pass, { q, k, v, kCache, vCache, angles, qOut, gammas });
     attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks });
   }

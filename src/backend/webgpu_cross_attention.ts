@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../gpu/commands.ts";
 import { KvWrite } from "../../kernels/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
@@ -80,7 +81,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     const { site, attend, kCache, vCache } = this.#layers[layer]!;
     const q = tensors.get(site.q.tensor)!.gpuBuffer as GPUBuffer;
     const out = output!.gpuBuffer as GPUBuffer;
-    attend.encode(this.#gpu.commands.pass(), { q, kCache, vCache, out });
+    attend.encode(this.#gpu.commands, { q, kCache, vCache, out });
     return output!;
   }
 
@@ -133,7 +134,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     return steps;
   }
 
-  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+  #submit(encode: (pass: ComputePass) => void): void {
     const encoder = this.#gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     encode(pass);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../gpu/commands.ts";
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
 import {
   type ImageBuffer,
@@ -147,7 +148,7 @@ export class WebGpuImages implements ImageKernels {
     });
   }
 
-  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+  #submit(encode: (pass: ComputePass) => void): void {
     const encoder = this.#gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     encode(pass);

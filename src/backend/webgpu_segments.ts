@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../gpu/commands.ts";
 import { Matvec } from "../../kernels/matvec.ts";
 import { MAX_MATVEC_ROWS, TILE } from "../../kernels/matvec_shape.ts";
 import { Norm } from "../../kernels/norm.ts";
@@ -26,7 +27,7 @@ type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
 
 /** Records one dispatch for some rows; `outside` are the step's input tensors. */
 type Recorder = (
-  pass: GPUComputePassEncoder,
+  pass: ComputePass,
   numRows: number,
   outside: ReadonlyMap<string, Tensor>,
 ) => void;
@@ -99,7 +100,7 @@ export class WebGpuSegments implements CompiledSegments {
 
   record(index: number, { numRows, isAllRows, tensors }: SegmentStep): void {
     const segment = this.#segments[index]!;
-    const pass = this.#gpu.commands.pass();
+    const pass = this.#gpu.commands;
     for (const record of isAllRows ? segment.allRows : segment.someRows) {
       record(pass, numRows, tensors);
     }
@@ -199,7 +200,7 @@ export class WebGpuSegments implements CompiledSegments {
 function openKernel(
   gpu: GpuContext,
   dispatch: Dispatch,
-): (pass: GPUComputePassEncoder, buffers: Buffers, numRows: number) => void {
+): (pass: ComputePass, buffers: Buffers, numRows: number) => void {
   switch (dispatch.kind) {
     case "matvec": {
       const kernel = new Matvec(gpu, dispatch.params);

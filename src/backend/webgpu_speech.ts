@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "../gpu/commands.ts";
 import { LogMel } from "../../kernels/log_mel.ts";
 import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../kernels/token_rule.ts";
@@ -70,7 +71,7 @@ export class WebGpuSpeech implements SpeechKernels {
     this.#features.destroy();
   }
 
-  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+  #submit(encode: (pass: ComputePass) => void): void {
     const encoder = this.#gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     encode(pass);

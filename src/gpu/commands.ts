@@ -1,5 +1,5 @@
 /**
- * Batches commands for the device into one submit.
+ * Batches commands for the device into one submit, and has those of a step ready that repeats.
  *
  * Each submit costs the host as much as many dispatches: a step of a decoder is recorded here, layer after layer.
  * Submit these before any other submit, and before writing to a buffer that recorded commands read.
@@ -7,11 +7,46 @@
  * @module
  */
 
-export class Commands {
+/** What a kernel's dispatch is appended to: a pass of WebGPU, or {@linkcode Commands}. */
+export interface ComputePass {
+  setPipeline(pipeline: GPUComputePipeline): void;
+  setBindGroup(index: 0, group: GPUBindGroup): void;
+  dispatchWorkgroups(x: number, y?: number, z?: number): void;
+}
+
+/** Bytes `[fromOffset, fromOffset + size)` of a buffer, copied to where they are mapped. */
+export interface BufferCopy {
+  readonly from: GPUBuffer;
+  readonly fromOffset: number;
+  readonly to: GPUBuffer;
+  readonly toOffset: number;
+  readonly size: number;
+}
+
+interface Dispatch {
+  readonly pipeline: GPUComputePipeline;
+  readonly group: GPUBindGroup;
+  readonly x: number;
+  readonly y: number;
+  readonly z: number;
+}
+
+/** Dispatches, and copies of what they leave. */
+interface Batch {
+  readonly dispatches: readonly Dispatch[];
+  readonly copies: readonly BufferCopy[];
+}
+
+export class Commands implements ComputePass {
   readonly #device: GPUDevice;
-  #encoder: GPUCommandEncoder | undefined;
-  #pass: GPUComputePassEncoder | undefined;
+  #dispatches: Dispatch[] = [];
+  #pipeline: GPUComputePipeline | undefined;
+  #group: GPUBindGroup | undefined;
   #numSubmits = 0;
+  #numReady = 0;
+  /** What was read last, and its commands encoded again where it was what was read before. */
+  #last: Batch | undefined;
+  #ready: GPUCommandBuffer | undefined;
 
   constructor(device: GPUDevice) {
     this.#device = device;
@@ -22,27 +57,89 @@ export class Commands {
     return this.#numSubmits;
   }
 
-  /** A pass to append dispatches to; the same until another command. The caller does not end it. */
-  pass(): GPUComputePassEncoder {
-    this.#encoder ??= this.#device.createCommandEncoder();
-    return this.#pass ??= this.#encoder.beginComputePass();
+  /** How many of them had their commands ready. */
+  get numReady(): number {
+    return this.#numReady;
   }
 
-  /** Takes the recorded encoder, with its pass ended, for more to be appended; see {@linkcode submit}. */
-  take(): GPUCommandEncoder {
-    this.#pass?.end();
-    const encoder = this.#encoder ?? this.#device.createCommandEncoder();
-    this.#pass = undefined;
-    this.#encoder = undefined;
-    return encoder;
+  setPipeline(pipeline: GPUComputePipeline): void {
+    this.#pipeline = pipeline;
+  }
+
+  setBindGroup(_index: 0, group: GPUBindGroup): void {
+    this.#group = group;
+  }
+
+  dispatchWorkgroups(x: number, y = 1, z = 1): void {
+    this.#dispatches.push({ pipeline: this.#pipeline!, group: this.#group!, x, y, z });
   }
 
   /** Submits the recorded commands, if any, and then `encoder`. */
   submit(encoder?: GPUCommandEncoder): void {
-    const recorded = this.#encoder && this.take();
-    const buffers = [recorded, encoder].flatMap((each) => each?.finish() ?? []);
+    const batch = this.#take([]);
+    const recorded = batch.dispatches.length === 0 ? [] : [this.#encode(batch)];
+    this.#submit([...recorded, ...encoder ? [encoder.finish()] : []]);
+  }
+
+  /**
+   * Submits the recorded commands, followed by copies of what they leave.
+   *
+   * Where they are those of the last call, as a decoder's steps are whose sequences stay the same, they are encoded once
+   * more while the device works: encoding a step takes the host as long as a graphics card takes to run it.
+   */
+  submitCopying(copies: readonly BufferCopy[]): void {
+    const batch = this.#take(copies);
+    const isRepeated = this.#last !== undefined && areEqual(batch, this.#last);
+    const ready = isRepeated ? this.#ready : undefined;
+    this.#last = batch;
+    this.#ready = undefined;
+    if (ready !== undefined) this.#numReady++;
+    this.#submit([ready ?? this.#encode(batch)]);
+    if (isRepeated) this.#ready = this.#encode(batch);
+  }
+
+  #take(copies: readonly BufferCopy[]): Batch {
+    const dispatches = this.#dispatches;
+    this.#dispatches = [];
+    return { dispatches, copies };
+  }
+
+  #encode({ dispatches, copies }: Batch): GPUCommandBuffer {
+    const encoder = this.#device.createCommandEncoder();
+    if (dispatches.length > 0) {
+      const pass = encoder.beginComputePass();
+      let last: GPUComputePipeline | undefined;
+      for (const { pipeline, group, x, y, z } of dispatches) {
+        if (pipeline !== last) pass.setPipeline(last = pipeline);
+        pass.setBindGroup(0, group);
+        pass.dispatchWorkgroups(x, y, z);
+      }
+      pass.end();
+    }
+    for (const { from, fromOffset, to, toOffset, size } of copies) {
+      encoder.copyBufferToBuffer(from, fromOffset, to, toOffset, size);
+    }
+    return encoder.finish();
+  }
+
+  #submit(buffers: readonly GPUCommandBuffer[]): void {
     if (buffers.length === 0) return;
     this.#numSubmits++;
-    this.#device.queue.submit(buffers);
+    this.#device.queue.submit([...buffers]);
   }
+}
+
+function areEqual(a: Batch, b: Batch): boolean {
+  if (a.dispatches.length !== b.dispatches.length || a.copies.length !== b.copies.length) {
+    return false;
+  }
+  return a.dispatches.every((one, i) => {
+    const { pipeline, group, x, y, z } = b.dispatches[i]!;
+    return one.pipeline === pipeline && one.group === group && one.x === x && one.y === y &&
+      one.z === z;
+  }) && a.copies.every((one, i) => {
+    const { from, fromOffset, to, toOffset, size } = b.copies[i]!;
+    return one.from === from && one.fromOffset === fromOffset && one.to === to &&
+      one.toOffset === toOffset && one.size === size;
+  });
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ComputePass } from "./commands.ts";
 import type { GpuContext } from "./device.ts";
 
 /** An element type of tensors on the device. */
@@ -125,7 +126,7 @@ export class Kernel<B extends Bindings> {
    * @throws {RangeError} when there are more workgroups than the device dispatches: none would run.
    */
   encode(
-    pass: GPUComputePassEncoder,
+    pass: ComputePass,
     tensors: Tensors<B>,
     workgroups: readonly [x: number, y?: number, z?: number],
   ): void {

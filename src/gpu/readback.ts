@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { BufferCopy } from "./commands.ts";
 import { createBuffer, DeviceLostError, type GpuContext } from "./device.ts";
 import { canTakeRangeEarly } from "./early_range.ts";
 
@@ -72,9 +73,26 @@ export class Readback {
    * @throws {RangeError} when the ranges together exceed `maxBytes`.
    * @throws {DeviceLostError} when the device is gone.
    */
-  async read(
+  read(
     encoder: GPUCommandEncoder,
     ranges: readonly BufferRange[],
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#read(ranges, (copies) => {
+      for (const { from, fromOffset, to, toOffset, size } of copies) {
+        encoder.copyBufferToBuffer(from, fromOffset, to, toOffset, size);
+      }
+      this.#gpu.commands.submit(encoder);
+    });
+  }
+
+  /** As {@linkcode read}, of what the recorded commands leave. */
+  readRecorded(ranges: readonly BufferRange[]): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#read(ranges, (copies) => this.#gpu.commands.submitCopying(copies));
+  }
+
+  async #read(
+    ranges: readonly BufferRange[],
+    submit: (copies: readonly BufferCopy[]) => void,
   ): Promise<Uint8Array<ArrayBuffer>> {
     const size = ranges.reduce((sum, range) => sum + range.size, 0);
     if (size > this.maxBytes) {
@@ -83,17 +101,17 @@ export class Readback {
       );
     }
     if (size === 0) {
-      this.#gpu.commands.submit(encoder);
+      submit([]);
       return new Uint8Array();
     }
     const staging = await this.#take();
     try {
-      let offset = 0;
-      for (const range of ranges) {
-        encoder.copyBufferToBuffer(range.buffer, range.offset, staging, offset, range.size);
-        offset += range.size;
-      }
-      this.#gpu.commands.submit(encoder);
+      let toOffset = 0;
+      submit(ranges.map(({ buffer, offset, size }) => {
+        const copy = { from: buffer, fromOffset: offset, to: staging, toOffset, size };
+        toOffset += size;
+        return copy;
+      }));
       return await this.#map(staging, size);
     } catch (error) {
       throw await this.#explain(error);

@@ -61,7 +61,7 @@ async function compare(k: number, n: number, numRows: number) {
   };
   const contenders = {
     ours: () => {
-      kernel.encode(gpu!.commands.pass(), { x, weights, scales, out }, numRows);
+      kernel.encode(gpu!.commands, { x, weights, scales, out }, numRows);
       gpu!.commands.submit();
     },
     theirs: () => session.run(feeds, { y: tensor(out, "float16", [1, numRows, n]) }),
