@@ -100,6 +100,13 @@ fn settle(
   return choice;
 }
 
+// What tokens weigh by the model's logits.
+fn raw_mass(tokens: Tokens, largest: f32) -> f32 {
+  let weights = exp(to_values(tokens.raw_keys) - largest);
+  let is_real = tokens.raw_keys != vec4<u32>();
+  return dot(select(vec4<f32>(), weights, is_real), vec4<f32>(1.0));
+}
+
 @compute @workgroup_size(THREADS)
 fn sample(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -136,11 +143,24 @@ fn sample(
   // x: of the model's probabilities, y: of the weights in the draw.
   var sums = vec2<f32>();
   var choice = NO_CHOICE;
-  for (var i = thread; i < end; i += THREADS) {
+  var i = thread;
+  if (!is_drawn || is_small) {
+    // No more than the sum is wanted of them. Four loads are on their way at a time.
+    for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
+      let at = start / 4u + i;
+      let packed0 = logits[at];
+      let packed1 = logits[at + THREADS];
+      let packed2 = logits[at + 2u * THREADS];
+      let packed3 = logits[at + 3u * THREADS];
+      sums.x += raw_mass(logit_tokens(row, start, at, packed0), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + THREADS, packed1), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + 2u * THREADS, packed2), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + 3u * THREADS, packed3), raw_largest);
+    }
+  }
+  for (; i < end; i += THREADS) {
     let tokens = load_tokens(row, start, i);
-    let raw_weights = exp(to_values(tokens.raw_keys) - raw_largest);
-    let is_real = tokens.raw_keys != vec4<u32>();
-    sums.x += dot(select(vec4<f32>(), raw_weights, is_real), vec4<f32>(1.0));
+    sums.x += raw_mass(tokens, raw_largest);
     if (is_drawn && !is_small) {
       let weights = weigh_all(row, tokens.keys, largest);
       sums.y += dot(weights, vec4<f32>(1.0));

@@ -10,21 +10,40 @@ var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
 var<workgroup> list_count: atomic<u32>;
 var<workgroup> list_length: u32;
 
+// The best of a choice and four tokens, of those behind a given one.
+fn best_with(choice: Choice, tokens: Tokens, is_raw: bool, behind: Choice) -> Choice {
+  let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
+  let is_behind = (all_keys < vec4<u32>(behind.score)) |
+    ((all_keys == vec4<u32>(behind.score)) & (tokens.ids > vec4<u32>(behind.token)));
+  let keys = select(vec4<u32>(), all_keys, is_behind);
+  var best = choice;
+  if (any(keys >= vec4<u32>(max(best.score, 1u)))) {
+    for (var e = 0u; e < 4u; e++) {
+      best = better(best, Choice(keys[e], tokens.ids[e], keys[e]));
+    }
+  }
+  return best;
+}
+
 // The best token after a given one, by the model's logits or by the adjusted ones.
 fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) -> Choice {
   var best = NO_CHOICE;
   let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
-  for (var i = thread; i < end; i += THREADS) {
-    let tokens = load_tokens(row, start, i);
-    let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
-    let is_behind = (all_keys < vec4<u32>(behind.score)) |
-      ((all_keys == vec4<u32>(behind.score)) & (tokens.ids > vec4<u32>(behind.token)));
-    let keys = select(vec4<u32>(), all_keys, is_behind);
-    if (any(keys >= vec4<u32>(max(best.score, 1u)))) {
-      for (var e = 0u; e < 4u; e++) {
-        best = better(best, Choice(keys[e], tokens.ids[e], keys[e]));
-      }
-    }
+  var i = thread;
+  // Four loads are on their way at a time.
+  for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
+    let at = start / 4u + i;
+    let packed0 = logits[at];
+    let packed1 = logits[at + THREADS];
+    let packed2 = logits[at + 2u * THREADS];
+    let packed3 = logits[at + 3u * THREADS];
+    best = best_with(best, logit_tokens(row, start, at, packed0), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + THREADS, packed1), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + 2u * THREADS, packed2), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + 3u * THREADS, packed3), is_raw, behind);
+  }
+  for (; i < end; i += THREADS) {
+    best = best_with(best, load_tokens(row, start, i), is_raw, behind);
   }
   thread_keys[thread] = best.key;
   return best_of_all(thread, best);
@@ -44,6 +63,23 @@ fn find_bound(thread: u32, count: u32) -> u32 {
   return workgroupUniformLoad(&ranked_key);
 }
 
+// Lists those of four tokens that have at least the given key.
+fn list_tokens(tokens: Tokens, is_raw: bool, bound: u32) {
+  let keys = select(tokens.keys, tokens.raw_keys, is_raw);
+  let is_listed = keys >= vec4<u32>(max(bound, 1u));
+  if (!any(is_listed)) {
+    return;
+  }
+  for (var e = 0u; e < 4u; e++) {
+    if (is_listed[e]) {
+      let slot = atomicAdd(&list_count, 1u);
+      if (slot < LIST_SIZE) {
+        list[slot] = vec2<u32>(tokens.ids[e], keys[e]);
+      }
+    }
+  }
+}
+
 // Lists the tokens of at least the given key, and returns how many they are: maybe more than the list holds.
 fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
   if (thread == 0u) {
@@ -51,20 +87,20 @@ fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
   }
   workgroupBarrier();
   let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
-  for (var i = thread; i < end; i += THREADS) {
-    let tokens = load_tokens(row, start, i);
-    let keys = select(tokens.keys, tokens.raw_keys, is_raw);
-    let is_listed = keys >= vec4<u32>(max(bound, 1u));
-    if (any(is_listed)) {
-      for (var e = 0u; e < 4u; e++) {
-        if (is_listed[e]) {
-          let slot = atomicAdd(&list_count, 1u);
-          if (slot < LIST_SIZE) {
-            list[slot] = vec2<u32>(tokens.ids[e], keys[e]);
-          }
-        }
-      }
-    }
+  var i = thread;
+  for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
+    let at = start / 4u + i;
+    let packed0 = logits[at];
+    let packed1 = logits[at + THREADS];
+    let packed2 = logits[at + 2u * THREADS];
+    let packed3 = logits[at + 3u * THREADS];
+    list_tokens(logit_tokens(row, start, at, packed0), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + THREADS, packed1), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + 2u * THREADS, packed2), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + 3u * THREADS, packed3), is_raw, bound);
+  }
+  for (; i < end; i += THREADS) {
+    list_tokens(load_tokens(row, start, i), is_raw, bound);
   }
   workgroupBarrier();
   if (thread == 0u) {

@@ -101,24 +101,30 @@ fn count_fours(row: Row, start: u32) -> u32 {
   return count_logit_fours(start) + (row.num_adjustments + 3u) / 4u;
 }
 
+// The tokens of the logits at `at`, which are a four of the row's.
+fn logit_tokens(row: Row, start: u32, at: u32, packed: four) -> Tokens {
+  var tokens: Tokens;
+  tokens.ids = vec4<u32>(at * 4u - start) + vec4<u32>(0u, 1u, 2u, 3u);
+  // Before the row ids wrap around.
+  let is_valid = tokens.ids < vec4<u32>(VOCAB_SIZE);
+  tokens.raw_keys = select(vec4<u32>(), to_keys(unpack(packed)), is_valid);
+  let ids = min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u));
+  if (row.mask != NO_BITMAP) {
+    tokens.raw_keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.mask, ids));
+  }
+  tokens.keys = tokens.raw_keys;
+  if (row.bitmap != row.mask) {
+    tokens.keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.bitmap, ids));
+  }
+  return tokens;
+}
+
 fn load_tokens(row: Row, start: u32, index: u32) -> Tokens {
   var tokens: Tokens;
   let logit_fours = count_logit_fours(start);
   if (index < logit_fours) {
     let at = start / 4u + index;
-    tokens.ids = vec4<u32>(at * 4u - start) + vec4<u32>(0u, 1u, 2u, 3u);
-    // Before the row ids wrap around.
-    let is_valid = tokens.ids < vec4<u32>(VOCAB_SIZE);
-    tokens.raw_keys = select(vec4<u32>(), to_keys(unpack(logits[at])), is_valid);
-    let ids = min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u));
-    if (row.mask != NO_BITMAP) {
-      tokens.raw_keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.mask, ids));
-    }
-    tokens.keys = tokens.raw_keys;
-    if (row.bitmap != row.mask) {
-      tokens.keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.bitmap, ids));
-    }
-    return tokens;
+    return logit_tokens(row, start, at, logits[at]);
   }
   for (var e = 0u; e < 4u; e++) {
     let n = (index - logit_fours) * 4u + e;
