@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { largeImages } from "../load/large_media.ts";
+import { plainImages } from "../load/large_media.ts";
 import { MODELS, smallRequest } from "../load/small_requests.ts";
 
 const MIB = 2 ** 20;
@@ -32,7 +32,7 @@ Deno.test("a server's memory comes back after images of 64 megapixels", {
   for (let n = 0; n < NUM_WARM_UP; n++) await sendSmall();
   const before = await residentBytes(hearth.pid);
   await Promise.all(
-    largeImages(3).map((url) => {
+    plainImages(3, 8_000).map((url) => {
       const content = [{ type: "image_url", image_url: { url } }, { type: "text", text: "OCR" }];
       return post(path, JSON.stringify({ model, messages: [{ role: "user", content }] }));
     }),

@@ -10,18 +10,25 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { attack } from "./attack_thread.ts";
 import { pause } from "./hostile.ts";
+import { plainImages } from "./large_media.ts";
 import { ask, Prober } from "./prober.ts";
-import { SCENARIOS } from "./scenarios.ts";
+import { IMAGE_KINDS, SCENARIOS, withImage } from "./scenarios.ts";
 import { Served, type Usage } from "./served.ts";
-import { type LoadKind, MODELS, smallRequest } from "./small_requests.ts";
+import { type LoadKind, MODELS, type SmallRequest, smallRequest } from "./small_requests.ts";
 import { Tally, time } from "./tally.ts";
 
 const PROBE_EVERY_MS = 100;
-/** What is allocated once is there after so many. */
+/** What is allocated once is there after so many, some together, which share batches, and a JPEG and a PNG like photos. */
 const NUM_WARM_UP = 200;
 const WARM_UP_MS = 10_000;
+const NUM_ROUNDS = 10;
+const NUM_TOGETHER = 4;
+const NUM_PHOTOS = 2;
+const PHOTO_SIDE = 1_000;
 /** Idle threads end after 20 s. */
 const SETTLE_MS = 30_000;
+/** Garbage is collected every few seconds meanwhile: the median of this time counts. */
+const MEASURE_MS = 10_000;
 const MAX_FILES = 256;
 
 const { values } = parseArgs({
@@ -34,11 +41,24 @@ const { values } = parseArgs({
   },
 });
 
-/** As many small ones as fit into the time, one after the other. @returns their median in milliseconds. */
-async function warmUp(send: () => Promise<string>): Promise<number> {
+/**
+ * Sends what has everything allocated that is allocated once.
+ *
+ * @returns the median of small requests, one after the other, in milliseconds.
+ */
+async function warmUp(
+  kind: LoadKind,
+  send: (request?: SmallRequest) => Promise<string>,
+): Promise<number> {
   const tally = new Tally();
   const end = performance.now() + WARM_UP_MS;
-  while (tally.count < NUM_WARM_UP && performance.now() < end) await time(tally, send);
+  while (tally.count < NUM_WARM_UP && performance.now() < end) await time(tally, () => send());
+  for (let round = 0; round < NUM_ROUNDS; round++) {
+    await Promise.all(Array.from({ length: NUM_TOGETHER }, () => send()));
+  }
+  const small = smallRequest(kind);
+  const photos = IMAGE_KINDS.includes(kind) ? plainImages(NUM_PHOTOS, PHOTO_SIDE) : [];
+  for (const photo of photos) await send({ ...small, body: withImage(small, photo) });
   return tally.within(0.5) * 1000;
 }
 
@@ -79,14 +99,14 @@ async function load(kind: LoadKind): Promise<unknown> {
   // Its connections are closed at the end, so that they do not count.
   let client = Deno.createHttpClient({});
   let numSent = 0;
-  const sendSmall = () => {
-    const { path, body, headers } = smallRequest(kind, numSent++);
-    return ask(url + path, { client, method: "POST", body, headers });
-  };
-  const idleMs = await warmUp(sendSmall);
+  const send = ({ path, body, headers }: SmallRequest = smallRequest(kind, numSent++)) =>
+    ask(url + path, { client, method: "POST", body, headers });
+  const idleMs = await warmUp(kind, send);
+  client.close();
+  client = Deno.createHttpClient({});
   // A model that is slower than that alone is asked as often as it can bear.
   const everyMs = Math.max(PROBE_EVERY_MS, Math.ceil(3 * idleMs / 100) * 100);
-  const before = await settle(served, sendSmall);
+  const before = await settle(served, send);
   const results: Record<string, unknown> = {};
   for (const [scenario, { kinds, isExtra = false }] of Object.entries(SCENARIOS)) {
     if (kinds?.includes(kind) === false) continue;
@@ -110,7 +130,7 @@ async function load(kind: LoadKind): Promise<unknown> {
   }
   client.close();
   client = Deno.createHttpClient({});
-  const after = await settle(served, sendSmall);
+  const after = await settle(served, send);
   const exitCode = await served.stop();
   const descriptors = describeUsage("descriptors", before.descriptors, after.descriptors);
   print(
@@ -126,13 +146,15 @@ async function load(kind: LoadKind): Promise<unknown> {
 }
 
 /** What it holds once it has been left alone for a while, as a server without much to do is. */
-async function settle(served: Served, sendSmall: () => Promise<string>): Promise<Usage> {
+async function settle(served: Served, send: () => Promise<string>): Promise<Usage> {
   const end = performance.now() + SETTLE_MS;
+  const usages: Usage[] = [];
   while (performance.now() < end) {
-    await sendSmall();
+    await send();
     await pause(500);
+    if (performance.now() > end - MEASURE_MS) usages.push(served.usage());
   }
-  return served.usage();
+  return usages.toSorted((a, b) => a.rssMb - b.rssMb)[Math.floor(usages.length / 2)]!;
 }
 
 print("kind", "beside", "", "small", "in 2 s", "p50", "p99", "/health", "late", " ends, memory");

@@ -4,8 +4,8 @@
  * @module
  */
 import { head, HEAVY, type Hostile, LIGHT, pause, post, raw, type Target } from "./hostile.ts";
-import { largeImages, longRecording } from "./large_media.ts";
-import { type LoadKind, smallRequest } from "./small_requests.ts";
+import { longRecording, plainImages } from "./large_media.ts";
+import { type LoadKind, type SmallRequest, smallRequest } from "./small_requests.ts";
 import { Tally, time } from "./tally.ts";
 
 const encoder = new TextEncoder();
@@ -32,7 +32,11 @@ const SLOW_BYTES = 1024;
 const SLOW_HEAD_BYTES = 128 * 1024;
 const STATUS_LINE = "HTTP/1.1 408";
 const NUM_IMAGES = 24;
+const LARGE_SIDE = 8_000;
 const NUM_RECORDINGS = 4;
+
+/** Those that take images. */
+export const IMAGE_KINDS: readonly LoadKind[] = ["vision", "ocr", "matting"];
 
 /** What is asked of a scenario. */
 export interface ScenarioOptions {
@@ -70,9 +74,9 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   "10 slow bodies": { run: (target) => together(NUM_SLOW, sendSlowly, target) },
   "24 images of 64 megapixels": {
-    kinds: ["vision", "ocr", "matting"],
+    kinds: IMAGE_KINDS,
     run: (target) => {
-      const bodies = largeImages(NUM_IMAGES).map((url) => withImage(target, url));
+      const bodies = plainImages(NUM_IMAGES, LARGE_SIDE).map((url) => withImage(target.small, url));
       let next = 0;
       return together(
         NUM_IMAGES,
@@ -137,7 +141,7 @@ function idle({ url }: Target): Promise<string> {
 }
 
 /** A chat about an image; for models that take none as well, which refuse it. Matting takes nothing beside the image. */
-function withImage({ small: { model, path } }: Target, url: string): string {
+export function withImage({ model, path }: SmallRequest, url: string): string {
   const image = { type: "image_url", image_url: { url } };
   const body = path.startsWith("/v1/images/")
     ? { messages: [{ role: "user", content: [image] }] }
@@ -150,7 +154,7 @@ function withImage({ small: { model, path } }: Target, url: string): string {
 
 /** Sends 95 MiB, as fast as they are taken: an image, which is none. */
 async function sendLarge(target: Target): Promise<string> {
-  const [before, after] = withImage(target, "data:image/png;base64,").split(/(?<=base64,)/);
+  const [before, after] = withImage(target.small, "data:image/png;base64,").split(/(?<=base64,)/);
   return await sendBody(target, async function* () {
     yield encoder.encode(before);
     const piece = new Uint8Array(MIB).fill("A".charCodeAt(0));
