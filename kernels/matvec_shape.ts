@@ -25,7 +25,7 @@ export interface MatvecTiling {
 export const MAX_MATVEC_ROWS = 512;
 
 /** From how many rows on graphics cards compute tiles, of as many rows each; see matmul_tile.ts. */
-export const TILES_FROM = 33;
+const TILES_FROM = 33;
 export const TILE = 64;
 
 /** How many rows tensors must have room for, so that there is room for the last group or tile. */

@@ -124,7 +124,7 @@ interface Statements {
 }
 
 /** Levels that a lane reads at a time: four words, or a block. */
-export function chunkLevels(
+function chunkLevels(
   { bits, blockSize }: { readonly bits: number; readonly blockSize: number },
 ): number {
   return Math.min(128, blockSize * bits) / bits;
