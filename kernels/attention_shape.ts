@@ -5,6 +5,8 @@
  */
 import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../src/gpu/kernel.ts";
+import { tileBytes, tileThreads, type TileTiling } from "./attention_tile.ts";
+import type { DecodeTiling } from "./paged_attention_decode.ts";
 
 /** The heads of an attention. */
 export interface HeadShape {
@@ -23,31 +25,38 @@ export interface AttentionShape extends HeadShape {
   readonly blockSize: number;
 }
 
-/** Divisors of the keys of a tile. */
-type PrefillThreads = 2 | 4 | 8;
-
-/** The work of one workgroup. A row is a pair (query token, query head of the group). */
+/** How the kernels divide their work on a device. */
 export interface AttentionTiling {
-  /** Rows of a decode workgroup, 1 to 8. */
-  readonly decodeRows: number;
-  readonly decodeThreads: number;
-  /** Rows of a prefill workgroup, a multiple of 4; 0 where workgroup memory holds no tile. */
-  readonly prefillRows: number;
-  readonly prefillKeysPerThread: number;
-  /** Threads that share four rows of a prefill workgroup. */
-  readonly prefillThreads: PrefillThreads;
+  readonly decode: DecodeTiling;
+  /** Absent where workgroup memory holds no tile. */
+  readonly tile?: TileTiling | undefined;
+  /** Rows of a sequence up to which it is decoded, with few rows per workgroup, and not tiled. */
+  readonly maxDecodedRows: number;
   /** Decode workgroups that keep the device busy: below this many, key ranges are split. */
   readonly targetWorkgroups: number;
   /** Keys below which a range is not worth splitting. */
   readonly minSplitKeys: number;
 }
 
-const MAX_DECODE_ROWS = 8;
-const DECODE_THREADS = 32;
-/** Rows and keys of a prefill tile, best first. */
-const PREFILL_TILES = [[64, 32], [32, 32], [32, 16], [16, 32], [16, 16], [8, 16], [4, 8]] as const;
-/** Each core of a software adapter runs one workgroup at a time, and large tiles only cost it cache. */
-const FALLBACK_PREFILL_ROWS = 32;
+/** On an H200 groups of 7, 4 and 2 heads are decoded soonest in twos: a workgroup waits for less. */
+const MAX_DECODE_ROWS = 2;
+/** Groups of threads that share a value, on a graphics card. */
+const DECODE_GROUPS = 8;
+/** Tiles for any device, best first. */
+const TILES = [
+  { rows: 32, quads: 1, threadsPerRow: 8, keysPerThread: 4, isUnpacked: false },
+  { rows: 32, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
+  { rows: 16, quads: 1, threadsPerRow: 8, keysPerThread: 4, isUnpacked: false },
+  { rows: 16, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
+  { rows: 8, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
+  { rows: 4, quads: 1, threadsPerRow: 8, keysPerThread: 1, isUnpacked: false },
+] as const satisfies TileTiling[];
+/** Before them on a graphics card, where eight rows per thread share its loads, and halves are unpacked slowly. */
+const CARD_TILES = [
+  { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
+  { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false },
+  { rows: 32, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
+] as const satisfies TileTiling[];
 
 /**
  * Chooses the tiling for a shape on a device.
@@ -56,38 +65,64 @@ const FALLBACK_PREFILL_ROWS = 32;
  */
 export function chooseTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   checkHeads(shape);
-  const group = shape.heads / shape.kvHeads;
-  const decodeRows = Math.ceil(group / Math.ceil(group / MAX_DECODE_ROWS));
-  const maxRows = gpu.isFallbackAdapter ? FALLBACK_PREFILL_ROWS : Infinity;
-  const prefillThreads = choosePrefillThreads(gpu, shape);
-  const [prefillRows, prefillKeys] =
-    PREFILL_TILES.find(([rows, keys]) =>
-      rows <= maxRows && rows * 2 <= gpu.limits.maxComputeInvocationsPerWorkgroup &&
-      prefillBytes(shape, rows, keys) <= gpu.limits.maxComputeWorkgroupStorageSize
-    ) ?? [0, 0];
+  return gpu.isFallbackAdapter ? chooseFallback(gpu, shape) : chooseForCard(gpu, shape);
+}
+
+function chooseForCard(gpu: GpuContext, shape: HeadShape): AttentionTiling {
+  const headFours = shape.headSize / 4;
+  const threadsPerValue = Math.min(32, Math.max(8, 2 ** Math.ceil(Math.log2(headFours))));
+  const decode = {
+    rows: spreadRows(shape, MAX_DECODE_ROWS),
+    threads: DECODE_GROUPS * threadsPerValue,
+    threadsPerKey: headFours % 4 === 0 ? 4 : headFours % 2 === 0 ? 2 : 1,
+    keysPerThread: 1,
+    threadsPerValue,
+  };
   return {
-    decodeRows,
-    decodeThreads: DECODE_THREADS,
-    prefillRows,
-    prefillKeysPerThread: prefillKeys / prefillThreads,
-    prefillThreads,
-    targetWorkgroups: gpu.isFallbackAdapter ? navigator.hardwareConcurrency : 1024,
-    minSplitKeys: gpu.isFallbackAdapter ? 1024 : 4 * DECODE_THREADS,
+    decode,
+    tile: findTile(gpu, shape, [...CARD_TILES, ...TILES]),
+    maxDecodedRows: 128,
+    targetWorkgroups: 256,
+    minSplitKeys: 128,
   };
 }
 
-/**
- * On a software adapter a load costs far more than a product, and the fewer threads share four rows, the more products
- * each of their loads serves, as long as registers hold what a thread sums up.
- */
-function choosePrefillThreads(gpu: GpuContext, { headSize }: HeadShape): PrefillThreads {
-  if (!gpu.isFallbackAdapter || headSize > 64) return 8;
-  return headSize > 32 ? 4 : 2;
+/** Each core of a software adapter runs one workgroup at a time, and large tiles only cost it cache. */
+function chooseFallback(gpu: GpuContext, shape: HeadShape): AttentionTiling {
+  // Queries and sums of eight rows of large heads would be more than 16 KiB.
+  const rows = spreadRows(shape, shape.headSize > 128 ? 4 : 8);
+  // A load costs far more than a product: the fewer threads share rows, the more products each of their loads serves,
+  // as long as registers hold what a thread sums up.
+  const threadsPerRow = shape.headSize > 64 ? 8 : shape.headSize > 32 ? 4 : 2;
+  const tiles = TILES.map((tile) => ({
+    ...tile,
+    threadsPerRow,
+    keysPerThread: tile.keysPerThread * tile.threadsPerRow / threadsPerRow,
+  }));
+  return {
+    decode: { rows, threads: 32, threadsPerKey: 1, keysPerThread: 1, threadsPerValue: 4 },
+    tile: findTile(gpu, shape, tiles),
+    maxDecodedRows: 2 * rows,
+    targetWorkgroups: navigator.hardwareConcurrency,
+    minSplitKeys: 1024,
+  };
 }
 
-/** Workgroup memory of a prefill tile, at most; see attention_tile.wgsl. */
-function prefillBytes({ headSize, elem }: HeadShape, rows: number, keys: number) {
-  return (rows * headSize + keys * (headSize + 4)) * sizeOf(elem) + (keys + 8) * rows * 4;
+/** The rows of a token over as few workgroups as hold `most` each, evenly. */
+function spreadRows({ heads, kvHeads }: HeadShape, most: number): number {
+  const group = heads / kvHeads;
+  return Math.ceil(group / Math.ceil(group / most));
+}
+
+function findTile(
+  { limits }: GpuContext,
+  { headSize, elem }: HeadShape,
+  tiles: readonly TileTiling[],
+): TileTiling | undefined {
+  return tiles.find((tile) =>
+    tileThreads(tile) <= limits.maxComputeInvocationsPerWorkgroup &&
+    tileBytes(headSize / 4, 4 * sizeOf(elem), tile) <= limits.maxComputeWorkgroupStorageSize
+  );
 }
 
 /** Also asked by the SIMD kernels. @throws {RangeError} when the kernels cannot run the heads. */
@@ -107,9 +142,4 @@ export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;
   throw new RangeError(`A KV block holds at least one token, not ${shape.blockSize}.`);
-}
-
-/** The prelude of attention_tile.wgsl. */
-export function tilePrelude({ prefillThreads }: AttentionTiling): string {
-  return `const COLUMN_THREADS = ${prefillThreads}u;\n`;
 }

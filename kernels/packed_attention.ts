@@ -7,13 +7,8 @@ import type { ComputePass } from "../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
-import {
-  type AttentionTiling,
-  chooseTiling,
-  type HeadShape,
-  tilePrelude,
-} from "./attention_shape.ts";
-import tileSource from "./attention_tile.wgsl" with { type: "text" };
+import { chooseTiling, type HeadShape } from "./attention_shape.ts";
+import { tileSource, type TileTiling } from "./attention_tile.ts";
 import { FOUR } from "./four.ts";
 import type { RowLayout } from "./kv_write.ts";
 import source from "./packed_attention.wgsl" with { type: "text" };
@@ -51,17 +46,23 @@ export interface PackedTensors {
 /** A batch on the device, for all layers of one shape. All its memory is allocated when it is made. */
 export class PackedBuffer {
   readonly shape: HeadShape;
-  readonly tiling: AttentionTiling;
+  readonly tile: TileTiling;
   readonly plan: PackedPlan;
   /** u32 `[items, 8]`. */
   readonly items: GPUBuffer;
   readonly #gpu: GpuContext;
 
-  /** @throws {RangeError} when the kernel cannot run the shape on this device. */
-  constructor(gpu: GpuContext, shape: HeadShape, limits: PackedLimits) {
-    this.tiling = chooseTiling(gpu, shape);
-    const { prefillRows } = this.tiling;
-    if (prefillRows === 0) {
+  /**
+   * @param tile by default the best for the device.
+   * @throws {RangeError} when the kernel cannot run the shape on this device.
+   */
+  constructor(
+    gpu: GpuContext,
+    shape: HeadShape,
+    limits: PackedLimits,
+    tile: TileTiling | undefined = chooseTiling(gpu, shape).tile,
+  ) {
+    if (tile === undefined) {
       throw new RangeError(
         `This device's workgroup memory of ${gpu.limits.maxComputeWorkgroupStorageSize} bytes holds no tile ` +
           `of heads of ${shape.headSize}.`,
@@ -69,7 +70,8 @@ export class PackedBuffer {
     }
     this.#gpu = gpu;
     this.shape = shape;
-    this.plan = new PackedPlan(shape.heads / shape.kvHeads, prefillRows, limits);
+    this.tile = tile;
+    this.plan = new PackedPlan(shape.heads / shape.kvHeads, tile.rows, limits);
     this.items = createBuffer(gpu, {
       label: "packed attention items",
       size: this.plan.words.byteLength,
@@ -113,11 +115,10 @@ export class PackedAttention {
   constructor(gpu: GpuContext, batch: PackedBuffer, params: PackedParams) {
     checkLayouts(params);
     const { shape: { heads, kvHeads, headSize, elem }, q, k, v, scale, softcap, window } = params;
-    const { tiling } = batch;
     this.#batch = batch;
     this.#kernel = Kernel.get(gpu, {
       name: "packed_attention",
-      source: FOUR[elem] + tilePrelude(tiling) + attentionSource + source + tileSource,
+      source: FOUR[elem] + attentionSource + source + tileSource(headSize / 4, batch.tile),
       bindings: BINDINGS,
       constants: {
         HEAD_FOURS: headSize / 4,
@@ -133,8 +134,6 @@ export class PackedAttention {
         PRODUCT_SCALE: softcap === 0 ? scale : scale / softcap,
         HAS_SINKS: 0,
         WINDOW: window,
-        ROWS: tiling.prefillRows,
-        KEYS_PER_THREAD: tiling.prefillKeysPerThread,
       },
     });
   }

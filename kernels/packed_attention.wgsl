@@ -1,4 +1,4 @@
-// Attention within sequences that lie one after the other: attention_tile.wgsl over rows of keys and values.
+// Attention within sequences that lie one after the other: attention_tile.ts over rows of keys and values.
 // See packed_attention.ts for formula and shapes.
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;
@@ -41,7 +41,7 @@ fn sink(head: u32) -> f32 {
   return 0.0;
 }
 
-@compute @workgroup_size(COLUMN_THREADS * (ROWS / 4))
+@compute @workgroup_size(TILE_THREADS)
 fn packed_attention(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,

@@ -7,13 +7,12 @@ import type { ComputePass } from "../src/gpu/commands.ts";
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
-import { tilePrelude } from "./attention_shape.ts";
-import tileSource from "./attention_tile.wgsl" with { type: "text" };
+import { tileSource } from "./attention_tile.ts";
 import { FOUR } from "./four.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
-import decodeSource from "./paged_attention_decode.wgsl" with { type: "text" };
+import { decodeSource } from "./paged_attention_decode.ts";
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
-import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
+import { reduceSource } from "./paged_attention_reduce.ts";
 import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
 
@@ -88,35 +87,25 @@ export class PagedAttention {
       HAS_SINKS: params.hasSinks ? 1 : 0,
     };
     const prelude = FOUR[shape.elem] + stepSource + attentionSource + pagedSource;
-    if (tiling.prefillRows > 0) {
+    if (tiling.tile !== undefined) {
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: prelude + tilePrelude(tiling) + prefillSource + tileSource,
+        source: prelude + prefillSource + tileSource(headFours, tiling.tile),
         bindings: INPUTS,
-        constants: {
-          ...common,
-          ROWS: tiling.prefillRows,
-          KEYS_PER_THREAD: tiling.prefillKeysPerThread,
-        },
+        constants: common,
       });
     }
     this.#decode = Kernel.get(gpu, {
       name: "paged_attention_decode",
-      source: prelude + decodeSource,
+      source: prelude + decodeSource(headFours, tiling.decode),
       bindings: DECODE,
-      constants: {
-        ...common,
-        ROWS: tiling.decodeRows,
-        QUADS: Math.ceil(tiling.decodeRows / 4),
-        THREADS: tiling.decodeThreads,
-        LANES: Math.ceil(headFours / 2),
-      },
+      constants: common,
     });
     this.#reduce = Kernel.get(gpu, {
       name: "paged_attention_reduce",
-      source: prelude + reduceSource,
+      source: prelude + reduceSource(headFours, tiling.decode.rows),
       bindings: REDUCE,
-      constants: { ...common, ROWS: tiling.decodeRows },
+      constants: common,
     });
   }
 

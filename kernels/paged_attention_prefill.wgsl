@@ -1,4 +1,4 @@
-// Paged attention for many queries at once: attention_tile.wgsl over the blocks of the cache.
+// Paged attention for many queries at once: attention_tile.ts over the blocks of the cache.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<four>;
@@ -23,7 +23,7 @@ fn sink(head: u32) -> f32 {
   return sinks[head];
 }
 
-@compute @workgroup_size(COLUMN_THREADS * (ROWS / 4))
+@compute @workgroup_size(TILE_THREADS)
 fn paged_attention_prefill(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,

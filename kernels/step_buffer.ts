@@ -22,23 +22,31 @@ export class StepBuffer {
   readonly plan: StepPlan;
   /** u32: the plan's words. */
   readonly words: GPUBuffer;
-  /** f32 `[maxSlots, kvHeads, decodeRows, headSize + 4]`: results of split decode items. */
+  /** f32 `[maxSlots, kvHeads, decode.rows, headSize + 4]`: results of split decode items. */
   readonly partials: GPUBuffer;
   readonly #gpu: GpuContext;
 
-  /** @throws {RangeError} when the kernels cannot run the shape. */
-  constructor(gpu: GpuContext, shape: AttentionShape, limits: StepLimits) {
+  /**
+   * @param tiling by default the best for the device.
+   * @throws {RangeError} when the kernels cannot run the shape.
+   */
+  constructor(
+    gpu: GpuContext,
+    shape: AttentionShape,
+    limits: StepLimits,
+    tiling: AttentionTiling = chooseTiling(gpu, shape),
+  ) {
     checkShape(shape);
     this.#gpu = gpu;
     this.shape = shape;
-    this.tiling = chooseTiling(gpu, shape);
+    this.tiling = tiling;
     this.plan = new StepPlan(shape, this.tiling, limits);
     this.words = createBuffer(gpu, {
       label: "step",
       size: this.plan.words.byteLength,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
     });
-    const rows = this.plan.maxSlots * shape.kvHeads * this.tiling.decodeRows;
+    const rows = this.plan.maxSlots * shape.kvHeads * this.tiling.decode.rows;
     this.partials = createBuffer(gpu, {
       label: "attention partials",
       size: rows * (shape.headSize + 4) * 4,

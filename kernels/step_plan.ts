@@ -4,6 +4,7 @@
  * @module
  */
 import type { AttentionShape, AttentionTiling } from "./attention_shape.ts";
+import { decodeKeys } from "./paged_attention_decode.ts";
 
 /** The sequences of a step; a `StepBatch` of the decoder is one. */
 export interface PackedStep {
@@ -65,7 +66,7 @@ export class StepPlan {
     this.maxSlots = 2 * this.#targetItems;
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
     // A sequence's last item may be part full; splits add at most `maxSlots`, reductions as many.
-    const maxItems = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decodeRows) +
+    const maxItems = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows) +
       2 * this.maxSlots;
     this.words = new Uint32Array(
       HEADER_WORDS + 2 * maxTokens + maxSequences * maxBlocksPerSequence + maxItems * ITEM_WORDS,
@@ -120,20 +121,21 @@ export class StepPlan {
   }
 
   #isDecode(step: PackedStep, s: number): boolean {
-    const { decodeRows, prefillRows } = this.#tiling;
-    return prefillRows === 0 || this.#rowsOf(step, s) <= 2 * decodeRows;
+    const { tile, maxDecodedRows } = this.#tiling;
+    return tile === undefined || this.#rowsOf(step, s) <= maxDecodedRows;
   }
 
   #writePrefillItems(step: PackedStep): number {
-    const { prefillRows } = this.#tiling;
+    const { tile } = this.#tiling;
+    if (tile === undefined) return 0;
     let count = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       if (this.#isDecode(step, s)) continue;
       const numRows = this.#rowsOf(step, s);
       // The last rows see the most keys: started first, they do not finish last.
-      for (let tile = Math.ceil(numRows / prefillRows) - 1; tile >= 0; tile--) {
-        const start = tile * prefillRows;
-        const rows = Math.min(prefillRows, numRows - start);
+      for (let i = Math.ceil(numRows / tile.rows) - 1; i >= 0; i--) {
+        const start = i * tile.rows;
+        const rows = Math.min(tile.rows, numRows - start);
         this.#writeItem(step, s, start, rows, 0, step.kvLengths[s]!, NO_SLOT);
         count++;
       }
@@ -142,22 +144,22 @@ export class StepPlan {
   }
 
   #chooseSplitKeys(step: PackedStep): number {
-    const { decodeRows, decodeThreads, minSplitKeys } = this.#tiling;
+    const { decode, minSplitKeys } = this.#tiling;
     let items = 0;
     let keys = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       if (!this.#isDecode(step, s)) continue;
-      const groups = Math.ceil(this.#rowsOf(step, s) / decodeRows);
+      const groups = Math.ceil(this.#rowsOf(step, s) / decode.rows);
       items += groups;
       keys += groups * step.kvLengths[s]!;
     }
     if (items >= this.#targetItems) return Infinity;
-    const tileKeys = 4 * decodeThreads;
+    const tileKeys = decodeKeys(decode);
     return Math.max(minSplitKeys, Math.ceil(keys / this.#targetItems / tileKeys) * tileKeys);
   }
 
   #writeDecodeItems(step: PackedStep, splitKeys: number): number {
-    const { decodeRows } = this.#tiling;
+    const { rows: decodeRows } = this.#tiling.decode;
     let count = 0;
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {
@@ -181,7 +183,7 @@ export class StepPlan {
   }
 
   #writeReduceItems(step: PackedStep, splitKeys: number): number {
-    const { decodeRows } = this.#tiling;
+    const { rows: decodeRows } = this.#tiling.decode;
     let count = 0;
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {

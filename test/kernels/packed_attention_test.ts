@@ -9,8 +9,8 @@ import { attendPacked } from "../../kernels/packed_attention_reference.ts";
 import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
-import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { kernelTest, withLimits } from "../fixtures/gpu.ts";
+import { sizeOf } from "../../src/gpu/kernel.ts";
+import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
@@ -192,14 +192,18 @@ attentionTest("other keys than its own, two sequences sharing theirs", SHAPE, {
   keyLengths: Int32Array.of(45, 3, 45, 20),
 });
 
-/** The tiles that a hardware adapter would get, run on whatever there is. */
-kernelTest("PackedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
-  const hardware = { ...gpu, isFallbackAdapter: false };
-  for (const elem of ["f32", "f16"] as Elem[]) {
-    const given = makeCase({ ...SHAPE, headSize: 64, elem }, UNEVEN, { window: 100 });
-    assertClose(await attendOnGpu(hardware, given), attendExactly(given), TOLERANCE[elem]);
+/** The tiles that a graphics card would get, run on whatever there is. */
+for (const limits of ["adapter", "guaranteed"] as const) {
+  for (const [headSize, elem] of [[32, "f32"], [64, "f16"], [80, "f32"], [128, "f16"]] as const) {
+    const test = async (gpu: GpuContext) => {
+      const card = { ...gpu, isFallbackAdapter: false };
+      const given = makeCase({ ...SHAPE, headSize, elem }, UNEVEN, { window: 100 });
+      assertClose(await attendOnGpu(card, given), attendExactly(given), TOLERANCE[elem]);
+    };
+    const name = `heads of ${headSize} on a graphics card, ${elem}, ${limits} limits`;
+    gpuTest(`PackedAttention.encode() ${name}`, test, { limits });
   }
-});
+}
 
 kernelTest("PackedAttention creates nothing on the device in a steady batch", (gpu) => {
   const { params, q } = makeCase(SHAPE, UNEVEN, { isPacked: true });

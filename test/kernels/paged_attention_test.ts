@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import {
+  type AttentionShape,
+  type AttentionTiling,
+  chooseTiling,
+} from "../../kernels/attention_shape.ts";
 import { PagedAttention } from "../../kernels/paged_attention.ts";
 import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { kernelTest, withLimits } from "../fixtures/gpu.ts";
+import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
 import {
   attendExactly,
   type CaseOptions,
@@ -27,13 +31,19 @@ function paramsOf({ shape }: PagedCase, options: CaseOptions) {
   };
 }
 
-async function attendOnGpu(gpu: GpuContext, paged: PagedCase, options: CaseOptions) {
+async function attendOnGpu(
+  gpu: GpuContext,
+  paged: PagedCase,
+  options: CaseOptions,
+  tiling?: AttentionTiling,
+) {
   const { shape, step } = paged;
-  const stepBuffer = new StepBuffer(gpu, shape, {
+  const limits = {
     maxTokens: step.numTokens,
     maxSequences: step.sequences.length,
     maxBlocksPerSequence: step.maxBlocksPerSequence,
-  });
+  };
+  const stepBuffer = new StepBuffer(gpu, shape, limits, tiling);
   const attention = new PagedAttention(gpu, stepBuffer, paramsOf(paged, options));
   const length = step.numTokens * shape.heads * shape.headSize;
   const out = createBuffer(gpu, {
@@ -110,6 +120,7 @@ for (const group of [1, 3, 7, 8, 12]) {
   const shape = { ...SHAPE, heads: group * 2 };
   attentionTest(`groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[5]!, MIXED[7]!]);
 }
+attentionTest("groups of 8 heads of 256", { ...SHAPE, heads: 16, headSize: 256 }, MIXED);
 attentionTest("contexts to 4,096 keys", SHAPE, [
   ...decodes(2, 1000, 4096),
   { queries: 30, keys: 1500 },
@@ -129,17 +140,56 @@ attentionTest("window, soft cap and sinks in f16", { ...SHAPE, elem: "f16" }, MI
   hasSinks: true,
 });
 
-/** The tiles that a hardware adapter would get, run on whatever there is. */
-kernelTest("PagedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
-  const hardware = { ...gpu, isFallbackAdapter: false };
-  for (const elem of ["f32", "f16"] as Elem[]) {
-    const shape = { ...SHAPE, headSize: 64, elem };
-    const options = { hasSinks: true, window: 600 };
-    const paged = makeCase(shape, [...MIXED, ...decodes(129, 1000)], options);
-    const want = attendExactly(paged, 1 / 8, options);
-    assertClose(await attendOnGpu(hardware, paged, options), want, TOLERANCE[elem]);
+/** The forms that a graphics card would get, run on whatever there is: decodes split by keys among them. */
+const ON_CARDS: readonly Partial<AttentionShape>[] = [
+  { headSize: 8 },
+  { headSize: 12 },
+  { headSize: 64, heads: 14, elem: "f16" },
+  { headSize: 80, heads: 2 },
+  { headSize: 128, heads: 6, elem: "f16" },
+  { headSize: 256, heads: 16 },
+];
+for (const limits of ["adapter", "guaranteed"] as const) {
+  for (const given of ON_CARDS) {
+    const shape = { ...SHAPE, ...given };
+    const { heads, headSize, elem } = shape;
+    const test = async (gpu: GpuContext) => {
+      const card = { ...gpu, isFallbackAdapter: false };
+      const options = { hasSinks: true, window: 600, softcap: 5 };
+      const sequences = [...MIXED, ...decodes(129, 1000), { queries: 150, keys: 170 }];
+      const paged = makeCase(shape, sequences, options);
+      const want = attendExactly(paged, 1 / Math.sqrt(headSize), options);
+      assertClose(await attendOnGpu(card, paged, options), want, TOLERANCE[elem]);
+    };
+    const name = `${heads} heads of ${headSize} on a graphics card, ${elem}, ${limits} limits`;
+    gpuTest(`PagedAttention.encode() ${name}`, test, { limits });
   }
-});
+}
+
+/** Tilings that limits or shapes may ask for, each with something that no other has. */
+const TILINGS: Readonly<Record<string, Partial<AttentionTiling>>> = {
+  "two keys of a tile per thread, and values shared by few": {
+    decode: { rows: 2, threads: 64, threadsPerKey: 8, keysPerThread: 2, threadsPerValue: 8 },
+    minSplitKeys: 16,
+    targetWorkgroups: 64,
+  },
+  "one thread per key, which takes four": {
+    decode: { rows: 1, threads: 32, threadsPerKey: 1, keysPerThread: 4, threadsPerValue: 16 },
+  },
+  "eight rows of a tile per thread, keys in f32": {
+    tile: { rows: 32, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
+    maxDecodedRows: 0,
+  },
+  "decodes of many rows": { maxDecodedRows: 1000 },
+};
+for (const [name, given] of Object.entries(TILINGS)) {
+  kernelTest(`PagedAttention.encode() ${name}`, async (gpu) => {
+    const tiling = { ...chooseTiling(gpu, SHAPE), ...given };
+    const paged = makeCase(SHAPE, [...MIXED, ...decodes(300)], { window: 70 });
+    const want = attendExactly(paged, 1 / Math.sqrt(32), { window: 70 });
+    assertClose(await attendOnGpu(gpu, paged, { window: 70 }, tiling), want, TOLERANCE.f32);
+  });
+}
 
 kernelTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
   const small = withLimits(gpu, {

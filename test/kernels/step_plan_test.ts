@@ -6,11 +6,9 @@ import { type CaseSequence, makeStep } from "./paged_case.ts";
 
 const SHAPE: AttentionShape = { heads: 6, kvHeads: 2, headSize: 64, blockSize: 16, elem: "f32" };
 const TILING: AttentionTiling = {
-  decodeRows: 3,
-  decodeThreads: 32,
-  prefillRows: 32,
-  prefillKeysPerThread: 4,
-  prefillThreads: 8,
+  decode: { rows: 3, threads: 128, threadsPerKey: 2, keysPerThread: 2, threadsPerValue: 16 },
+  tile: { rows: 32, quads: 1, threadsPerRow: 8, keysPerThread: 4, isUnpacked: false },
+  maxDecodedRows: 6,
   targetWorkgroups: 64,
   minSplitKeys: 128,
 };
@@ -103,7 +101,7 @@ function assertComplete(step: PackedStep, plan: StepPlan): void {
 Deno.test("StepPlan.build() gives every row all its keys once, over hundreds of random steps", () => {
   const normal = makeNormal(11);
   const pick = (limit: number) => 1 + Math.floor(Math.abs(normal()) * 1e6) % limit;
-  const tilings = [TILING, { ...TILING, prefillRows: 0 }, { ...TILING, targetWorkgroups: 2 }];
+  const tilings = [TILING, { ...TILING, tile: undefined }, { ...TILING, targetWorkgroups: 2 }];
   for (let round = 0; round < 300; round++) {
     const sequences = Array.from({ length: pick(12) }, () => {
       const queries = pick(3) > 1 ? 1 : pick(100);
