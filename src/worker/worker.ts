@@ -45,7 +45,8 @@ async function load(options: LoadOptions): Promise<void> {
   configureLog(options.log);
   try {
     const { device, cpuRuntime, engine } = options;
-    backend = await openBackend({ device, cpuRuntime, cpuThreads: engine.cpuThreads });
+    const { cpuThreads } = engine;
+    backend = await openBackend({ device, cpuRuntime, cpuThreads, preparesRuntime: true });
     if (isStopping) return await backend.dispose();
     const model = await Promise.race([
       loadModel({

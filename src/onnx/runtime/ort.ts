@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { buildCast } from "../rewrite/cast_model.ts";
 import { type NativeSessionOptions, openNativeSession } from "./ort_native.ts";
 import type { ExternalData } from "./ort_web.ts";
 import type { GraphSession } from "./session.ts";
@@ -27,6 +28,13 @@ type SessionOptions =
   }
   /** onnxruntime-node, on the CPU. */
   | { readonly runtime: "native" } & NativeSessionOptions;
+
+/** Loads onnxruntime-web for a device, which takes a second of processor time, before there is a graph to open. */
+export async function prepareRuntime(device: GPUDevice): Promise<void> {
+  const model = buildCast({ from: "float32", to: "float32", shape: [] });
+  const session = await openSession(model, { device });
+  await session.release();
+}
 
 /**
  * Opens a graph.
