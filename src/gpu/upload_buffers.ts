@@ -27,6 +27,8 @@ export function writeUploadBuffers(device: GPUDevice): void {
       unmap: () => {
         for (const { offset, bytes } of mapped.splice(0)) {
           device.queue.writeBuffer(buffer, offset, bytes);
+          // Gives the memory back now rather than at the next collection.
+          bytes.transfer(0);
         }
       },
     });

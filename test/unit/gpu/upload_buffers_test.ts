@@ -10,9 +10,11 @@ const UPLOAD = GPUBufferUsage.MAP_WRITE | GPUBufferUsage.COPY_SRC;
 gpuTest("openDevice() gives a device whose upload buffers hold what was mapped", async (gpu) => {
   const { device } = gpu;
   const buffer = device.createBuffer({ size: 32, usage: UPLOAD, mappedAtCreation: true });
-  new Uint32Array(buffer.getMappedRange(0, 8)).set([1, 2]);
+  const first = buffer.getMappedRange(0, 8);
+  new Uint32Array(first).set([1, 2]);
   new Uint32Array(buffer.getMappedRange(16)).set([5, 6, 7, 8]);
   buffer.unmap();
+  assert.ok(first.detached);
   const readback = await Readback.create(gpu, { maxBytes: 32 });
   const encoder = device.createCommandEncoder();
   const bytes = await readback.read(encoder, [{ buffer, offset: 0, size: 32 }]);
