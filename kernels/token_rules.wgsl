@@ -49,9 +49,26 @@ fn is_allowed(rule: Rule, token: u32) -> bool {
 }
 
 fn load_logit(at: u32) -> f32 {
-  let logit = f32(logits[at]);
+  return countable(f32(logits[at]));
+}
+
+fn countable(logit: f32) -> f32 {
   let is_nan = (bitcast<u32>(logit) & 0x7fffffffu) > 0x7f800000u;
   return select(min(logit, -LOWEST), LOWEST, is_nan);
+}
+
+// The best other token and the best timestamp, of those before and this one.
+fn best_with(before: vec2<f32>, rule: Rule, token: u32, logit: f32) -> vec2<f32> {
+  if (!is_allowed(rule, token)) {
+    return before;
+  }
+  let is_time = token >= TIMESTAMPS;
+  return select(before, max(before, vec2<f32>(countable(logit))), vec2<bool>(!is_time, is_time));
+}
+
+// Whether a token is taken out.
+fn goes(rule: Rule, token: u32, wants_time: bool) -> bool {
+  return !is_allowed(rule, token) || (wants_time && token < TIMESTAMPS);
 }
 
 @compute @workgroup_size(WG)
@@ -62,20 +79,25 @@ fn token_rules(
   let rule = rows[group.x];
   let start = group.x * VOCAB;
 
-  var best_other = LOWEST;
-  var best_time = LOWEST;
-  for (var token = thread; token < VOCAB; token += WG) {
-    if (is_allowed(rule, token)) {
-      let logit = load_logit(start + token);
-      if (token >= TIMESTAMPS) {
-        best_time = max(best_time, logit);
-      } else {
-        best_other = max(best_other, logit);
-      }
-    }
+  // The best other token, and the best timestamp.
+  var bests = vec2<f32>(LOWEST);
+  var at = thread;
+  // Four loads are on their way at a time.
+  for (; at + 3u * WG < VOCAB; at += 4u * WG) {
+    let logit0 = f32(logits[start + at]);
+    let logit1 = f32(logits[start + at + WG]);
+    let logit2 = f32(logits[start + at + 2u * WG]);
+    let logit3 = f32(logits[start + at + 3u * WG]);
+    bests = best_with(bests, rule, at, logit0);
+    bests = best_with(bests, rule, at + WG, logit1);
+    bests = best_with(bests, rule, at + 2u * WG, logit2);
+    bests = best_with(bests, rule, at + 3u * WG, logit3);
   }
-  others[thread] = best_other;
-  times[thread] = best_time;
+  for (; at < VOCAB; at += WG) {
+    bests = best_with(bests, rule, at, f32(logits[start + at]));
+  }
+  others[thread] = bests.x;
+  times[thread] = bests.y;
   workgroupBarrier();
   for (var half = WG / 2u; half > 0u; half /= 2u) {
     if (thread < half) {
@@ -84,8 +106,8 @@ fn token_rules(
     }
     workgroupBarrier();
   }
-  best_other = others[0];
-  best_time = times[0];
+  let best_other = others[0];
+  let best_time = times[0];
   workgroupBarrier();
 
   var sum = 0.0;
@@ -104,9 +126,31 @@ fn token_rules(
   }
   let wants_time = rule.text != 2u && times[0] > 0.0 && log(times[0]) + best_time > best_other;
 
-  for (var token = thread; token < VOCAB; token += WG) {
-    if (!is_allowed(rule, token) || (wants_time && token < TIMESTAMPS)) {
-      logits[start + token] = elem(LOWEST_ELEM);
+  if (rule.text == 2u) {
+    return;
+  }
+  at = thread;
+  for (; at + 3u * WG < VOCAB; at += 4u * WG) {
+    let goes0 = goes(rule, at, wants_time);
+    let goes1 = goes(rule, at + WG, wants_time);
+    let goes2 = goes(rule, at + 2u * WG, wants_time);
+    let goes3 = goes(rule, at + 3u * WG, wants_time);
+    if (goes0) {
+      logits[start + at] = elem(LOWEST_ELEM);
+    }
+    if (goes1) {
+      logits[start + at + WG] = elem(LOWEST_ELEM);
+    }
+    if (goes2) {
+      logits[start + at + 2u * WG] = elem(LOWEST_ELEM);
+    }
+    if (goes3) {
+      logits[start + at + 3u * WG] = elem(LOWEST_ELEM);
+    }
+  }
+  for (; at < VOCAB; at += WG) {
+    if (goes(rule, at, wants_time)) {
+      logits[start + at] = elem(LOWEST_ELEM);
     }
   }
 }
