@@ -145,17 +145,14 @@ fn sample(
   var choice = NO_CHOICE;
   var i = thread;
   if (!is_drawn || is_small) {
-    // No more than the sum is wanted of them. Four loads are on their way at a time.
+    // No more than the sum is wanted of them.
     for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
       let at = start / 4u + i;
-      let packed0 = logits[at];
-      let packed1 = logits[at + THREADS];
-      let packed2 = logits[at + 2u * THREADS];
-      let packed3 = logits[at + 3u * THREADS];
-      sums.x += raw_mass(logit_tokens(row, start, at, packed0), raw_largest);
-      sums.x += raw_mass(logit_tokens(row, start, at + THREADS, packed1), raw_largest);
-      sums.x += raw_mass(logit_tokens(row, start, at + 2u * THREADS, packed2), raw_largest);
-      sums.x += raw_mass(logit_tokens(row, start, at + 3u * THREADS, packed3), raw_largest);
+      let ahead = load_ahead(at);
+      sums.x += raw_mass(logit_tokens(row, start, at, ahead.first), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + THREADS, ahead.second), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + 2u * THREADS, ahead.third), raw_largest);
+      sums.x += raw_mass(logit_tokens(row, start, at + 3u * THREADS, ahead.fourth), raw_largest);
     }
   }
   for (; i < end; i += THREADS) {

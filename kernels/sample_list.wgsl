@@ -30,17 +30,13 @@ fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) ->
   var best = NO_CHOICE;
   let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
   var i = thread;
-  // Four loads are on their way at a time.
   for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
     let at = start / 4u + i;
-    let packed0 = logits[at];
-    let packed1 = logits[at + THREADS];
-    let packed2 = logits[at + 2u * THREADS];
-    let packed3 = logits[at + 3u * THREADS];
-    best = best_with(best, logit_tokens(row, start, at, packed0), is_raw, behind);
-    best = best_with(best, logit_tokens(row, start, at + THREADS, packed1), is_raw, behind);
-    best = best_with(best, logit_tokens(row, start, at + 2u * THREADS, packed2), is_raw, behind);
-    best = best_with(best, logit_tokens(row, start, at + 3u * THREADS, packed3), is_raw, behind);
+    let ahead = load_ahead(at);
+    best = best_with(best, logit_tokens(row, start, at, ahead.first), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + THREADS, ahead.second), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + 2u * THREADS, ahead.third), is_raw, behind);
+    best = best_with(best, logit_tokens(row, start, at + 3u * THREADS, ahead.fourth), is_raw, behind);
   }
   for (; i < end; i += THREADS) {
     best = best_with(best, load_tokens(row, start, i), is_raw, behind);
@@ -90,14 +86,11 @@ fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
   var i = thread;
   for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
     let at = start / 4u + i;
-    let packed0 = logits[at];
-    let packed1 = logits[at + THREADS];
-    let packed2 = logits[at + 2u * THREADS];
-    let packed3 = logits[at + 3u * THREADS];
-    list_tokens(logit_tokens(row, start, at, packed0), is_raw, bound);
-    list_tokens(logit_tokens(row, start, at + THREADS, packed1), is_raw, bound);
-    list_tokens(logit_tokens(row, start, at + 2u * THREADS, packed2), is_raw, bound);
-    list_tokens(logit_tokens(row, start, at + 3u * THREADS, packed3), is_raw, bound);
+    let ahead = load_ahead(at);
+    list_tokens(logit_tokens(row, start, at, ahead.first), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + THREADS, ahead.second), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + 2u * THREADS, ahead.third), is_raw, bound);
+    list_tokens(logit_tokens(row, start, at + 3u * THREADS, ahead.fourth), is_raw, bound);
   }
   for (; i < end; i += THREADS) {
     list_tokens(load_tokens(row, start, i), is_raw, bound);

@@ -45,6 +45,24 @@ struct Tokens {
   keys: vec4<u32>,
 }
 
+// Fours of logits that are loaded together, so that all are on their way at a time.
+struct Ahead {
+  first: four,
+  second: four,
+  third: four,
+  fourth: four,
+}
+
+// A thread's next fours from `at` on.
+fn load_ahead(at: u32) -> Ahead {
+  return Ahead(
+    logits[at],
+    logits[at + THREADS],
+    logits[at + 2u * THREADS],
+    logits[at + 3u * THREADS],
+  );
+}
+
 // Keys that order as their floats do; 0 for NaN and -infinity, which are never chosen.
 fn to_keys(values: vec4<f32>) -> vec4<u32> {
   let bits = bitcast<vec4<u32>>(values);
