@@ -7,6 +7,7 @@
  */
 import type { MatvecParams } from "./matvec_params.ts";
 import { TILE } from "./matvec_shape.ts";
+import { lines, range } from "./written_out.ts";
 
 /** Elements of K that are staged at a time. */
 const DEPTH = 32;
@@ -18,9 +19,6 @@ const QUADS = TILE / 4;
 export const TILE_THREADS = QUADS * DEPTH / 4;
 /** Steps of K between two tests of the loop's end. */
 const STEPS = 8;
-
-const range = (count: number) => Array.from({ length: count }, (_, i) => i);
-const lines = (all: readonly string[]) => all.join("\n");
 
 /** Whether a product of many rows can be computed in tiles. */
 export function takesTiles({ k, norm, sum, weights }: MatvecParams): boolean {

@@ -8,14 +8,12 @@
  */
 import type { MatvecParams } from "./matvec_params.ts";
 import { type MatvecForm, numSumsPerPass, valuesOf } from "./matvec_shape.ts";
+import { lines, range } from "./written_out.ts";
 
 /** Most chunks of a lane whose loads all stand before the first use. */
 const MOST_CHUNKS = 4;
 /** Steps along K between two tests of the loop's end. */
 const STEPS = 4;
-
-const range = (count: number) => Array.from({ length: count }, (_, i) => i);
-const lines = (all: readonly string[]) => all.join("\n");
 
 /** What follows matvec_common.wgsl and the declarations of the matrix: products, their sums over lanes, the entry point. */
 export function unrolledSource(params: MatvecParams, form: MatvecForm): string {
@@ -73,7 +71,8 @@ function accumulate(params: MatvecParams, form: MatvecForm): string {
   if (weights.kind === "nbits") {
     const levels = chunkLevels(weights);
     const chunks = k / levels;
-    const body = (c: number | "") => nbitsChunk(params, form, { c: `chunk${c}`, suffix: `${c}` });
+    const body = (c: number | "") =>
+      nbitsChunk({ ...params, weights }, form, { at: `chunk${c}`, suffix: `${c}` });
     const perLane = chunks / lanes;
     if (Number.isInteger(perLane) && perLane <= MOST_CHUNKS) {
       const steps = range(perLane).map((i) => {
@@ -165,11 +164,10 @@ function loadRow(
 }
 
 function nbitsChunk(
-  params: MatvecParams,
+  params: MatvecParams & { readonly weights: { readonly kind: "nbits" } },
   form: MatvecForm,
-  { c, suffix: s }: { readonly c: string; readonly suffix: string },
+  { at: c, suffix: s }: Step,
 ): Statements {
-  if (params.weights.kind !== "nbits") throw new Error("unreachable");
   const { bits, blockSize, hasZeroPoints } = params.weights;
   const { outs, rows } = form;
   const { perRow } = valuesOf(params, form);
