@@ -1,14 +1,15 @@
-// Products of few rows with a weight matrix; what all forms of the matrix share. See matvec.ts for formula and shapes.
+// Products of rows with a weight matrix; what all forms of the matrix and all ways to loop over it share. See matvec.ts
+// for formula and shapes; the entry point is that of matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
 //
-// One workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by LANES threads
-// along K; what a thread has summed is in `acc`. A row's sums are added up in an order that ROWS does not change, so a
-// row's result does not depend on how many others there are.
+// But for tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by
+// some threads along K. A row's sums are added up in an order that ROWS does not change, so a row's result does not depend
+// on how many others there are.
 //
 // Rows are computed in groups of ROWS: tensors have room for the last group.
 //
 // The rows are `row_four`'s, see matvec_of_*.wgsl.
 //
-// Workgroup memory: THREADS * ROWS floats, twice as many where an output is of two sums, and 64 for the norm.
+// Workgroup memory: SUMS floats, and 64 for the norm.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
 // From AFFINE_AT on the norm's factors, elem [K], and its offsets, as many, where it has such.
@@ -23,11 +24,9 @@ override X_OFFSET: u32;
 override N: u32;
 override OUT_STRIDE: u32;
 override OUT_OFFSET: u32;
-override LANES: u32;
 override GROUPS: u32;
 override OUTS: u32;
 override ROWS: u32;
-// LANES * GROUPS.
 override THREADS: u32;
 // Elements of `sums`.
 override SUMS: u32;

@@ -1,5 +1,7 @@
 // The products by loops, for software adapters and for forms of the matrix that matvec_unrolled.ts does not take.
 
+// Threads that sum a unit; what each has is in `acc`.
+override LANES: u32;
 // Fours of ROWS, the last of one or of four.
 override ROW_FOURS: u32;
 // Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.

@@ -76,9 +76,7 @@ export function numSumsPerPass(
   return Math.min(most, valuesOf(params, form).count);
 }
 
-/**
- * A row's result is the same among up to 32 rows, as many as sequences share a step by default.
- */
+/** A row's result is the same among up to 32 rows, as many as sequences share a step by default. */
 const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, tilesFrom: TILES_FROM };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
 const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, tilesFrom: Infinity };

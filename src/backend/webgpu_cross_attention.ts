@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { ComputePass } from "../gpu/commands.ts";
 import { KvWrite } from "../../kernels/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
@@ -66,7 +65,8 @@ export class WebGpuCrossAttention implements CrossAttention {
     for (const slot of slots) this.#lengths[slot] = numPositions;
     const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
     writeStep.write(stepOfPositions(slots, { first: 0, numPositions, numBlocks }));
-    this.#submit((pass) => write.encode(pass, { q: k, k, v, kCache, vCache }));
+    write.encode(this.#gpu.commands, { q: k, k, v, kCache, vCache });
+    this.#gpu.commands.submit();
   }
 
   begin(slots: readonly number[]): void {
@@ -132,13 +132,5 @@ export class WebGpuCrossAttention implements CrossAttention {
     };
     this.#steps.set(key, steps);
     return steps;
-  }
-
-  #submit(encode: (pass: ComputePass) => void): void {
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    encode(pass);
-    pass.end();
-    this.#gpu.commands.submit(encoder);
   }
 }

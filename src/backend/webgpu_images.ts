@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { ComputePass } from "../gpu/commands.ts";
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
 import {
   type ImageBuffer,
@@ -105,7 +104,8 @@ export class WebGpuImages implements ImageKernels {
       await this.#read(slice.buffer, { offset: slice.start * F32_BYTES, into: bytes });
       return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
     }
-    this.#submit((pass) => this.#composite.encode(pass, { image: onDevice, mask: slice, form }));
+    this.#composite.encode(this.#gpu.commands, { image: onDevice, mask: slice, form });
+    this.#gpu.commands.submit();
     const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
     await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
     return { pixels: cutOut };
@@ -121,7 +121,9 @@ export class WebGpuImages implements ImageKernels {
   #fillRow({ image, form }: TensorRow, output: TensorSlice): void {
     const { pixels, onDevice } = image as DeviceImage;
     if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
-      return this.#submit((pass) => this.#resize.encode(pass, { image: onDevice, form, output }));
+      this.#resize.encode(this.#gpu.commands, { image: onDevice, form, output });
+      this.#gpu.commands.submit();
+      return;
     }
     const elements = new Float32Array(elementsPerRow([{ image, form }]));
     resizeNormalize(pixels, form, elements);
@@ -146,13 +148,5 @@ export class WebGpuImages implements ImageKernels {
       size,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
     });
-  }
-
-  #submit(encode: (pass: ComputePass) => void): void {
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    encode(pass);
-    pass.end();
-    this.#gpu.commands.submit(encoder);
   }
 }

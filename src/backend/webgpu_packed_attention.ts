@@ -50,11 +50,9 @@ export class WebGpuPackedAttention implements PackedAttention {
     const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) =>
       tensors.get(tensor)!.gpuBuffer as GPUBuffer
     );
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    attend.encode(pass, { q: q!, k: k!, v: v!, out: output!.gpuBuffer as GPUBuffer });
-    pass.end();
-    this.#gpu.commands.submit(encoder);
+    const out = output!.gpuBuffer as GPUBuffer;
+    attend.encode(this.#gpu.commands, { q: q!, k: k!, v: v!, out });
+    this.#gpu.commands.submit();
     return output!;
   }
 

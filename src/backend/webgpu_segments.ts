@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { ComputePass } from "../gpu/commands.ts";
 import { Matvec } from "../../kernels/matvec.ts";
 import { MAX_MATVEC_ROWS, TILE } from "../../kernels/matvec_shape.ts";
 import { Norm } from "../../kernels/norm.ts";
 import { Pointwise } from "../../kernels/pointwise.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
+import type { ComputePass } from "../gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";

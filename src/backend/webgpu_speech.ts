@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { ComputePass } from "../gpu/commands.ts";
 import { LogMel } from "../../kernels/log_mel.ts";
 import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../kernels/token_rule.ts";
@@ -45,12 +44,14 @@ export class WebGpuSpeech implements SpeechKernels {
   }
 
   measure(rows: readonly LogMelRow[]): void {
-    this.#submit((pass) => this.#logMel.encodeMeasure(pass, rows));
+    this.#logMel.encodeMeasure(this.#gpu.commands, rows);
+    this.#gpu.commands.submit();
   }
 
   features(rows: readonly LogMelRow[]): Tensor {
     const { spec: { mels, frames }, featuresDtype } = this.#options;
-    this.#submit((pass) => this.#logMel.encode(pass, rows, this.#features));
+    this.#logMel.encode(this.#gpu.commands, rows, this.#features);
+    this.#gpu.commands.submit();
     return Tensor.fromGpuBuffer(this.#features, {
       dataType: featuresDtype,
       dims: [rows.length, mels, frames],
@@ -58,7 +59,8 @@ export class WebGpuSpeech implements SpeechKernels {
   }
 
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void {
-    this.#submit((pass) => this.#rules.encode(pass, rules, logits.gpuBuffer as GPUBuffer));
+    this.#rules.encode(this.#gpu.commands, rules, logits.gpuBuffer as GPUBuffer);
+    this.#gpu.commands.submit();
   }
 
   takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
@@ -69,13 +71,5 @@ export class WebGpuSpeech implements SpeechKernels {
     this.#logMel.dispose();
     this.#rules.dispose();
     this.#features.destroy();
-  }
-
-  #submit(encode: (pass: ComputePass) => void): void {
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    encode(pass);
-    pass.end();
-    this.#gpu.commands.submit(encoder);
   }
 }

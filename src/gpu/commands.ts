@@ -122,10 +122,10 @@ export class Commands implements ComputePass {
     return encoder.finish();
   }
 
-  #submit(buffers: readonly GPUCommandBuffer[]): void {
+  #submit(buffers: GPUCommandBuffer[]): void {
     if (buffers.length === 0) return;
     this.#numSubmits++;
-    this.#device.queue.submit([...buffers]);
+    this.#device.queue.submit(buffers);
   }
 }
 
