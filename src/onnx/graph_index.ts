@@ -4,6 +4,7 @@
  * @module
  */
 import type { Graph, Node, Tensor, ValueInfo } from "./file/proto.ts";
+import { namesRead } from "./node_order.ts";
 
 /** A read-only index of a graph; build a new one after changing the graph. */
 export class GraphIndex {
@@ -49,14 +50,14 @@ export class GraphIndex {
   }
 }
 
-/** The nodes that the wanted tensors depend on, in the graph's order. */
+/** The nodes that the wanted tensors depend on; `nodes` and the result are in topological order. */
 export function liveNodes(nodes: readonly Node[], wanted: Iterable<string>): Node[] {
   const needed = new Set(wanted);
   const live: Node[] = [];
   for (const node of nodes.toReversed()) {
     if (!node.outputs.some((output) => needed.has(output))) continue;
     live.push(node);
-    for (const input of node.inputs) if (input !== "") needed.add(input);
+    for (const name of namesRead(node)) needed.add(name);
   }
   return live.reverse();
 }

@@ -8,6 +8,7 @@ import { isIndexDtype } from "./dtype.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { bytesOfStored } from "./stored_range.ts";
 import { storedBytes } from "./stored_tensor.ts";
+import { sortNodes } from "../node_order.ts";
 import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,
@@ -31,9 +32,9 @@ import {
 const SMALL_BYTES = 4096;
 /** Index-like constants (mask tables, position tables) up to this size are, too: the cut reads them. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
-/** Bytes per read while scanning the file. */
 /** Most fields of one message; graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
+/** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;
 
 /** A field's range in the file. */
@@ -181,7 +182,7 @@ async function readGraph(
         rest.push(field);
     }
   }
-  return { name, nodes, initializers, inputs, outputs, valueInfos, rest };
+  return { name, nodes: sortNodes(nodes), initializers, inputs, outputs, valueInfos, rest };
 }
 
 /** Reads constants into memory that the cut may need. */
@@ -192,7 +193,7 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model; of its weights only their ranges.
+ * Reads a model; of its weights only their ranges. Its nodes are in topological order, whatever the file's is.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

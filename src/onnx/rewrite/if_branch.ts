@@ -6,13 +6,9 @@
  *
  * @module
  */
-import { type Graph, makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
-import { decodeNode, decodeTensorMessage, decodeValueInfo } from "../file/proto_decode.ts";
-import { ATTRIBUTE } from "../file/proto.ts";
-import { readFields } from "../file/wire.ts";
-
-/** Field numbers of GraphProto. */
-const GRAPH = { node: 1, initializer: 5, output: 12 } as const;
+import { makeNode, type ModelProto } from "../file/proto.ts";
+import { liveNodes } from "../graph_index.ts";
+import { namesRead, readBranch, sortNodes } from "../node_order.ts";
 
 /**
  * The graph with its one `If` replaced by the named branch, without the input of the condition.
@@ -32,13 +28,13 @@ export function takeBranch(
     ...model,
     graph: {
       ...graph,
-      nodes: [
+      nodes: sortNodes([
         ...graph.nodes.filter((node) => node !== choice),
         ...inner.nodes,
         ...choice.outputs.map((name, index) =>
           makeNode("Identity", [inner.outputs[index]!], [name])
         ),
-      ],
+      ]),
       initializers: [...graph.initializers, ...inner.initializers],
       inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
       // Value infos may be those of the other branch.
@@ -51,39 +47,17 @@ export function takeBranch(
 export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));
-  const needed = new Set(outputs.map(({ name }) => name));
-  const nodes: Node[] = [];
-  for (const node of graph.nodes.toReversed()) {
-    if (!node.outputs.some((name) => needed.has(name))) continue;
-    nodes.push(node);
-    for (const name of node.inputs) needed.add(name);
-  }
+  const nodes = liveNodes(graph.nodes, names);
+  const needed = new Set([...names, ...nodes.flatMap(namesRead)]);
   const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
   return {
     ...model,
     graph: {
       ...graph,
       outputs,
-      nodes: nodes.reverse(),
+      nodes,
       inputs: graph.inputs.filter(isNeeded),
       initializers: graph.initializers.filter(isNeeded),
     },
   };
-}
-
-function readBranch(
-  attribute: Uint8Array,
-): Pick<Graph, "nodes" | "initializers"> & { outputs: readonly string[] } {
-  const nodes: Node[] = [];
-  const initializers: Tensor[] = [];
-  const outputs: string[] = [];
-  for (const field of readFields(attribute)) {
-    if (field.number !== ATTRIBUTE.graph) continue;
-    for (const { number, payload } of readFields(field.payload)) {
-      if (number === GRAPH.node) nodes.push(decodeNode(payload));
-      if (number === GRAPH.initializer) initializers.push(decodeTensorMessage(payload));
-      if (number === GRAPH.output) outputs.push(decodeValueInfo(payload).name);
-    }
-  }
-  return { nodes, initializers, outputs };
 }
