@@ -45,6 +45,11 @@ export interface ResolvedModel {
   readonly folder: string;
 }
 
+/** Names of the field of chat completions that holds what the model thought. */
+export const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
+
+export type ReasoningField = typeof REASONING_FIELDS[number];
+
 /** An accepted API key. */
 export interface ApiKey {
   /** Its name in the log. */
@@ -70,6 +75,8 @@ export interface ServerSettings {
   /** Most responses kept for `previous_response_id`, and most bytes of all of them. */
   readonly maxStoredResponses: number;
   readonly storedResponsesBytes: number;
+  /** Field of chat completions that holds the thought. */
+  readonly reasoningField: ReasoningField;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
   /** Time that requests in flight have to finish when the server stops. */

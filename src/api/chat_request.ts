@@ -28,6 +28,16 @@ const TOKEN_ID = /^\d{1,9}$/;
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
+const REASONING_FORMATS = [
+  "auto",
+  "deepseek",
+  "deepseek-legacy",
+  "parsed",
+  "none",
+  "raw",
+  "hidden",
+] as const;
+
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
 
@@ -107,7 +117,14 @@ export const ChatRequest = z.object({
   reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
     .describe("none switches thinking off where the model's chat template can, others on"),
   include_reasoning: flag().nullish()
-    .describe("Whether thought is shown, in reasoning_content and reasoning; default true"),
+    .describe("Whether thought is shown, in reasoning_content; default true"),
+  reasoning_format: z.enum(REASONING_FORMATS, {
+    error: `one of ${REASONING_FORMATS.join(", ")}`,
+  }).nullish().describe(
+    "none and raw leave the thought in the text, between <think> and </think>; hidden shows none",
+  ),
+  separate_reasoning: flag().nullish()
+    .describe("SGLang's: false is reasoning_format none; default true"),
   chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish()
     .describe("Variables of the model's chat template, such as enable_thinking"),
   stream: flag().nullish().describe("Answer as server-sent events; default false"),

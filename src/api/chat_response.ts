@@ -43,7 +43,7 @@ const ToolCall = z.object({
 
 const thought = {
   reasoning_content: z.string().optional().describe("What the model thought, if it did"),
-  reasoning: z.string().optional().describe("The same under another name"),
+  reasoning: z.string().optional().describe("The same, in its place: with --reasoning-field"),
 };
 
 const Message = z.object({

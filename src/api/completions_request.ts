@@ -35,6 +35,8 @@ const {
   max_completion_tokens: _newer,
   reasoning_effort: _effort,
   include_reasoning: _includes,
+  reasoning_format: _format,
+  separate_reasoning: _separates,
   chat_template_kwargs: _variables,
   logprobs: _logprobs,
   top_logprobs: _top,

@@ -4,7 +4,15 @@
  * @module
  */
 import { z } from "zod";
-import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import {
+  cutAtFirstBad,
+  flag,
+  integerFrom,
+  listOf,
+  numberFrom,
+  text,
+  tokenLimit,
+} from "./fields.ts";
 import { ChatRequest } from "./chat_request.ts";
 import { MediaReference } from "./content_part.ts";
 import { Parameters } from "./tool_request.ts";
@@ -205,7 +213,11 @@ export const ResponsesRequest = z.object({
     summary: Summary.describe("Give the thought, in full, in the place of its summary"),
     generate_summary: Summary.meta({ deprecated: true }),
   }, { error: "an object" }).nullish(),
+  reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
+    .describe("The name in chats of reasoning.effort"),
   max_output_tokens: integerFrom(1).nullish(),
+  max_tokens: tokenLimit(1).nullish().describe("The name in chats of max_output_tokens"),
+  max_completion_tokens: tokenLimit(1).nullish().describe("Another"),
   temperature: numberFrom(0, 2).nullish(),
   top_p: numberFrom(0, 1).nullish(),
   ...GENERATION_FIELDS,

@@ -1,5 +1,6 @@
 /**
- * Fields that would change the meaning of the answer and are not supported: they are refused, not ignored.
+ * Fields that are known and not served. Those that would change the meaning of the answer are refused; those that
+ * tune sampling, or how the answer is made, are passed over with a warning.
  *
  * @module
  */
@@ -8,25 +9,23 @@ import { HearthError } from "../errors.ts";
 /** By name: what to use instead. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
 type Unserved = Readonly<Record<string, string>>;
 
-/** By what answers with text. */
-const BY_TEXT: Unserved = {
+/** What is refused, and what is passed over, in requests of one kind. */
+interface Fields {
+  readonly refused: Unserved;
+  readonly passedOver: Unserved;
+}
+
+/** Refused by what answers with text. */
+const REFUSED_BY_TEXT: Unserved = {
   // OpenAI
   audio: "text answers; /audio/speech speaks",
-  web_search_options: "a tool of yours that searches",
   // vLLM
-  best_of: "n",
-  use_beam_search: "sampling",
   bad_words: "logit_bias",
   allowed_token_ids: "logit_bias",
   truncate_prompt_tokens: "a prompt that fits",
-  thinking_token_budget: "max_tokens, or reasoning_effort",
   chat_template: "the model's own template",
   add_special_tokens: "special tokens that the template writes",
-  mm_processor_kwargs: "the model's own settings",
-  media_io_kwargs: "the model's own settings",
-  guided_whitespace_pattern: "a grammar",
   structural_tag: "structured_outputs, or tools",
-  repetition_detection: "max_tokens",
   documents: "documents within messages",
   echo: "continue_final_message",
   return_token_ids: "text",
@@ -37,70 +36,89 @@ const BY_TEXT: Unserved = {
   ebnf: "grammar, in GBNF",
   stop_regex: "stop",
   no_stop_trim: "include_stop_str_in_output",
-  separate_reasoning: "include_reasoning",
   lora_path: "the loaded model",
   custom_logit_processor: "logit_bias",
   return_hidden_states: "text",
-  // llama.cpp and others
-  n_predict: "max_tokens",
-  n_probs: "logprobs and top_logprobs",
-  t_max_predict_ms: "max_tokens",
-  thinking_budget_tokens: "max_tokens, or reasoning_effort",
-  reasoning_format: '"auto", and include_reasoning',
+  // llama.cpp
   return_tokens: "text",
   lora: "the loaded model",
-  repeat_penalty: "repetition_penalty, which is about all tokens so far, not the last 64",
+};
+
+/** Passed over by what answers with text. */
+const PASSED_OVER_BY_TEXT: Unserved = {
+  // OpenAI
+  web_search_options: "a tool of yours that searches",
+  // vLLM
+  best_of: "n",
+  use_beam_search: "sampling",
+  thinking_token_budget: "max_tokens, or reasoning_effort",
+  mm_processor_kwargs: "the model's own settings",
+  media_io_kwargs: "the model's own settings",
+  guided_whitespace_pattern: "a grammar",
+  repetition_detection: "max_tokens",
+  // llama.cpp and others
+  t_max_predict_ms: "max_tokens",
+  thinking_budget: "max_tokens, or reasoning_effort",
+  thinking_budget_tokens: "max_tokens, or reasoning_effort",
   dynatemp_range: "temperature",
   top_n_sigma: "min_p",
   typical_p: "top_p",
   tfs_z: "top_p",
   top_a: "min_p",
   mirostat: "temperature",
+  repeat_penalty: "repetition_penalty",
   dry_multiplier: "frequency_penalty",
   xtc_probability: "temperature",
 };
 
+const TEXT: Fields = { refused: REFUSED_BY_TEXT, passedOver: PASSED_OVER_BY_TEXT };
+
 /** Fields of chat that other families of the API call otherwise; the services that they come from refuse them too. */
-const BY_RESPONSES: Unserved = {
-  ...BY_TEXT,
-  max_tokens: "max_output_tokens",
-  max_completion_tokens: "max_output_tokens",
-  response_format: "text.format",
-  reasoning_effort: "reasoning.effort",
-  logprobs: "top_logprobs",
-  functions: "tools",
-  n: "a request for each answer",
+const RESPONSE: Fields = {
+  refused: {
+    ...REFUSED_BY_TEXT,
+    response_format: "text.format",
+    logprobs: "top_logprobs",
+    functions: "tools",
+    n: "a request for each answer",
+  },
+  passedOver: PASSED_OVER_BY_TEXT,
 };
 
-const BY_MESSAGES: Unserved = {
-  ...BY_TEXT,
-  max_completion_tokens: "max_tokens",
-  stop: "stop_sequences",
-  response_format: "output_config.format",
-  reasoning_effort: "thinking, and output_config.effort",
-  logprobs: "no log-probabilities",
-  functions: "tools",
-  n: "a request for each answer",
+const MESSAGE: Fields = {
+  refused: {
+    ...REFUSED_BY_TEXT,
+    stop: "stop_sequences",
+    response_format: "output_config.format",
+    logprobs: "no log-probabilities",
+    functions: "tools",
+    n: "a request for each answer",
+  },
+  passedOver: {
+    ...PASSED_OVER_BY_TEXT,
+    max_completion_tokens: "max_tokens",
+    reasoning_effort: "thinking, and output_config.effort",
+  },
 };
 
-/** Fields of chat, by what answers its `messages` with a file. */
-const BY_FILES: Unserved = {
-  n: "a request for each answer",
-  stop: "no end before that of the input",
-  max_tokens: "no limit",
-  max_completion_tokens: "no limit",
-  logprobs: "no text of an answer",
-  tools: "no functions to call",
-  functions: "no functions to call",
+/** Fields of chat, for what answers its `messages` with a file. */
+const FILE: Fields = {
+  refused: {
+    n: "a request for each answer",
+    logprobs: "no text of an answer",
+    tools: "no functions to call",
+    functions: "no functions to call",
+  },
+  passedOver: {
+    stop: "no end before that of the input",
+    max_tokens: "no limit",
+    max_completion_tokens: "no limit",
+  },
 };
 
-const UNSERVED = {
-  text: BY_TEXT,
-  response: BY_RESPONSES,
-  message: BY_MESSAGES,
-  speech: BY_FILES,
-  image: {
-    ...BY_FILES,
+const IMAGE: Fields = {
+  refused: {
+    ...FILE.refused,
     stream: "an answer in one piece",
     // OpenAI's fields of images
     response_format: "an answer in JSON, or in PNG to a form",
@@ -108,7 +126,16 @@ const UNSERVED = {
     size: "the size of the image",
     mask: "mask_only, or an image without one",
   },
-} as const satisfies Readonly<Record<string, Unserved>>;
+  passedOver: FILE.passedOver,
+};
+
+const UNSERVED = {
+  text: TEXT,
+  response: RESPONSE,
+  message: MESSAGE,
+  speech: FILE,
+  image: IMAGE,
+} as const satisfies Readonly<Record<string, Fields>>;
 
 /** Values of these fields, one or several, that change nothing, besides those that are empty, false or 0. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
@@ -116,13 +143,11 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   max_tokens: -1,
   max_completion_tokens: -1,
   n: 1,
-  n_predict: -1,
+  thinking_budget: -1,
   thinking_budget_tokens: -1,
   output_format: "png",
-  reasoning_format: ["auto", "deepseek", "parsed"],
   repeat_penalty: 1,
   repetition_penalty: 1,
-  separate_reasoning: true,
   skip_special_tokens: true,
   tfs_z: 1,
   top_k: -1,
@@ -135,27 +160,32 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
 
 /** Fields of which `false` is: the default is true. */
-const FALSE_COUNTS: ReadonlySet<string> = new Set(["separate_reasoning", "skip_special_tokens"]);
+const FALSE_COUNTS: ReadonlySet<string> = new Set(["skip_special_tokens"]);
 
 /** Fields of which an empty object is: it asks for the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
 
 /**
+ * Checks `body` for fields that are known and not served.
+ *
  * @param body of a request in JSON, or the texts of a form.
  * @param answer what it is answered with.
- * @throws {HearthError} `invalid_value` naming the first unsupported field of `body`.
+ * @returns a warning for each field that is passed over.
+ * @throws {HearthError} `invalid_value` naming the first field that is refused.
  */
-export function requireServed(body: unknown, answer: keyof typeof UNSERVED = "text"): void {
-  if (typeof body !== "object" || body === null) return;
+export function findUnserved(body: unknown, answer: keyof typeof UNSERVED = "text"): string[] {
+  if (typeof body !== "object" || body === null) return [];
   const fields = body as Record<string, unknown>;
-  for (const [name, instead] of Object.entries(UNSERVED[answer])) {
-    if (!Object.hasOwn(fields, name) || changesNothing(name, fields[name])) continue;
-    throw unserved(name, instead);
+  const { refused, passedOver }: Fields = UNSERVED[answer];
+  const isSet = ([name]: [string, string]) =>
+    Object.hasOwn(fields, name) && !changesNothing(name, fields[name]);
+  const [first] = Object.entries(refused).filter(isSet);
+  if (first !== undefined) throw unserved(...first);
+  if (answer === "text" && wantsOtherModality(fields["modalities"])) {
+    throw unserved("modalities", '["text"]');
   }
-  if (answer !== "text" || !Object.hasOwn(fields, "modalities")) return;
-  const { modalities } = fields;
-  const isText = Array.isArray(modalities) && modalities.every((each) => each === "text");
-  if ((modalities ?? null) !== null && !isText) throw unserved("modalities", '["text"]');
+  return Object.entries(passedOver).filter(isSet)
+    .map(([name, instead]) => `${name} is passed over; use ${instead}`);
 }
 
 /** Whether a field's value is that of an absent field: nothing, `false`, 0, an empty list or object, or its default. */
@@ -167,6 +197,11 @@ export function changesNothing(name: string, value: unknown): boolean {
   const text = String(value);
   const isDefault = [HARMLESS[name]].flat().some((each) => text === String(each));
   return !value || isEmpty || text === "false" || isDefault;
+}
+
+function wantsOtherModality(modalities: unknown): boolean {
+  const isText = Array.isArray(modalities) && modalities.every((each) => each === "text");
+  return (modalities ?? null) !== null && !isText;
 }
 
 function unserved(name: string, instead: string): HearthError {

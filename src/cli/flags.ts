@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LOG_FORMATS, LOG_LEVELS } from "../config.ts";
+import { LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../config.ts";
 import { choice, type FlagTable, integer, list, number, text, texts, toggle } from "./flag.ts";
 import { parseHost, parseOrigin, parseProxy } from "./network_values.ts";
 import { CPU_FLAGS, IMAGE_FLAGS, SPEECH_FLAGS, WEIGHTS_FLAGS } from "./shared_flags.ts";
@@ -104,6 +104,13 @@ export const SERVE_FLAGS = {
     max: 65_536,
     fallback: 64,
     help: "Memory for all of them; the oldest are dropped first.",
+  }),
+  reasoningField: choice({
+    values: REASONING_FIELDS,
+    fallback: "reasoning_content",
+    help:
+      "Field of chat completions that holds the thought. Clients that read only reasoning need " +
+      "the other one; both at once break clients that take them for one.",
   }),
   ui: toggle({
     fallback: true,

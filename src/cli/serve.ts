@@ -179,6 +179,7 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     trustedProxies: flags.trustedProxy,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
+    reasoningField: flags.reasoningField,
     ui: flags.ui,
     maxStoredResponses: flags.maxStoredResponses,
     storedResponsesBytes: flags.storedResponsesMb * 2 ** 20,

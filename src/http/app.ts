@@ -37,6 +37,7 @@ import { tokenRoutes } from "./texts/tokens.ts";
 import { speechRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { voicesRoute } from "./audio/voices.ts";
+import { reportWarnings } from "./warnings.ts";
 
 /** nginx's status for a client that disconnected before the answer; nobody receives it. */
 const CLIENT_DISCONNECTED = 499;
@@ -154,6 +155,7 @@ function identify(
     // Anthropic's name of it.
     if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
     headers.set("x-content-type-options", "nosniff");
+    reportWarnings(call);
     call.env.completed.then(() => {
       const { method, raw: { signal } } = call.req;
       const route = call.get("route") ?? "none";
@@ -198,7 +200,7 @@ function guard({ settings }: AppDeps): MiddlewareHandler<Env> {
     else await next();
     if (origin === undefined) return;
     call.res.headers.set("access-control-allow-origin", origin);
-    call.res.headers.set("access-control-expose-headers", "x-request-id, retry-after");
+    call.res.headers.set("access-control-expose-headers", "x-request-id, retry-after, warning");
     call.res.headers.append("vary", "origin");
   };
 }

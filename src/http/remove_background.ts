@@ -13,7 +13,7 @@ import {
 } from "../api/matting_request.ts";
 import { ImageCompletion, imageCompletion } from "../api/media_completion.ts";
 import { parseRequest } from "../api/parse.ts";
-import { requireServed } from "../api/unserved_fields.ts";
+import { findUnserved } from "../api/unserved_fields.ts";
 import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
 import { readJson } from "./body/body.ts";
@@ -22,6 +22,7 @@ import { isLocal } from "./locality.ts";
 import { readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
+import { warn } from "./warnings.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 
 const PATH = "/images/remove_background";
@@ -68,7 +69,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
-  requireServed(body, "image");
+  warn(call, ...findUnserved(body, "image"));
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
   const image = await readPart(part, {
     ...deps,
@@ -87,7 +88,7 @@ async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, PATH);
   const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
   const { model, options } = parseMattingForm(form.fields);
-  requireServed(Object.fromEntries(form.fields), "image");
+  warn(call, ...findUnserved(Object.fromEntries(form.fields), "image"));
   if (model !== undefined) requireModelName(info, model);
   if (form.file === undefined) {
     throw new HearthError(

@@ -40,6 +40,8 @@ export interface Env {
     route: string | undefined;
     /** Of the API key that the caller showed. */
     keyLabel: string | undefined;
+    /** What was passed over in the request; absent if nothing was. */
+    warnings: readonly string[] | undefined;
   };
 }
 

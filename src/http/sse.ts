@@ -19,15 +19,15 @@ export function formatNamedEvent(
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** A comment, which clients ignore. */
-const KEEP_ALIVE = encoder.encode(": keep-alive\n\n");
+/** A comment. No blank line follows: some clients take one for the end of an event and find it empty. */
+const KEEP_ALIVE = encoder.encode(": keep-alive\n");
 /** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
 
 /**
  * An answer that writes each of `events` as soon as it arrives, formatted by `format`; an empty string writes nothing.
- * A comment is sent at once, and whenever nothing was written for `keepAliveMs`. When the client goes away,
- * `events.return()` is called, also while a `next()` is pending.
+ * A comment is sent whenever nothing was written for `keepAliveMs`. When the client goes away, `events.return()` is
+ * called, also while a `next()` is pending.
  */
 export function streamEvents<T>(
   events: TaskEvents<T>,
@@ -36,7 +36,6 @@ export function streamEvents<T>(
 ): Response {
   let pending: Promise<IteratorResult<T>> | undefined;
   const body = new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(KEEP_ALIVE),
     async pull(controller) {
       const silence = Promise.withResolvers<undefined>();
       const timer = setTimeout(() => silence.resolve(undefined), keepAliveMs);

@@ -381,9 +381,7 @@ Deno.test("openai: what is not served is refused by name", async () => {
   const refused: [object, string][] = [
     [{ background: true }, "background"],
     [{ conversation: "conv_1" }, "conversation"],
-    [{ max_tokens: 4 }, "max_tokens"],
     [{ response_format: { type: "json_object" } }, "response_format"],
-    [{ reasoning_effort: "low" }, "reasoning_effort"],
     [{ bad_words: ["moo"] }, "bad_words"],
     [{ reasoning: { summary: "long" } }, "reasoning.summary"],
     [{ stop: "" }, "stop"],
@@ -411,6 +409,14 @@ Deno.test("openai: what is not served is refused by name", async () => {
       param,
     );
   }
+});
+
+Deno.test("openai: fields that chats name otherwise are taken under those names", async () => {
+  const fields = { max_tokens: 4, reasoning_effort: "none" };
+  const request = { ...GREEDY, input: "Hello", ...fields };
+  const { usage, incomplete_details: details } = await client.responses.create(request);
+  assert.equal(usage!.output_tokens, 4);
+  assert.deepEqual(details, { reason: "max_output_tokens" });
 });
 
 Deno.test("openai: truncation auto leaves out the oldest turns", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
@@ -207,7 +208,7 @@ Deno.test("chat: what is wrong with a prompt has a status of its own, also for a
   }
 });
 
-Deno.test("chat stream: the head and a comment come at admission, before any token", async () => {
+Deno.test("chat stream: the head comes at admission, before any token", async () => {
   await using app = await new TestApp().ready();
   const endless = chatBody({ stream: true, ...ENDLESS });
   const running = await Promise.all(
@@ -215,9 +216,7 @@ Deno.test("chat stream: the head and a comment come at admission, before any tok
   );
   const response = await app.post(CHAT, endless);
   assert.equal(response.status, 200);
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  assert.equal((await reader.read()).value, ": keep-alive\n\n");
-  await reader.cancel();
+  await response.body!.cancel();
   for (const each of running) await each.body!.cancel();
 });
 
@@ -268,26 +267,11 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
   const fields = {
     modalities: ["text", "audio"],
     audio: { voice: "alloy", format: "mp3" },
-    web_search_options: {},
-    best_of: 2,
     bad_words: ["x"],
-    top_a: 0.5,
-    mirostat: 2,
     add_special_tokens: true,
-    mm_processor_kwargs: { min_pixels: 1 },
-    guided_whitespace_pattern: " ?",
-    thinking_token_budget: 5,
     structural_tag: "{}",
     stop_regex: "a+",
-    separate_reasoning: false,
-    reasoning_format: "none",
-    t_max_predict_ms: 100,
     lora: [{ id: 0, scale: 1 }],
-    repeat_penalty: 1.1,
-    n_predict: 5,
-    n_probs: 3,
-    dynatemp_range: 0.5,
-    top_n_sigma: 1,
   };
   for (const [name, value] of Object.entries(fields)) {
     const response = await app.post(CHAT, chatBody({ [name]: value }));
@@ -297,6 +281,39 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
     assert.equal(error.param, name);
     assert.match(error.message, /is not served/);
   }
+});
+
+Deno.test("chat passes over what tunes sampling and is not served, with a header and one line", async () => {
+  await using app = await new TestApp().ready();
+  const plain = await complete(app);
+  const fields = {
+    web_search_options: {},
+    best_of: 2,
+    top_a: 0.5,
+    mirostat: 2,
+    mm_processor_kwargs: { min_pixels: 1 },
+    guided_whitespace_pattern: " ?",
+    thinking_token_budget: 5,
+    t_max_predict_ms: 100,
+    dynatemp_range: 0.5,
+    top_n_sigma: 1,
+  };
+  for (const stream of [false, true]) {
+    using log = new CapturedStderr("warn");
+    const response = await app.post(CHAT, chatBody({ ...fields, stream }));
+    assert.equal(response.status, 200);
+    const warning = response.headers.get("warning")!;
+    assert.match(warning, /^299 hearth "[^"]+"$/);
+    const text = await response.text();
+    if (!stream) assert.deepEqual(JSON.parse(text).choices, plain.choices);
+    const { lines } = log;
+    assert.equal(lines.length, 1, lines.join("\n"));
+    for (const name of Object.keys(fields)) {
+      assert.ok(warning.includes(name), name);
+      assert.ok(lines[0]!.includes(name), name);
+    }
+  }
+  assert.equal((await app.post(CHAT, chatBody({ mirostat: 0 }))).headers.has("warning"), false);
 });
 
 Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end the answer", async () => {

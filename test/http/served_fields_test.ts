@@ -1,4 +1,4 @@
-/** Every field of a chat request, of a model that is no chat model, works or is refused by its name. */
+/** Every field of a chat request to a model that is no chat model works, is passed over or is refused, by its name. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
 import { errorOf, mattingBody, mattingTest, postImage } from "../fixtures/matting_server.ts";
@@ -33,10 +33,14 @@ const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
 /** Of those that sample no tokens. */
 const NO_GENERATION: typeof NO_CHAT = [
   ["n", { n: 2 }],
-  ["min_tokens", { min_tokens: 2 }],
-  ["ignore_eos", { ignore_eos: true }],
   ["include_stop_str_in_output", { include_stop_str_in_output: true }],
   ["stop_token_ids", { stop_token_ids: [3] }],
+];
+
+/** Passed over by those. */
+const NO_WEIGHTS: typeof NO_CHAT = [
+  ["min_tokens", { min_tokens: 2 }],
+  ["ignore_eos", { ignore_eos: true }],
   ["logit_bias", { logit_bias: { 3: 1 } }],
   ["presence_penalty", { presence_penalty: 1 }],
   ["frequency_penalty", { frequency_penalty: -1 }],
@@ -78,6 +82,20 @@ async function assertRefused(
   }
 }
 
+/** The answer is that without the field, and a header names it. */
+async function assertPassedOver(
+  app: TestApp,
+  { path, body, cases }: { path: string; body: Fields; cases: typeof NO_CHAT },
+): Promise<void> {
+  for (const [param, fields] of cases) {
+    const response = await app.post(path, { ...body, ...fields });
+    await response.body?.cancel();
+    assert.equal(response.status, 200, param);
+    const warning = response.headers.get("warning") ?? "";
+    assert.ok(warning.startsWith(`299 hearth "${param} is passed over`), warning);
+  }
+}
+
 async function answerOf(app: TestApp, body: Fields) {
   const response = await app.post("/v1/chat/completions", body);
   const answer = await response.json();
@@ -98,6 +116,7 @@ Deno.test("chat: a model that reads lines serves max_tokens, stop and logprobs, 
   await using app = await new TestApp({ folder }).ready();
   const path = "/v1/chat/completions";
   await assertRefused(app, { path, body, cases: [...NO_CHAT, ...NO_GENERATION] });
+  await assertPassedOver(app, { path, body, cases: NO_WEIGHTS });
   const all = await answerOf(app, { ...body, ...DEFAULTS });
   assert.deepEqual([all.content, all.reason], [golden.text, "stop"]);
   const sampled = await answerOf(app, { ...body, temperature: 2, top_p: 0.1, seed: 3 });
@@ -130,12 +149,17 @@ Deno.test("chat: speech recognition serves max_tokens and temperature, and refus
     ...NO_GENERATION,
     ["stop", { stop: "alarm" }],
     ["logprobs", { logprobs: true }],
+  ] as const;
+  const path = "/v1/chat/completions";
+  await assertRefused(app, { path, body, cases });
+  const sampling = [
+    ...NO_WEIGHTS,
     ["top_p", { temperature: 0.5, top_p: 0 }],
     ["top_k", { temperature: 0.5, top_k: 3 }],
     ["min_p", { temperature: 0.5, min_p: 0.5 }],
     ["seed", { temperature: 0.5, seed: 0 }],
   ] as const;
-  await assertRefused(app, { path: "/v1/chat/completions", body, cases });
+  await assertPassedOver(app, { path, body, cases: sampling });
   const whole = await answerOf(app, { ...body, ...DEFAULTS });
   assert.equal(whole.content, CLIP_TEXT);
   assert.equal((await answerOf(app, { ...body, temperature: 0, top_p: 0.5 })).content, CLIP_TEXT);
@@ -153,11 +177,15 @@ Deno.test("chat: speech recognition serves max_tokens and temperature, and refus
 /** Of what answers with files. */
 const BY_FILES: typeof NO_CHAT = [
   ["n", { n: 2 }],
+  ["logprobs", { logprobs: true }],
+  ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
+];
+
+/** Passed over by those. */
+const NO_FILE_LIMITS: typeof NO_CHAT = [
   ["stop", { stop: "a" }],
   ["max_tokens", { max_tokens: 4 }],
   ["max_completion_tokens", { max_completion_tokens: 4 }],
-  ["logprobs", { logprobs: true }],
-  ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
 ];
 const { response_format: _format, ...FILE_DEFAULTS } = DEFAULTS;
 
@@ -165,6 +193,7 @@ Deno.test("speech: fields of a chat that would change the answer are refused by 
   await using app = await openTtsApp();
   const path = "/v1/audio/speech";
   await assertRefused(app, { path, body: speechBody(), cases: BY_FILES });
+  await assertPassedOver(app, { path, body: speechBody(), cases: NO_FILE_LIMITS });
   // The sound of an input is sent as it is made, whatever stream says.
   for (const stream of [false, true]) {
     const response = await app.post(path, speechBody({ ...FILE_DEFAULTS, stream }));
@@ -192,6 +221,7 @@ mattingTest(
       ["mask", { mask: "base64://AAAA" }],
     ] as const;
     await assertRefused(app, { path, body, cases });
+    await assertPassedOver(app, { path, body, cases: NO_FILE_LIMITS });
     const response = await app.post(path, { ...body, ...FILE_DEFAULTS, output_format: "png" });
     assert.equal(response.status, 200);
     await response.body?.cancel();

@@ -255,15 +255,13 @@ Deno.test("reasoning: a thought comes apart from the text, whole and streamed", 
     role: "assistant",
     content: "The capital of France is Paris.",
     reasoning_content: thought,
-    reasoning: thought,
   });
   // <think>, its words and </think>.
   assert.equal(usage.completion_tokens_details!.reasoning_tokens, 13);
   const chunks = await stream(app, { ...thinking, stream_options: { include_usage: true } });
   const deltas = chunks.flatMap(({ choices }) => choices[0]?.delta ?? []);
-  for (const name of ["reasoning_content", "reasoning"] as const) {
-    assert.equal(deltas.map((delta) => delta[name] ?? "").join(""), thought);
-  }
+  assert.equal(deltas.map((delta) => delta.reasoning_content ?? "").join(""), thought);
+  assert.ok(deltas.every((delta) => !("reasoning" in delta)));
   assert.equal(deltas.map(({ content }) => content ?? "").join(""), choice!.message.content);
   assert.deepEqual(chunks.at(-1)!.usage!.completion_tokens_details, { reasoning_tokens: 13 });
 });
@@ -291,7 +289,41 @@ Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning
   });
   assert.ok(usage.completion_tokens_details!.reasoning_tokens > 0);
   const chunks = await stream(app, hidden);
-  assert.ok(chunks.every(({ choices }) => !("reasoning" in choices[0]!.delta)));
+  assert.ok(chunks.every(({ choices }) => !("reasoning_content" in choices[0]!.delta)));
+});
+
+Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves it in the text", async () => {
+  await using app = await new TestApp({ settings: { reasoningField: "reasoning" } }).ready();
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const asked = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
+  const thought = "The user asks for the capital of France.";
+  const text = "The capital of France is Paris.";
+  const within = `<think>\n${thought}\n</think>\n\n${text}`;
+  const cases = [
+    [{}, { content: text, reasoning: thought }],
+    [{ reasoning_format: "hidden" }, { content: text }],
+    [{ reasoning_format: "none" }, { content: within }],
+    [{ separate_reasoning: false }, { content: within }],
+  ] as const;
+  for (const [extra, wanted] of cases) {
+    const { choices: [choice] } = await complete(app, { ...asked, ...extra });
+    assert.deepEqual(choice!.message, { role: "assistant", ...wanted });
+    const chunks = await stream(app, { ...asked, ...extra });
+    const streamed: Record<string, string> = {};
+    for (const { choices: [choice] } of chunks) {
+      for (const [name, part] of Object.entries(choice!.delta)) {
+        if (name !== "role") streamed[name] = (streamed[name] ?? "") + part;
+      }
+    }
+    assert.deepEqual(streamed, wanted);
+  }
+  // The answer that ends within the thought ends with the mark too.
+  const cut = { ...asked, reasoning_format: "none", max_tokens: 5 };
+  assert.match((await complete(app, cut)).choices[0]!.message.content!, /<\/think>\n\n$/);
+  const parts = (await stream(app, cut)).map(({ choices: [choice] }) =>
+    choice?.delta.content ?? ""
+  );
+  assert.match(parts.join(""), /^<think>\n.*\n<\/think>\n\n$/s);
 });
 
 Deno.test("tools: calls and results are read as clients keep them", async () => {

@@ -8,7 +8,7 @@ import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
 import { AudioCompletion } from "../../api/media_completion.ts";
 import { parseSpeech, requireSpeakable, SpeechRequest } from "../../api/speech_request.ts";
 import { SpeechEvent } from "../../api/speech_response.ts";
-import { requireServed } from "../../api/unserved_fields.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { isLocal } from "../locality.ts";
@@ -16,6 +16,7 @@ import { readPart } from "../media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
 import { logFailure, untilAdmitted } from "../task_events.ts";
 import { findVoice } from "./voices.ts";
 
@@ -64,7 +65,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const info = session.requireReady();
   requireModelName(info, wish.model);
   requireEndpoint(info, PATH);
-  requireServed(body, "speech");
+  warn(call, ...findUnserved(body, "speech"));
   const { text, param, recording: placed } = findSpokenText(wish, info);
   requireSpeakable(text, param);
   const requestId = call.get("requestId");

@@ -6,7 +6,7 @@
 import { ChatRequest, wantsRunningUsage } from "../../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../../api/chat_response.ts";
 import { parseRequest } from "../../api/parse.ts";
-import { requireServed } from "../../api/unserved_fields.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { newCompletionHead } from "./completion_head.ts";
@@ -15,7 +15,9 @@ import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
+import { thoughtPlaceOf } from "./thought_place.ts";
 import { wantsFunctionCall } from "./tool_options.ts";
+import { warn } from "../warnings.ts";
 
 const PATH = "/chat/completions";
 
@@ -46,11 +48,11 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(ChatRequest, body);
-  requireServed(body);
+  warn(call, ...findUnserved(body));
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
-    showsReasoning: request.include_reasoning ?? true,
+    thoughtPlace: thoughtPlaceOf(request, deps.settings.reasoningField),
     wantsFunctionCall: wantsFunctionCall(request),
   };
   if (!request.stream) {

@@ -29,14 +29,14 @@ import type {
   ToolCallDelta,
 } from "../../models/task.ts";
 import { formatEvent } from "../sse.ts";
+import { placeThought, ThoughtParts, type ThoughtPlace } from "./thought_place.ts";
 
 const DONE = formatEvent("[DONE]");
 
 /** What the answer depends on besides the events. */
 interface AnswerOptions {
   readonly head: CompletionHead;
-  /** Whether reasoning is included. */
-  readonly showsReasoning: boolean;
+  readonly thoughtPlace: ThoughtPlace;
   /** Whether a call is reported in the older form, as `function_call`. */
   readonly wantsFunctionCall: boolean;
 }
@@ -59,18 +59,18 @@ class ChoiceParts {
     }
   }
 
-  message({ showsReasoning, wantsFunctionCall }: AnswerOptions): ChatMessage {
+  message({ thoughtPlace, wantsFunctionCall }: AnswerOptions): ChatMessage {
     const calls = this.toolCalls.map(({ id, ...called }) => ({
       id,
       type: "function" as const,
       function: called,
     }));
-    const hasThought = showsReasoning && this.reasoning !== "";
+    const { content = "", ...thought } = placeThought(this, thoughtPlace);
     const [first] = calls;
     return {
       role: "assistant",
-      content: this.text === "" && calls.length > 0 ? null : this.text,
-      ...(hasThought && { reasoning_content: this.reasoning, reasoning: this.reasoning }),
+      content: content === "" && calls.length > 0 ? null : content,
+      ...thought,
       ...(calls.length > 0 && !wantsFunctionCall && { tool_calls: calls }),
       ...(first !== undefined && wantsFunctionCall && { function_call: first.function }),
     };
@@ -139,8 +139,10 @@ export function createChatFormat(
     readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
-  const { head, includeUsage, hasRunningUsage, onError } = options;
+  const { head, includeUsage, hasRunningUsage, thoughtPlace, onError } = options;
   const begun = new Set<number>();
+  /** By choice. */
+  const thoughts = new Map<number, ThoughtParts>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {
     const usage = hasRunningUsage && { usage: runningUsage(promptTokens, numTokens) };
@@ -171,16 +173,20 @@ export function createChatFormat(
       case "prompt":
         return "";
       case "delta": {
-        const delta = deltaOf(event, options);
+        const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPlace);
+        thoughts.set(event.index, thought);
+        const delta = deltaOf(event, { ...options, thought });
         const { logprobs } = event;
         // Hidden reasoning leaves nothing to write.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
         return write(event, { delta, logprobs });
       }
       case "finish": {
-        const role = begun.has(event.index) ? "" : write(event, { delta: { content: "" } });
+        const rest = thoughts.get(event.index)?.end().content ?? "";
+        const isWritten = begun.has(event.index) && rest === "";
+        const last = isWritten ? "" : write(event, { delta: { content: rest } });
         const reason = finishReason(event.reason, options);
-        return role + format(finishChunk(head, { ...event, reason }), event.numTokens);
+        return last + format(finishChunk(head, { ...event, reason }), event.numTokens);
       }
       case "error": {
         const error = HearthError.fromWire(event.error);
@@ -197,14 +203,13 @@ export function createChatFormat(
 
 function deltaOf(
   { text, reasoning = "", toolCalls = [] }: DeltaEvent,
-  { showsReasoning, wantsFunctionCall }: AnswerOptions,
+  { thought, wantsFunctionCall }: Pick<AnswerOptions, "wantsFunctionCall"> & {
+    readonly thought: ThoughtParts;
+  },
 ): ChatDelta {
-  const hasThought = showsReasoning && reasoning !== "";
   const [call] = toolCalls;
   return {
-    // Log-probabilities of markup come without text: clients take an empty one for the beginning of an answer.
-    ...(text !== "" && { content: text }),
-    ...(hasThought && { reasoning_content: reasoning, reasoning }),
+    ...thought.next({ text, reasoning }),
     ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toolCallDelta) }),
     ...(call !== undefined && wantsFunctionCall && { function_call: toolCallDelta(call).function }),
   };

@@ -12,7 +12,8 @@ import { chatTask } from "./chat_task.ts";
 import { isLocal } from "../locality.ts";
 import type { AppDeps, Call } from "../route.ts";
 import { type TaskEvents, untilAdmitted } from "../task_events.ts";
-import { requireServedBy } from "./served_fields.ts";
+import { findUnservedBy } from "./served_fields.ts";
+import { warn } from "../warnings.ts";
 
 /** A request that was admitted. */
 export interface OpenedChat {
@@ -40,7 +41,7 @@ export async function openChat(
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, path);
-  requireServedBy(info, request);
+  warn(call, ...findUnservedBy(info, request));
   const { signal } = call.req.raw;
   const options = {
     ...deps,

@@ -23,10 +23,14 @@ const NO_CHAT: Reasons = {
 /** Of models whose answer is read off their input. */
 const NO_GENERATION: Reasons = {
   n: "gives one answer",
-  min_tokens: "ends where its input ends",
-  ignore_eos: "ends where its input ends",
   include_stop_str_in_output: "ends before a stop string",
   stop_token_ids: "ends where its input ends, or at a string",
+};
+
+/** Passed over by models whose answer is read off their input. */
+const NO_WEIGHTS: Reasons = {
+  min_tokens: "ends where its input ends",
+  ignore_eos: "ends where its input ends",
   logit_bias: "weighs no tokens",
   presence_penalty: "weighs no tokens",
   frequency_penalty: "weighs no tokens",
@@ -41,28 +45,35 @@ const NO_TRANSCRIPT: Reasons = {
   logprobs: "tells no log-probabilities of its tokens",
 };
 
-/** Of speech recognition above a temperature of 0; below it they change nothing. */
+/** Passed over by speech recognition above a temperature of 0; below it they change nothing. */
 const NO_SAMPLING: Reasons = {
   top_p: "samples with a temperature alone",
   top_k: "samples with a temperature alone",
   min_p: "samples with a temperature alone",
-  seed: "samples with seeds of its own; want a temperature of 0 for the same answer each time",
+  seed: "samples with seeds of its own; a temperature of 0 gives the same answer each time",
 };
 
-function reasonsOf({ temperature }: ChatRequest, { kind, readsLines }: ModelInfo): Reasons {
-  if (kind !== "asr") return { ...NO_CHAT, ...(readsLines && NO_GENERATION) };
-  return { ...NO_CHAT, ...NO_TRANSCRIPT, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
+function refusedBy({ kind, readsLines }: ModelInfo): Reasons {
+  if (kind === "asr") return { ...NO_CHAT, ...NO_TRANSCRIPT };
+  return { ...NO_CHAT, ...(readsLines && NO_GENERATION) };
+}
+
+function passedOverBy({ kind, readsLines }: ModelInfo, { temperature }: ChatRequest): Reasons {
+  if (kind === "asr") return { ...NO_WEIGHTS, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
+  return readsLines ? NO_WEIGHTS : {};
 }
 
 /**
- * Refuses what would change the answer of a text model, and changes nothing in that of the loaded model.
+ * Checks the fields that a text model serves and the loaded model does not: those that would change the meaning of the
+ * answer are refused, those that tune it are passed over.
  *
+ * @returns a warning for each field that is passed over.
  * @throws {HearthError} `unsupported_by_model` naming the first such field; `invalid_value` for tools or a format that
  * no model would take.
  */
-export function requireServedBy(info: ModelInfo, request: ChatRequest): void {
+export function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
   const { id, kind } = info;
-  if (kind === "text" || kind === "vision") return;
+  if (kind === "text" || kind === "vision") return [];
   const refuse = (param: string, why: string) => {
     const message = `${param}: the loaded model ${id} (${kind}) ${why}.`;
     throw new HearthError("unsupported_by_model", message, { param });
@@ -73,7 +84,10 @@ export function requireServedBy(info: ModelInfo, request: ChatRequest): void {
   if (format !== undefined) {
     refuse(format.param, "writes what it reads or hears; the form of its answer cannot be set");
   }
-  for (const [name, why] of Object.entries(reasonsOf(request, info))) {
-    if (!changesNothing(name, request[name as keyof ChatRequest])) refuse(name, why);
-  }
+  const isSet = ([name]: [string, string]) =>
+    !changesNothing(name, request[name as keyof ChatRequest]);
+  const [refused] = Object.entries(refusedBy(info)).filter(isSet);
+  if (refused !== undefined) refuse(...refused);
+  return Object.entries(passedOverBy(info, request)).filter(isSet)
+    .map(([name, why]) => `${name} is passed over: ${id} (${kind}) ${why}`);
 }

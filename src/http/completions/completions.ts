@@ -9,7 +9,7 @@ import { TextCompletion } from "../../api/completions_response.ts";
 import { nestedError } from "../../api/error_body.ts";
 import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
 import { parseRequest } from "../../api/parse.ts";
-import { requireServed } from "../../api/unserved_fields.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent, ChatTask } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -19,6 +19,7 @@ import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
 import { mergeEvents } from "../merge_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
 import { logFailure, LONGEST_WAIT_MS, type TaskEvents, untilAdmitted } from "../task_events.ts";
 
 const PATH = "/completions";
@@ -54,7 +55,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
     string,
     unknown
   >;
-  requireServed(common);
+  warn(call, ...findUnserved(common));
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);

@@ -6,7 +6,7 @@
 import { CountTokensRequest, MessagesRequest } from "../../api/messages_request.ts";
 import { MessageEvent, MessageObject, TokenCount } from "../../api/messages_response.ts";
 import { parseRequest } from "../../api/parse.ts";
-import { requireServed } from "../../api/unserved_fields.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -18,6 +18,7 @@ import { inOwnWords } from "../chat/own_param.ts";
 import { newId } from "../responses/new_response.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
 import { logFailure } from "../task_events.ts";
 
 const PATH = "/messages";
@@ -60,7 +61,7 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(MessagesRequest, body);
-  requireServed(body, "message");
+  warn(call, ...findUnserved(body, "message"));
   const { info, events } = await open(request, { call, deps, path: PATH });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {

@@ -12,7 +12,7 @@ import {
   ResponseEvent,
   ResponseObject,
 } from "../../api/responses_response.ts";
-import { requireServed } from "../../api/unserved_fields.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -28,6 +28,7 @@ import { hostedToolsOf } from "./responses_tools.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
+import { warn } from "../warnings.ts";
 
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
@@ -143,7 +144,7 @@ async function openResponse(
   deps.session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(ResponsesRequest, body);
-  requireServed(body, "response");
+  warn(call, ...findUnserved(body, "response"));
   const media = inlineMediaOf(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
   // What is kept, or sent to the model more than once, is needed as text.
@@ -186,24 +187,20 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
     }
   };
   const hosted = hostedToolsOf(request);
-  const warning: Record<string, string> = hosted.length === 0
-    ? {}
-    : { warning: `299 hearth "tools that this server has not: ${hosted.join(" ").slice(0, 200)}"` };
+  if (hosted.length > 0) warn(call, `tools that this server does not have: ${hosted.join(" ")}`);
   if (!request.stream) {
     await readAll(events, builder);
     keep();
-    return call.json(builder.response, 200, warning);
+    return call.json(builder.response);
   }
   let number = 0;
   const onError = logFailure(call.get("requestId"));
-  const answer = streamEvents(events, (event: ChatEvent) => {
+  return streamEvents(events, (event: ChatEvent) => {
     if (event.type === "error") onError(event.error);
     const bodies = builder.push(event);
     if (event.type === "done") keep();
     return bodies.map((body) => formatNamedEvent({ ...body, sequence_number: number++ })).join("");
   });
-  for (const [name, value] of Object.entries(warning)) answer.headers.set(name, value);
-  return answer;
 }
 
 /** @throws {HearthError} the one of an error event. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ChatMessage } from "../../api/chat_message.ts";
-import type { ChatRequest } from "../../api/chat_request.ts";
+import { type ChatRequest, maxTokensOf } from "../../api/chat_request.ts";
 import type { ContentPart } from "../../api/content_part.ts";
 import {
   GENERATION_FIELDS,
@@ -37,7 +37,7 @@ export function toChatRequest(
   return {
     model: request.model,
     messages: [...first, ...toMessages(items).map(({ message }) => message)],
-    max_tokens: request.max_output_tokens,
+    max_tokens: request.max_output_tokens ?? maxTokensOf(request),
     temperature: request.temperature,
     top_p: request.top_p,
     ...generationFieldsOf(request),
@@ -52,7 +52,7 @@ export function toChatRequest(
     }),
     tool_choice: toolChoice(request),
     parallel_tool_calls: request.parallel_tool_calls,
-    reasoning_effort: request.reasoning?.effort,
+    reasoning_effort: request.reasoning?.effort ?? request.reasoning_effort,
     chat_template_kwargs: request.chat_template_kwargs,
     stream: request.stream,
   };
@@ -206,9 +206,15 @@ export function ownParam(
       return position < 0 ? "instructions" : itemParam(position, content, { request, items });
     })
     .replace(/^response_format(\.json_schema)?/, "text.format")
-    .replace(/^max_tokens/, "max_output_tokens")
+    .replace(/^max_tokens/, () => limitName(request))
     .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${functionsOf(request)[index]!.path}.`)
     .replace(/^tool_choice\.function\./, "tool_choice.");
+}
+
+/** What the request calls its limit of tokens. */
+function limitName(request: ResponsesRequest): string {
+  const names = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
+  return names.find((name) => (request[name] ?? null) !== null) ?? names[0];
 }
 
 function itemParam(
