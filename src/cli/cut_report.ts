@@ -27,12 +27,17 @@ function describePort({ name, dtype, shape }: TensorPort): string {
 }
 
 /** Bytes of cache that one token takes over all layers. */
-function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
-  const bytesPerElement = kvDtype === "float16" ? 2 : 4;
+function cacheBytesPerToken({ attentions }: GraphCut): number {
   return attentions.reduce(
-    (sum, { kvHeads, headDim, vHeadDim }) => sum + kvHeads * (headDim + vHeadDim) * bytesPerElement,
+    (sum, { kvHeads, headDim, vHeadDim, dtype }) =>
+      sum + kvHeads * (headDim + vHeadDim) * (dtype === "float16" ? 2 : 4),
     0,
   );
+}
+
+/** The types that a GPU caches keys and values in. */
+function cacheDtypes({ attentions }: GraphCut): string {
+  return [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
 }
 
 /** Segments as small steps run them, by device. */
@@ -146,7 +151,9 @@ export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
     `positions  ${cut.positions ? describePort(cut.positions) : "used by the attentions alone"}`,
     `rows       ${describePort(cut.rows)}`,
     `output     ${describePort(cut.output)}`,
-    `cache      ${cut.kvDtype}, ${cacheBytesPerToken(cut).toLocaleString("en")} bytes per token`,
+    `cache      ${cacheDtypes(cut)}, ${
+      cacheBytesPerToken(cut).toLocaleString("en")
+    } bytes per token`,
   ];
   if (cut.maxPositions !== undefined) lines.push(describeContext(cut.maxPositions));
   for (const { name, bytes, segments } of cut.sharedWeights) {

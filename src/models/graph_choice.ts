@@ -124,6 +124,18 @@ export function chooseGraphs(
   return new ChosenGraphs(folder, { all, missed });
 }
 
+/** The dtypes in which a folder has a graph, of those that suit a device, the best first. */
+export function preferredDtypes(
+  folder: ModelFolder,
+  graph: WantedGraph,
+  device: DeviceClass,
+): Dtype[] {
+  const { name, paths } = graph;
+  return PREFERRED[preferenceOf(graph, device)].filter((dtype) =>
+    folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "")
+  );
+}
+
 /** The error for a graph that a folder lacks, or has in other dtypes. */
 function refuse(
   { path, files }: ModelFolder,

@@ -9,7 +9,7 @@ import { StartupError } from "../errors.ts";
 import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
 import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "./memory.ts";
 import { familyOf } from "./families.ts";
-import { chooseGraphs } from "./graph_choice.ts";
+import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { OpenContext } from "./open_context.ts";
@@ -51,7 +51,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   }
   const { backend, dtype } = options;
   const wish = { dtype, device: deviceClassOf(backend) };
-  const graphs = chooseGraphs(folder, family.graphs(folder), wish);
+  const graphs = await chooseCutGraphs(folder, family.graphs(folder), wish);
   // A cut decoder's needs are known more exactly.
   if (kind !== "text") {
     const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);

@@ -92,12 +92,11 @@ export function findOutput(graph: Graph): string {
   throw new Refusal(`It has no output named logits, but ${names.join(", ") || "caches alone"}.`);
 }
 
-/** Dtype of the caches. @throws {Refusal} when Hearth has no such cache. */
-export function findKvDtype(index: GraphIndex, inputs: DecoderInputs): "float32" | "float16" {
+/** @throws {Refusal} when a cache is not of a type that Hearth's may have. */
+export function requireFloatCaches(index: GraphIndex, inputs: DecoderInputs): void {
   for (const name of inputs.caches) {
     const { dtype } = index.inputs.get(name)!;
-    if (dtype === "float32" || dtype === "float16") return dtype;
+    if (dtype === "float32" || dtype === "float16") continue;
     throw new Refusal(`Its cache is ${dtype}; Hearth's is float32 or float16.`);
   }
-  throw new Refusal("It has no key-value cache.");
 }

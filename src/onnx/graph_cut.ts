@@ -120,8 +120,6 @@ export interface GraphCut {
    * vocabulary, or hidden states in a graph without a projection.
    */
   readonly output: TensorPort & { readonly width: number };
-  /** Dtype of the graph's own past and present tensors. */
-  readonly kvDtype: "float32" | "float16";
   /** Positions in the graph's tables (rotary, position embedding, mask buffers), if it has such. */
   readonly maxPositions?: number | undefined;
   readonly sharedWeights: readonly SharedWeight[];

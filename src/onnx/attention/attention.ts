@@ -112,7 +112,13 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
   );
 }
 
-/** The cache input that a tensor is, perhaps by another name: exporters put copies and empty additions in between. */
+/** Operators through which a cache is still that cache. */
+const COPYING = new Set(["Identity", "Cast", "Concat"]);
+
+/**
+ * The cache input that a tensor is, perhaps by another name or in another type: exporters put copies, empty additions
+ * and, where the graph computes in halves and its caches do not, casts in between.
+ */
 export function findCacheInput({ index, probes }: Search, tensor: string): string | undefined {
   const run = probes.at(SHORT_LENGTHS[1]);
   const isEmpty = (name: string) => run.value(name)?.shape.includes(0) ?? false;
@@ -120,7 +126,7 @@ export function findCacheInput({ index, probes }: Search, tensor: string): strin
     if (probes.inputs.caches.has(name)) return name;
     const node = index.producers.get(name);
     const sources: string[] = node?.inputs.filter((input) => !isEmpty(input)) ?? [];
-    const isCopy = node?.opType === "Identity" || node?.opType === "Concat";
+    const isCopy = node !== undefined && COPYING.has(node.opType);
     name = isCopy && sources.length === 1 ? sources[0] : undefined;
   }
   return undefined;

@@ -19,6 +19,7 @@ import {
   scaleOf,
   type Search,
 } from "./attention.ts";
+import { normaliseHeads } from "./head_norms.ts";
 import type { StoredTensor } from "../file/stored_tensor.ts";
 import { describeNode } from "../graph_index.ts";
 import { floatAttribute, intAttribute, type Node, stringAttribute } from "../file/proto.ts";
@@ -66,7 +67,6 @@ export function findGroupQueryAttention(
   const heads = intAttribute(node, "num_heads") ?? 0;
   const kvHeads = intAttribute(node, "kv_num_heads") ?? heads;
   refuseInputs(node, { attention_bias: 10, k_scale: 12, v_scale: 13 });
-  refuseInputs(node, { q_norm_weight: 14, k_norm_weight: 15 });
   if (intAttribute(node, "causal") === 0) {
     throw new Refusal(`${describeNode(node)} is not causal.`);
   }
@@ -96,7 +96,7 @@ export function findGroupQueryAttention(
     );
   }
   const rotary = rotaryOf(node, search);
-  return {
+  return normaliseHeads(node, {
     name: nameOf(node),
     q: rows(query),
     k: isPacked ? rows(query, heads * headDim) : rows(key),
@@ -112,5 +112,5 @@ export function findGroupQueryAttention(
     softcap: positive(floatAttribute(node, "softcap")),
     sinks: sinksOf(node, search, heads),
     maxPositions: rotary?.cos.shape[0] ?? Infinity,
-  };
+  });
 }

@@ -13,10 +13,10 @@ import {
 import {
   type DecoderInputs,
   findInputs,
-  findKvDtype,
   findOutput,
   fixLogitCount,
   liftConstants,
+  requireFloatCaches,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
 import { dependents, foldLengths } from "./fold_lengths.ts";
@@ -35,11 +35,6 @@ export interface TokenwiseGraph {
   readonly sites: readonly PlacedSite[];
   readonly probes: Probes;
   readonly proof: TokenProof;
-}
-
-/** A decoder's. */
-export interface PreparedGraph extends TokenwiseGraph {
-  readonly kvDtype: "float32" | "float16";
 }
 
 /** Partial evaluations of a graph with site nodes, whose results have known shapes. */
@@ -86,12 +81,12 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
  * @param contextLength tokens of the longest sequence that will be run.
  * @throws {Refusal} when it is no decoder, or one that cannot be cut.
  */
-export function prepareGraph(original: Graph, contextLength: number): PreparedGraph {
+export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
   const lifted = new GraphIndex(fixLogitCount(liftConstants(original)));
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
   const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
-  const kvDtype = findKvDtype(whole, inputs);
+  requireFloatCaches(whole, inputs);
   const search = { index: whole, probes: new Probes(whole, inputs), contextLength };
   const { graph, sites } = placeSites(search, findAttentions(search), [wanted]);
   if (sites.length === 0) {
@@ -102,7 +97,7 @@ export function prepareGraph(original: Graph, contextLength: number): PreparedGr
         (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
-  return { ...makeTokenwise(search, { graph, sites }, wanted), kvDtype };
+  return makeTokenwise(search, { graph, sites }, wanted);
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import { storedBytes } from "../file/stored_tensor.ts";
 import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "../graph_cut.ts";
-import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
+import { prepareGraph, type TokenwiseGraph } from "./prepare_graph.ts";
 import type { ModelProto } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
@@ -42,7 +42,7 @@ export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
 /** A model of each segment; the last computes the wanted rows only. */
 function buildSegments(
   model: ModelProto,
-  prepared: PreparedGraph,
+  prepared: TokenwiseGraph,
   partition: Partition,
 ): Segment[] {
   const { probes, proof } = prepared;
@@ -85,7 +85,6 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     positions: positions && inputPort(positions),
     rows: ROWS,
     output: { ...output, width },
-    kvDtype: prepared.kvDtype,
     maxPositions: limit < contextLength ? limit : undefined,
     sharedWeights: sharedWeights(segments),
     notes: proof.notes,

@@ -60,7 +60,6 @@ const cut: GraphCut = {
   tokens: { ...ids, kind: "ids" },
   rows: { name: "logit_rows", dtype: "int64", shape: ["rows"] },
   output: { ...logits, width: 100 },
-  kvDtype: "float16",
   maxPositions: 4096,
   sharedWeights: [{ name: "embedding", bytes: 1_234_567, segments: [0, 1] }],
   notes: ["something to know"],

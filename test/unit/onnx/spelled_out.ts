@@ -60,6 +60,19 @@ export function cached(
   return graph.add("Concat", [past, added], { attributes: { axis: -2 }, outputs: [present] });
 }
 
+/** Like {@linkcode cached}, for a cache of another type than the graph computes in: it is cast before and after. */
+function castAndCached(
+  graph: DecoderBuilder,
+  past: string,
+  added: string,
+  present: string,
+): string {
+  const wide = graph.add("Cast", [past], { attributes: { to: 1 } });
+  const all = graph.add("Concat", [wide, added], { attributes: { axis: -2 } });
+  graph.add("Cast", [all], { attributes: { to: 10 }, outputs: [present] });
+  return all;
+}
+
 /** Repeats key-value heads for the query heads they serve, as PyTorch's `repeat_kv` is exported. */
 export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
   const { heads, kvHeads, headDim } = graph.sizes;
@@ -139,6 +152,8 @@ function rotateHeads(graph: DecoderBuilder, heads: string): string {
 
 /** How the pieces of one attention are put together. */
 export interface Spelling {
+  /** Whether the caches are float16. */
+  readonly castsCache?: boolean;
   readonly rotary?: boolean;
   /** Between the product of q and k and the softmax. */
   readonly scores?: (graph: DecoderBuilder, scores: string, layer: Layer) => string;
@@ -157,8 +172,9 @@ export function spelledOut(spelling: Spelling): AddAttention {
     let k = splitHeads(graph, kRows, kvHeads);
     const v = splitHeads(graph, vRows, kvHeads);
     if (spelling.rotary) [q, k] = [rotateHeads(graph, q), rotateHeads(graph, k)];
-    const keys = repeatHeads(graph, cached(graph, layer.pastKey, k, layer.presentKey));
-    const values = repeatHeads(graph, cached(graph, layer.pastValue, v, layer.presentValue));
+    const append = spelling.castsCache ? castAndCached : cached;
+    const keys = repeatHeads(graph, append(graph, layer.pastKey, k, layer.presentKey));
+    const values = repeatHeads(graph, append(graph, layer.pastValue, v, layer.presentValue));
     let turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
     if (spelling.prescale) {
       const factor = spelling.prescale(graph, q);

@@ -24,14 +24,42 @@ function tables(graph: DecoderBuilder, dim: number): [string, string] {
   return [table("cos", Math.cos), table("sin", Math.sin)];
 }
 
+/** Norms of heads: that the attention does, or in front of it. */
+type Norms = "inside" | "in front";
+const NORM_WEIGHTS = Float32Array.from({ length: 16 }, (_, i) => 0.5 + (i * 5) % 16 / 16);
+const EPSILON = { float: 1e-3 };
+
+/** Rows whose heads are normalised one by one. */
+function normHeads(
+  graph: DecoderBuilder,
+  rows: string,
+  { count, weights }: { readonly count: number; readonly weights: string },
+): string {
+  const { headDim } = graph.sizes;
+  const split = graph.add("Reshape", [rows, graph.ints([0, 0, count, headDim])]);
+  const norm = graph.add("SimplifiedLayerNormalization", [split, weights], {
+    attributes: { axis: -1, epsilon: EPSILON, stash_type: 1 },
+  });
+  return graph.add("Reshape", [norm, graph.ints([0, 0, count * headDim])]);
+}
+
 /** GroupQueryAttention with these attributes. */
 function gqa(
   attributes: Readonly<Record<string, AttributeValue>>,
-  options: { packed?: boolean; rotaryDim?: number; sinks?: boolean } = {},
+  options: { packed?: boolean; rotaryDim?: number; sinks?: boolean; norms?: Norms } = {},
 ): AddAttention {
   return (graph, layer) => {
-    const { heads, kvHeads } = graph.sizes;
+    const { heads, kvHeads, headDim } = graph.sizes;
     const parts = projections(graph, layer);
+    const norms = options.norms
+      ? ["q", "k"].map((kind) => constant(`${kind}_${layer.index}`, [headDim], NORM_WEIGHTS))
+        .map((weights) => graph.constant(weights))
+      : [];
+    if (options.norms === "in front") {
+      [heads, kvHeads].forEach((count, i) =>
+        parts[i] = normHeads(graph, parts[i]!, { count, weights: norms[i]! })
+      );
+    }
     const packed = options.packed && graph.add("Concat", parts, { attributes: { axis: -1 } });
     const rotary = options.rotaryDim ? tables(graph, options.rotaryDim) : ["", ""];
     return graph.add("GroupQueryAttention", [
@@ -41,6 +69,7 @@ function gqa(
       ...lengths(graph),
       ...rotary,
       ...(options.sinks ? ["", "", graph.weights([heads], 2)] : []),
+      ...(options.norms === "inside" ? ["", "", "", "", "", ...norms] : []),
     ], {
       domain: "com.microsoft",
       outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
@@ -124,4 +153,14 @@ Deno.test("splitGraph() keeps head_sink", async () => {
 Deno.test("splitGraph() takes smooth_softmax for sinks of zero", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({ smooth_softmax: 1 })));
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
+});
+
+Deno.test("splitGraph() cuts GroupQueryAttention with norms of its own, which ONNX Runtime's on the CPU lacks", async () => {
+  for (const packed of [false, true]) {
+    const options = { packed, rotaryDim: 16 };
+    const attributes = { do_rotary: 1, qk_norm_epsilon: EPSILON };
+    const model = decoder(gqa(attributes, { ...options, norms: "inside" }));
+    const truth = decoder(gqa({ do_rotary: 1 }, { ...options, norms: "in front" }));
+    await assertSameAsWhole(model, { truth });
+  }
 });

@@ -55,3 +55,16 @@ Deno.test("splitGraph() looks through what guards against NaN after the softmax"
   }));
   await assertSameAsWhole(model);
 });
+
+Deno.test("splitGraph() looks through casts between a cache and what is appended to it", async () => {
+  const model = decoder(
+    spelledOut({
+      castsCache: true,
+      scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+    }),
+    { cacheDtype: "float16" },
+  );
+  // ONNX Runtime rounds what it caches.
+  const { attentions } = await assertSameAsWhole(model, { tolerance: 2e-3 });
+  assert.equal(attentions[0]!.dtype, "float32");
+});

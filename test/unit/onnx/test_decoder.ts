@@ -57,6 +57,8 @@ export interface DecoderOptions {
   readonly sizes?: Partial<DecoderSizes>;
   readonly opset?: number;
   readonly embeddings?: boolean;
+  /** Of past and present keys and values; the graph computes in float32. */
+  readonly cacheDtype?: "float32" | "float16";
   /** Inputs besides tokens and caches; the mask by default. */
   readonly inputs?: readonly Declared[];
   /** Work done once, before the layers. */
@@ -101,7 +103,7 @@ export function decoder(
   for (let index = 0; index < layers; index++) {
     const cache = (kind: string, length: string): Declared => [
       kind,
-      "float32",
+      options.cacheDtype ?? "float32",
       ["batch_size", kvHeads, length, headDim],
     ];
     const layer: Layer = {

@@ -1,0 +1,44 @@
+/** Of a decoder in several dtypes the one is taken whose graph is cut, not the first of those the device prefers. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { chooseCutGraphs } from "../../src/models/cut_choice.ts";
+import { additiveMask, spelledOut } from "../unit/onnx/spelled_out.ts";
+import { decoder } from "../unit/onnx/test_decoder.ts";
+
+const WANTED = [{ name: "model" }];
+
+/** A folder whose graphs, by their suffix, are cut or not. */
+async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
+  const path = await Deno.makeTempDir();
+  await Deno.mkdir(join(path, "onnx"));
+  await Deno.writeTextFile(join(path, "config.json"), '{"model_type": "llama"}');
+  for (const [suffix, kind] of Object.entries(graphs)) {
+    const attention = kind === "cut"
+      ? spelledOut({
+        scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+      })
+      // Without a mask a token sees the future.
+      : spelledOut({});
+    await Deno.writeFile(join(path, `onnx/model${suffix}.onnx`), decoder(attention));
+  }
+  return {
+    folder: await openFolder(path),
+    [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }),
+  };
+}
+
+Deno.test("chooseCutGraphs() takes the first of the preferred dtypes whose graph is cut", async () => {
+  await using made = await makeFolder({ _q4f16: "not cut", _q4: "cut", "": "cut" });
+  const { folder } = made;
+  const graphs = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16" });
+  assert.equal(graphs.main.path, "onnx/model_q4.onnx");
+  const asked = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16", dtype: "q4f16" });
+  assert.equal(asked.main.path, "onnx/model_q4f16.onnx");
+});
+
+Deno.test("chooseCutGraphs() takes the preferred dtype where none is cut", async () => {
+  await using made = await makeFolder({ _q4f16: "not cut", _q4: "not cut" });
+  const graphs = await chooseCutGraphs(made.folder, WANTED, { device: "gpuWithF16" });
+  assert.equal(graphs.main.path, "onnx/model_q4f16.onnx");
+});
