@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { FoundAttention, Layout } from "./attention.ts";
+import type { FoundAttention, Layout, Operand } from "./attention.ts";
 import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention } from "./attention_mha.ts";
@@ -132,6 +132,32 @@ function tokenMajor(
     : swapped;
 }
 
+/** `TensorProto.DataType`, as `Cast` takes it. */
+const CAST_TO = { float32: 1, float16: 10 } as const;
+
+/** An operand in the type of the attention's result: a graph may cast what it caches. */
+function inTypeOf(
+  { index, probes }: Search,
+  operand: Operand,
+  output: string,
+  additions: Additions,
+): Operand {
+  const dtypeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.dtype;
+  const [dtype, own] = [dtypeOf(output), dtypeOf(operand.tensor)];
+  const isAlike = own === dtype || own === undefined;
+  if (isAlike || (dtype !== "float32" && dtype !== "float16")) return operand;
+  const producer = index.producers.get(operand.tensor);
+  const source = producer?.opType === "Cast" ? producer.inputs[0]! : undefined;
+  if (source !== undefined && dtypeOf(source) === dtype) return { ...operand, tensor: source };
+  const cast = `${operand.tensor}/${dtype}`;
+  if (!additions.made.has(cast)) {
+    additions.made.add(cast);
+    const attributes = { to: CAST_TO[dtype] };
+    additions.before.push(makeNode("Cast", [operand.tensor], [cast], { attributes }));
+  }
+  return { ...operand, tensor: cast };
+}
+
 /** The row tensor that the graph converts a head-major result to, if that is its only use. */
 function rowsOfResult({ index, probes }: Search, found: FoundAttention): string | undefined {
   const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
@@ -187,7 +213,7 @@ export function placeSites(
     const additions: Additions = { before: [...found.before ?? []], after: [], constants, made };
     constants.push(...found.constants ?? []);
     const operands = [found.q, found.k, found.v].map((operand) =>
-      tokenMajor(search, operand, additions)
+      tokenMajor(search, inTypeOf(search, operand, found.output.tensor, additions), additions)
     );
     const output = placeOutput(search, found, additions);
     const node = makeNode("AttentionSite", operands, [output], {

@@ -60,16 +60,17 @@ export function cached(
   return graph.add("Concat", [past, added], { attributes: { axis: -2 }, outputs: [present] });
 }
 
-/** Like {@linkcode cached}, for a cache of another type than the graph computes in: it is cast before and after. */
+/** Like {@linkcode cached}, for a float16 cache: what it holds is cast before rows are appended, or the rows are cast. */
 function castAndCached(
   graph: DecoderBuilder,
-  past: string,
-  added: string,
-  present: string,
+  what: "past" | "rows",
+  [past, added, present]: readonly [string, string, string],
 ): string {
-  const wide = graph.add("Cast", [past], { attributes: { to: 1 } });
-  const all = graph.add("Concat", [wide, added], { attributes: { axis: -2 } });
-  graph.add("Cast", [all], { attributes: { to: 10 }, outputs: [present] });
+  const cast = (tensor: string, to: number, outputs?: string[]) =>
+    graph.add("Cast", [tensor], { attributes: { to }, ...(outputs && { outputs }) });
+  if (what === "rows") return cast(cached(graph, past, cast(added, 10), present), 1);
+  const all = graph.add("Concat", [cast(past, 1), added], { attributes: { axis: -2 } });
+  cast(all, 10, [present]);
   return all;
 }
 
@@ -152,8 +153,8 @@ function rotateHeads(graph: DecoderBuilder, heads: string): string {
 
 /** How the pieces of one attention are put together. */
 export interface Spelling {
-  /** Whether the caches are float16. */
-  readonly castsCache?: boolean;
+  /** What is cast to append to caches of float16. */
+  readonly casts?: "past" | "rows";
   readonly rotary?: boolean;
   /** Between the product of q and k and the softmax. */
   readonly scores?: (graph: DecoderBuilder, scores: string, layer: Layer) => string;
@@ -172,9 +173,11 @@ export function spelledOut(spelling: Spelling): AddAttention {
     let k = splitHeads(graph, kRows, kvHeads);
     const v = splitHeads(graph, vRows, kvHeads);
     if (spelling.rotary) [q, k] = [rotateHeads(graph, q), rotateHeads(graph, k)];
-    const append = spelling.castsCache ? castAndCached : cached;
-    const keys = repeatHeads(graph, append(graph, layer.pastKey, k, layer.presentKey));
-    const values = repeatHeads(graph, append(graph, layer.pastValue, v, layer.presentValue));
+    const { casts } = spelling;
+    const append = (...names: [past: string, added: string, present: string]) =>
+      casts ? castAndCached(graph, casts, names) : cached(graph, ...names);
+    const keys = repeatHeads(graph, append(layer.pastKey, k, layer.presentKey));
+    const values = repeatHeads(graph, append(layer.pastValue, v, layer.presentValue));
     let turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
     if (spelling.prescale) {
       const factor = spelling.prescale(graph, q);
