@@ -18,8 +18,11 @@ import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/file/external_data.ts";
 import { readModel } from "../onnx/file/proto_read.ts";
 import {
+  IDENTITY_FILES,
+  type Json,
   type ModelFolder,
   openAnyFolder,
+  readAnyJson,
   readJson,
   requireConfigOrGraphs,
 } from "./model_folder.ts";
@@ -146,7 +149,7 @@ async function download(
   });
 }
 
-/** A repository's file list and `config.json`, in the form of a folder. */
+/** A repository's file list, `config.json` and what else tells what it holds, in the form of a folder. */
 async function describeRepository(
   repository: Repository,
   options: DownloadOptions,
@@ -154,9 +157,16 @@ async function describeRepository(
   const path = showHubId(repository.id);
   const files = new Set(repository.files.keys());
   requireConfigOrGraphs(path, files);
-  const file = repository.files.get("config.json");
-  if (file === undefined) return { path, files, config: {} };
-  const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
-  const config = await readJson(join(blob, ".."), basename(blob));
-  return { path, files, config };
+  const identity: Record<string, unknown> = {};
+  for (const name of ["config.json", ...IDENTITY_FILES]) {
+    const file = repository.files.get(name);
+    if (file === undefined) continue;
+    const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
+    const folder = join(blob, "..");
+    identity[name] = name === "config.json"
+      ? await readJson(folder, basename(blob))
+      : await readAnyJson(folder, basename(blob));
+  }
+  const { "config.json": config = {}, ...others } = identity;
+  return { path, files, config: config as Json, identity: others };
 }

@@ -10,6 +10,11 @@ import { StartupError } from "../errors.ts";
 /** A parsed JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
+/** Whether a parsed JSON value is an object. */
+export function isJson(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** The number under a name; `undefined` where there is none. */
 export function numberAt(json: Json, name: string): number | undefined {
   const value = json[name];
@@ -34,7 +39,12 @@ export interface ModelFolder {
   /** The folder's own files and those below it, one level deep (`onnx/model.onnx`). */
   readonly files: ReadonlySet<string>;
   readonly config: Json;
+  /** By name, those of {@linkcode IDENTITY_FILES} that there are, parsed. */
+  readonly identity?: Readonly<Record<string, unknown>> | undefined;
 }
+
+/** JSON files beside `config.json` that say what a folder holds. */
+export const IDENTITY_FILES = ["modules.json", "config_sentence_transformers.json"] as const;
 
 /** The suffix of each dtype's graphs. */
 const SUFFIXES: Readonly<Record<Dtype, string>> = {
@@ -54,7 +64,9 @@ const SUFFIXES: Readonly<Record<Dtype, string>> = {
  * @throws {StartupError} when it is not a model folder.
  */
 export async function openFolder(path: string): Promise<ModelFolder> {
-  return { path, files: await listFiles(path), config: await readJson(path, "config.json") };
+  const files = await listFiles(path);
+  const config = await readJson(path, "config.json");
+  return { path, files, config, identity: await readIdentity(path, files) };
 }
 
 /**
@@ -66,7 +78,16 @@ export async function openAnyFolder(path: string): Promise<ModelFolder> {
   const files = await listFiles(path);
   requireConfigOrGraphs(path, files);
   const config = files.has("config.json") ? await readJson(path, "config.json") : {};
-  return { path, files, config };
+  return { path, files, config, identity: await readIdentity(path, files) };
+}
+
+async function readIdentity(
+  path: string,
+  files: ReadonlySet<string>,
+): Promise<Readonly<Record<string, unknown>>> {
+  const there = IDENTITY_FILES.filter((name) => files.has(name));
+  const entries = there.map(async (name) => [name, await readAnyJson(path, name)]);
+  return Object.fromEntries(await Promise.all(entries));
 }
 
 /** @throws {StartupError} when a folder can be no model's: it cannot be read, or has neither `config.json` nor a graph. */
@@ -131,17 +152,22 @@ async function listFiles(path: string): Promise<Set<string>> {
  * @throws {StartupError} naming the file when it is not a JSON object.
  */
 export async function readJson(folderPath: string, name: string): Promise<Json> {
+  const value = await readAnyJson(folderPath, name);
+  if (isJson(value)) return value;
+  throw new StartupError(`${join(folderPath, name)} holds no JSON object.`);
+}
+
+/** Reads JSON of any type. @throws {StartupError} naming the file when it cannot be read. */
+export async function readAnyJson(folderPath: string, name: string): Promise<unknown> {
   const path = join(folderPath, name);
   try {
-    const value: unknown = JSON.parse(await Deno.readTextFile(path));
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
+    return JSON.parse(await Deno.readTextFile(path));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) {
       throw new StartupError(`${folderPath} has no ${name}, which this model needs.`);
     }
     throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
   }
-  throw new StartupError(`${path} holds no JSON object.`);
 }
 
 /** Like {@linkcode readJson}, but an empty object if the file does not exist. */

@@ -21,8 +21,10 @@ import {
   visionGraphs,
 } from "./family.ts";
 import { allGraphs, graphsBeside, graphsNamed, MERGED, type WantedGraph } from "./graph_choice.ts";
+import { sentenceModelType } from "./embedding/sentence_modules.ts";
 import { isMatting } from "./matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
+import { describeTask, describeUnserved } from "./unserved_models.ts";
 
 const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
 const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
@@ -129,7 +131,10 @@ const FAMILIES: readonly Family[] = [
   {
     name: "embedding",
     kind: "embedding",
-    matches: ({ files }) => files.has("modules.json") || files.has("1_Pooling/config.json"),
+    matches: (folder) =>
+      sentenceModelType(folder) === "SentenceTransformer" ||
+      // It also takes images and sounds; texts are embedded.
+      isOfType(folder, "embedding_gemma2"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
     loader: "embedding",
@@ -138,6 +143,7 @@ const FAMILIES: readonly Family[] = [
     name: "rerank",
     kind: "rerank",
     matches: (folder) =>
+      sentenceModelType(folder) === "CrossEncoder" ||
       isBuiltAs(folder, /ForSequenceClassification$/) || isDecoderFor(folder, "rerank"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
@@ -183,10 +189,14 @@ const FAMILIES: readonly Family[] = [
  */
 export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
-  const found = ofKind.find((family) => family.matches(folder)) ??
-    (kind && ofKind.find((family) => family.accepts?.(folder)));
-  if (found !== undefined) return found;
+  const matching = ofKind.find((family) => family.matches(folder));
   const { path, files, config } = folder;
+  const unserved = describeUnserved(folder, kind === undefined ? matching?.kind : undefined);
+  if (unserved !== undefined) {
+    throw new StartupError(`${path} ${unserved}: Hearth serves no such model.`);
+  }
+  const found = matching ?? (kind && ofKind.find((family) => family.accepts?.(folder)));
+  if (found !== undefined) return found;
   const type = String(config["model_type"] ?? "");
   if (kind !== undefined) {
     throw new StartupError(
@@ -201,6 +211,8 @@ export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
         "ends in -ONNX), or graphs of PP-OCR, one with det and one with rec in its name.",
     );
   }
+  const task = describeTask(folder);
+  if (task !== undefined) throw new StartupError(`${path} ${task}: Hearth serves no such model.`);
   const architectures = [config["architectures"] ?? []].flat().join(", ");
   throw new StartupError(
     `The kind of ${path} is unknown: config.json has model_type "${type}" and architectures ` +

@@ -9,6 +9,8 @@ import { bytesOfStored } from "../../src/onnx/file/stored_range.ts";
 import { makeNode, type Tensor } from "../../src/onnx/file/proto.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/onnx/file/proto_write.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { readTokenizer } from "../../src/models/tokenizer_files.ts";
 import { trimAllArenas, trimOwnArena } from "../../src/trim_heap.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
@@ -117,7 +119,21 @@ Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
     [{ extraInputs: ["task_id"] }, /inputs that are not known: task_id/],
     [{ output: "logits" }, /no output last_hidden_state or .*; it has logits/],
     [{ files: { "modules.json": dense } }, /names a layer Dense after pooling/],
-    [{ files: { "1_Pooling/config.json": {} } }, /turns no pooling on/],
+    [
+      { files: { "1_Pooling/config.json": { pooling_mode: "median" } } },
+      /pooling_mode: want one or several of cls, .*, saw "median"/,
+    ],
+    [
+      {
+        poolsItself: true,
+        output: "rows",
+        files: {
+          "1_Pooling/config.json": { pooling_mode: "mean", include_prompt: false },
+          "config_sentence_transformers.json": { prompts: { query: "query: " } },
+        },
+      },
+      /include_prompt: false.*wanted is a graph with an output last_hidden_state/,
+    ],
   ] as const;
   for (const [options, message] of cases) {
     await using tiny = await makeTinyEncoder(options);
@@ -126,6 +142,76 @@ Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
       (error: Error) => error instanceof StartupError && message.test(error.message),
     );
   }
+});
+
+Deno.test("EmbeddingModel embeds texts with a graph that also takes images and sounds (EmbeddingGemma 2)", async () => {
+  await using tiny = await makeTinyEncoder({
+    mediaInputs: ["image_features", "video_features", "audio_features"],
+    files: {
+      "config.json": {
+        model_type: "embedding_gemma2",
+        architectures: ["EmbeddingGemma2Model"],
+        image_token_id: 900,
+        audio_token_id: 901,
+      },
+    },
+  });
+  await using model = await openModel(tiny.folder);
+  const [row] = (await embed(model, [[15, 16]])).rows;
+  assert.ok(cosine(row!, mean([2, 15, 16, 3])) > 0.99999);
+  await assert.rejects(embed(model, [[15], [15, 901]]), {
+    kind: "invalid_value",
+    param: "input[1]",
+    message: /want text, saw the token 901, which stands for media/,
+  });
+});
+
+Deno.test("EmbeddingModel leaves the tokens of a prompt out of each pooling (include_prompt: false)", async () => {
+  const prompt = "the dog: ";
+  const text = "a cat on the moon";
+  const modes = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"];
+  await using tiny = await makeTinyEncoder({
+    files: {
+      "modules.json": [
+        { type: "sentence_transformers.base.modules.transformer.Transformer", path: "" },
+        {
+          type: "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+          path: "1_Pooling",
+        },
+      ],
+      "1_Pooling/config.json": { pooling_mode: modes, include_prompt: false },
+      "config_sentence_transformers.json": {
+        model_type: "SentenceTransformer",
+        prompts: { query: prompt, document: "" },
+      },
+    },
+  });
+  await using model = await openModel(tiny.folder);
+  const tokenizer = (await readTokenizer(await openFolder(tiny.folder))).tokenizer;
+  // What sentence-transformers takes for the prompt's length: all its tokens but for the last special one.
+  const numPrompt = tokenizer.encode(prompt).ids.length - 1;
+  const all = tokenizer.encode(prompt + text).ids.map((id) => tokenVector(id));
+  const kept = all.slice(numPrompt);
+  const sum = (weight: (index: number) => number) =>
+    Array.from(
+      { length: WIDTH },
+      (_, element) =>
+        kept.reduce((total, vector, index) => total + vector[element]! * weight(index), 0),
+    );
+  const positions = kept.reduce((total, _, index) => total + numPrompt + index + 1, 0);
+  const expected = [
+    kept[0]!,
+    kept[0]!.map((_, element) => Math.max(...kept.map((vector) => vector[element]!))),
+    sum(() => 1 / kept.length),
+    sum(() => 1 / Math.sqrt(kept.length)),
+    sum((index) => (numPrompt + index + 1) / positions),
+    kept.at(-1)!,
+  ].flat();
+  // A longer text beside it, so that its own is padded.
+  const { rows } = await embed(model, [text, text.repeat(3)], { inputType: "query" });
+  assertClose(rows[0]!, expected);
+  const plain = (await embed(model, [text], { inputType: "document" })).rows[0]!;
+  assertClose(plain.subarray(0, WIDTH), tokenVector(2));
 });
 
 Deno.test("EmbeddingModel normalises where modules.json says so, or where there is none", async () => {

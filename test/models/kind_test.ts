@@ -85,3 +85,199 @@ Deno.test("chooseGraphs() refuses a dtype the folder lacks and names those it ha
     /fp16: it has fp32, q4/,
   );
 });
+
+/** What a folder of this configuration, and of these files of sentence-transformers, is taken for. */
+function kindOf(
+  config: Record<string, unknown>,
+  { files = [], identity }: {
+    readonly files?: readonly string[];
+    readonly identity?: Record<string, unknown>;
+  } = {},
+): string {
+  const all = ["config.json", "tokenizer.json", ...files, ...Object.keys(identity ?? {})];
+  return familyOf({ path: "/models/x", files: new Set(all), config, identity }).kind;
+}
+
+const ST = "sentence_transformers";
+
+Deno.test("familyOf() tells what sentence-transformers saved", () => {
+  const bert = (head: string) => ({ model_type: "bert", architectures: [`Bert${head}`] });
+  const transformer = { path: "", type: `${ST}.base.modules.transformer.Transformer` };
+  const pooling = {
+    path: "1_Pooling",
+    type: `${ST}.sentence_transformer.modules.pooling.Pooling`,
+  };
+  const logitScore = {
+    path: "1_LogitScore",
+    type: `${ST}.cross_encoder.modules.logit_score.LogitScore`,
+  };
+  const saved = (modules: readonly unknown[], type?: string) => ({
+    identity: {
+      "modules.json": modules,
+      ...type && { "config_sentence_transformers.json": { model_type: type } },
+    },
+  });
+  assert.equal(kindOf(bert("Model"), saved([transformer, pooling])), "embedding");
+  assert.equal(
+    kindOf(bert("ForMaskedLM"), saved([transformer, pooling], "SentenceTransformer")),
+    "embedding",
+  );
+  const labels = { id2label: { 0: "LABEL_0" } };
+  const classifier = { ...bert("ForSequenceClassification"), ...labels };
+  assert.equal(kindOf(classifier, saved([transformer])), "rerank");
+  assert.equal(kindOf(classifier, saved([transformer], "CrossEncoder")), "rerank");
+  const qwen = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
+  assert.equal(kindOf(qwen, saved([transformer, logitScore])), "rerank");
+  assert.equal(kindOf(qwen, saved([transformer, pooling])), "embedding");
+  const t5 = { model_type: "t5", architectures: ["T5EncoderModel"], is_encoder_decoder: true };
+  assert.equal(kindOf(t5, saved([transformer, pooling])), "embedding");
+  const splade = { path: "1_SpladePooling", type: `${ST}.sparse_encoder.modules.SpladePooling` };
+  assert.throws(
+    () => kindOf(bert("ForMaskedLM"), saved([transformer, splade])),
+    /is a sparse encoder/,
+  );
+  assert.throws(
+    () => kindOf(bert("Model"), saved([transformer], "MultiVectorEncoder")),
+    /is a late-interaction model/,
+  );
+});
+
+/** What the hub's own files say, as far as it tells them apart; and what the message says. */
+const UNSERVED: readonly (readonly [string, Record<string, unknown>, RegExp])[] = [
+  ["Voxtral-Mini-4B-Realtime", {
+    architectures: ["VoxtralRealtimeForConditionalGeneration"],
+    model_type: "voxtral_realtime",
+    audio_config: { model_type: "voxtral_realtime_encoder" },
+  }, /is a streaming speech recogniser/],
+  [
+    "ultravox-v0_5-llama-3_2-1b",
+    { architectures: ["UltravoxModel"], model_type: "ultravox" },
+    /answers speech/,
+  ],
+  ["snac_24khz", { model_type: "snac", sampling_rate: 24000 }, /is a codec of sound/],
+  ["mimi", { architectures: ["MimiModel"], model_type: "mimi" }, /is a codec of sound/],
+  ["opus-mt-en-de", {
+    architectures: ["MarianMTModel"],
+    is_encoder_decoder: true,
+    model_type: "marian",
+  }, /is a translation model/],
+  ["nllb-200-distilled-600M", {
+    architectures: ["M2M100ForConditionalGeneration"],
+    is_encoder_decoder: true,
+    model_type: "m2m_100",
+  }, /is a translation model/],
+  [
+    "slimsam-77-uniform",
+    { architectures: ["SamModel"], model_type: "sam" },
+    /is a segmentation model/,
+  ],
+  [
+    "sam2.1-hiera-tiny",
+    { architectures: ["Sam2Model"], model_type: "sam2_video" },
+    /is a segmentation model/,
+  ],
+  ["flan-t5-small", {
+    architectures: ["T5ForConditionalGeneration"],
+    is_encoder_decoder: true,
+    model_type: "t5",
+  }, /is an encoder-decoder for texts/],
+  ["distilbart-cnn-6-6", {
+    architectures: ["BartForConditionalGeneration"],
+    is_encoder_decoder: true,
+    model_type: "bart",
+  }, /is an encoder-decoder for texts/],
+  ["bart-base", {
+    architectures: ["BartModel"],
+    is_encoder_decoder: true,
+    model_type: "bart",
+  }, /is an encoder-decoder for texts/],
+  ["distilbert-base-uncased-finetuned-sst-2-english", {
+    architectures: ["DistilBertForSequenceClassification"],
+    id2label: { 0: "NEGATIVE", 1: "POSITIVE" },
+    model_type: "distilbert",
+  }, /is a classifier of 2 labels \(NEGATIVE, POSITIVE\)/],
+  [
+    "bert-base-uncased-SST-2",
+    { architectures: ["BertForSequenceClassification"], model_type: "bert" },
+    /is a classifier of 2 labels \(LABEL_0, LABEL_1\)/,
+  ],
+  ["nli-deberta-v3-xsmall", {
+    architectures: ["DebertaV2ForSequenceClassification"],
+    id2label: { 0: "contradiction", 1: "entailment", 2: "neutral" },
+    model_type: "deberta-v2",
+  }, /is a classifier of 3 labels/],
+  ["twitter-emotions", {
+    architectures: ["RobertaForSequenceClassification"],
+    id2label: Object.fromEntries("abcdefg".split("").entries()),
+    model_type: "roberta",
+  }, /is a classifier of 7 labels \(a, b, c, d, e, …\)/],
+  [
+    "bert-base-NER",
+    { architectures: ["BertForTokenClassification"], model_type: "bert" },
+    /labels the tokens of a text/,
+  ],
+  [
+    "distilbert-base-cased-distilled-squad",
+    { architectures: ["DistilBertForQuestionAnswering"], model_type: "distilbert" },
+    /marks the answer/,
+  ],
+  [
+    "clip-vit-base-patch16",
+    { architectures: ["CLIPModel"], model_type: "clip" },
+    /compares images with texts/,
+  ],
+  ["clap-htsat-unfused", { architectures: ["ClapModel"], model_type: "clap" }, /sounds with texts/],
+  ["dinov2-small", { architectures: ["Dinov2Model"], model_type: "dinov2" }, /image encoder/],
+  [
+    "musicgen-small",
+    { architectures: ["MusicgenForConditionalGeneration"], model_type: "musicgen" },
+    /makes music/,
+  ],
+  [
+    "yolos-tiny",
+    { architectures: ["YolosForObjectDetection"], model_type: "yolos" },
+    /finds objects/,
+  ],
+  [
+    "depth-anything-small",
+    { architectures: ["DepthAnythingForDepthEstimation"], model_type: "depth_anything" },
+    /estimates depths/,
+  ],
+];
+
+for (const [name, config, message] of UNSERVED) {
+  Deno.test(`familyOf() refuses ${name} in a sentence that says what it is`, () => {
+    assert.throws(
+      () => kindOf(config),
+      (error: Error) =>
+        error instanceof StartupError && message.test(error.message) &&
+        error.message.endsWith(": Hearth serves no such model."),
+    );
+  });
+}
+
+Deno.test("familyOf() takes models that rank for rerankers, whatever their labels", () => {
+  const classifier = (path: string, config: Record<string, unknown> = {}) =>
+    familyOf({
+      path,
+      files: new Set(["config.json"]),
+      config: {
+        model_type: "xlm-roberta",
+        architectures: ["XLMRobertaForSequenceClassification"],
+        ...config,
+      },
+    }).kind;
+  assert.equal(classifier("/models/x", { id2label: { 0: "LABEL_0" } }), "rerank");
+  assert.equal(classifier("/models/monobert-large-msmarco"), "rerank");
+  assert.equal(classifier("/models/bge-reranker-base"), "rerank");
+});
+
+Deno.test("familyOf() takes EmbeddingGemma 2 for an embedding model, though it has an image encoder", () => {
+  const config = {
+    architectures: ["EmbeddingGemma2Model"],
+    model_type: "embedding_gemma2",
+    vision_config: { model_type: "gemma4_vision" },
+  };
+  const files = ["onnx/model.onnx", "onnx/vision_encoder.onnx", "onnx/audio_encoder.onnx"];
+  assert.equal(kindOf(config, { files }), "embedding");
+});

@@ -46,7 +46,7 @@ Deno.test("RerankModel scores an empty document", async () => {
 Deno.test("RerankModel takes two logits for the classes irrelevant and relevant", async () => {
   const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
   await using tiny = await makeTinyEncoder({ files: { "config.json": config }, numLogits: 2 });
-  await using model = await openModel(tiny.folder);
+  await using model = await openModel(tiny.folder, { kind: "rerank" });
   const { scores } = await rerank(model, "the dog", ["an egg", "a cat"]);
   // The graph's logits are the first elements of the first token's vector, [CLS].
   const [no, yes] = [Math.sin(2), Math.sin(4)];
@@ -65,8 +65,37 @@ Deno.test("RerankModel refuses graphs that are no reranker's", async () => {
   for (const [options, message] of cases) {
     await using tiny = await makeTinyEncoder(options);
     await assert.rejects(
-      openModel(tiny.folder),
+      openModel(tiny.folder, { kind: "rerank" }),
       (error: Error) => error instanceof StartupError && message.test(error.message),
     );
   }
+});
+
+Deno.test("RerankModel opens what sentence-transformers 5.4 and later save of a CrossEncoder: a lone Transformer", async () => {
+  await using tiny = await makeTinyEncoder({
+    numLogits: 1,
+    files: {
+      "config.json": {
+        model_type: "bert",
+        architectures: ["BertForSequenceClassification"],
+        id2label: { 0: "LABEL_0" },
+      },
+      "modules.json": [{
+        idx: 0,
+        name: "0",
+        path: "",
+        type: "sentence_transformers.base.modules.transformer.Transformer",
+      }],
+      "config_sentence_transformers.json": {
+        model_type: "CrossEncoder",
+        activation_fn: "torch.nn.modules.activation.Sigmoid",
+        prompts: {},
+        default_prompt_name: null,
+      },
+    },
+  });
+  await using model = await openModel(tiny.folder);
+  assert.equal(model.kind, "rerank");
+  const { scores } = await rerank(model, "the dog", ["an egg"]);
+  assert.ok(Math.abs(scores[0]! - 1 / (1 + Math.exp(-Math.sin(2)))) < 1e-6);
 });

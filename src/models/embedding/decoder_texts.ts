@@ -97,13 +97,21 @@ export async function loadDecoderTexts(
         "The log says why; `inspect` tells more.",
     );
   }
+  const { width } = decoder.output;
+  const outside = columns?.find((column) => column >= width);
+  if (outside !== undefined) {
+    await decoder.dispose();
+    throw new StartupError(
+      `${folder.path} scores by the token ${outside} (1_LogitScore/config.json); its graph gives logits of ${width} tokens.`,
+    );
+  }
   const rows = await RowDecoder.open(backend, decoder, columns);
   options.onProgress({ what: "warming up" });
   await warmUp(rows);
   const { contextLength, numBlocks, blockSize } = rows.limits;
   return {
     texts: new DecoderTexts(rows, engine),
-    width: columns?.length ?? decoder.output.width,
+    width: columns?.length ?? width,
     // The engine reserves one position for the next token.
     maxTokens: Math.min(contextLength - 1, numBlocks * blockSize),
   };

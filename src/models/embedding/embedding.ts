@@ -5,12 +5,11 @@
  */
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
-import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
+import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
+import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findOutput } from "../graph_ports.ts";
-import type { LengthOptions } from "../long_text_encoder.ts";
 import { type Model, requireTask } from "../model.ts";
 import { requireTokenIds } from "../answer_tokens.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
@@ -28,11 +27,15 @@ export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
   readonly #loaded: LoadedTexts;
   readonly #config: EmbeddingConfig;
+  /** Tokens that stand for media. */
+  readonly #mediaTokens: ReadonlySet<number>;
 
-  private constructor(loaded: LoadedTexts, config: EmbeddingConfig) {
+  private constructor(loaded: LoadedTexts, config: EmbeddingConfig, folder: ModelFolder) {
     super(loaded);
     this.#loaded = loaded;
     this.#config = config;
+    const names = ["image_token_id", "video_token_id", "audio_token_id"];
+    this.#mediaTokens = new Set(names.flatMap((name) => numberAt(folder.config, name) ?? []));
   }
 
   /** The name supplies missing configuration. @throws {StartupError} when the folder lacks what the model needs. */
@@ -46,7 +49,7 @@ export class EmbeddingModel extends TextModel implements Model {
           ? requireLastToken(config, folder)
           : { output: textOutputOf(model, config, folder) },
     );
-    return new EmbeddingModel(loaded, config);
+    return new EmbeddingModel(loaded, config, folder);
   }
 
   start(task: Task, emit: (event: EmbedEvent) => void): () => void {
@@ -70,7 +73,8 @@ export class EmbeddingModel extends TextModel implements Model {
   #dimensionsOf({ dimensions }: EmbedTask): number {
     const { width } = this.#loaded;
     const { isMatryoshka } = this.#config;
-    if (dimensions === undefined || dimensions === width) return width;
+    if (dimensions === undefined) return Math.min(this.#config.dimensions ?? width, width);
+    if (dimensions === width) return width;
     if (isMatryoshka && dimensions < width) return dimensions;
     const wanted = isMatryoshka
       ? `a whole number from 1 to ${width}`
@@ -86,25 +90,39 @@ export class EmbeddingModel extends TextModel implements Model {
     const { truncation } = task;
     const param = paramOf(task, index);
     const length = { maxTokens, mayCut: truncation !== undefined, what: param, param };
-    const ids = fitText(this.#tokensOf(input, { task, length }), {
-      numSpecial: tokenizer.numSpecial,
-      maxTokens,
-      truncation,
-      param,
-    });
-    return tokenizer.frame(ids);
+    const fit = (ids: readonly number[]) => {
+      this.#requireText(ids, param);
+      const { numSpecial } = tokenizer;
+      return tokenizer.frame(fitText(ids, { numSpecial, maxTokens, truncation, param }));
+    };
+    if (typeof input !== "string") {
+      requireTokenIds(input, tokenizer.vocabSize, (index) => `${length.what}[${index}]`);
+      return fit(tokenizer.unframe(input));
+    }
+    const prompt = this.#config.prompts[task.inputType ?? "none"];
+    const text = fit(tokenizer.encode(prompt + input, length));
+    if (!this.#config.skipsPrompt || prompt === "") return text;
+    return { ...text, countsFrom: this.#countPromptTokens(prompt, text) };
   }
 
-  #tokensOf(
-    input: TextInput,
-    { task, length }: { readonly task: EmbedTask; readonly length: LengthOptions },
-  ): readonly number[] {
+  /** @throws {HearthError} `invalid_value` for a token that stands for media, which do not come with it. */
+  #requireText(ids: readonly number[], param: string): void {
+    if (this.#mediaTokens.size === 0) return;
+    const media = ids.find((id) => this.#mediaTokens.has(id));
+    if (media === undefined) return;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want text, saw the token ${media}, which stands for media; texts alone are embedded.`,
+      { param },
+    );
+  }
+
+  /** Tokens of a text that are its prompt's, those before it included; one token at least is left. */
+  #countPromptTokens(prompt: string, { ids }: EncodedText): number {
     const { tokenizer } = this.#loaded;
-    if (typeof input === "string") {
-      return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input, length);
-    }
-    requireTokenIds(input, tokenizer.vocabSize, (index) => `${length.what}[${index}]`);
-    return tokenizer.unframe(input);
+    const framed = tokenizer.frame(tokenizer.encode(prompt)).ids.length;
+    const numPrompt = framed - Math.min(1, tokenizer.numSpecialAfter);
+    return Math.min(numPrompt, ids.length - 1);
   }
 }
 
@@ -116,7 +134,10 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
 /** The output that holds a vector per text already, or the one whose tokens' vectors are pooled. */
 function textOutputOf(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
-  if (isPooled && !poolsAnew(graph, config)) return { name: SENTENCE_OUTPUT };
+  if (isPooled && !poolsAnew(graph, config)) {
+    requirePromptsCount(config, folder);
+    return { name: SENTENCE_OUTPUT };
+  }
   requireNoLayers(config, folder);
   return { name: findOutput(graph, TOKEN_OUTPUTS), pooling: config.pooling };
 }
@@ -136,6 +157,17 @@ function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<
     `${folder.path} holds a decoder and wants ${
       pooling.join(" and ")
     } pooling; of a decoder Hearth takes the last token.`,
+  );
+}
+
+/** @throws {StartupError} when the graph's own pooling, which knows no prompts, would have to leave them out. */
+function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: ModelFolder): void {
+  if (!skipsPrompt || Object.values(prompts).every((prompt) => prompt === "")) return;
+  throw new StartupError(
+    `${folder.path} leaves the tokens of prompts out of the pooling (include_prompt: false), and its graph, ` +
+      `which gives ${SENTENCE_OUTPUT} alone, counts them: wanted is a graph with an output ${
+        TOKEN_OUTPUTS.join(" or ")
+      }.`,
   );
 }
 

@@ -4,10 +4,10 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
  */
-import { join } from "node:path";
-import { StartupError, startupStep } from "../../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import { StartupError } from "../../errors.ts";
+import { type Json, type ModelFolder, numberAt, readJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
+import { readModules, readSentenceSettings } from "./sentence_modules.ts";
 
 type InputType = "query" | "document";
 
@@ -17,12 +17,18 @@ export interface EmbeddingConfig {
   readonly pooling: readonly PoolingMode[];
   /** Whether the folder itself configures pooling, in which case the graph's own pooling does the same. */
   readonly isPoolingGiven: boolean;
+  /** Whether the tokens of prompts are left out of the pooling. */
+  readonly skipsPrompt: boolean;
   /** Whether vectors are given length 1. */
   readonly normalizes: boolean;
   /** What to put before a text by its type, and before one without a type. */
   readonly prompts: Readonly<Record<InputType | "none", string>>;
+  /** The folder's own prompts by name. */
+  readonly namedPrompts: ReadonlyMap<string, string>;
   /** Whether vectors may be truncated (Matryoshka). */
   readonly isMatryoshka: boolean;
+  /** Elements of a vector where the request names no number of them; all if absent. */
+  readonly dimensions: number | undefined;
   /** A layer that comes after pooling, which the graph must hold itself. */
   readonly laterLayer: string | undefined;
 }
@@ -33,41 +39,39 @@ export async function readEmbeddingConfig(
   modelName: string,
 ): Promise<EmbeddingConfig> {
   const known = knownDefaults(modelName);
-  const modules = await readModules(folder);
+  const modules = readModules(folder);
   const poolingPath = modules?.find(({ type }) => type === "Pooling")?.path ?? "1_Pooling";
   const poolingFile = `${poolingPath}/config.json`;
-  const prompts = await readOptionalJson(folder, "config_sentence_transformers.json");
+  const settings = readSentenceSettings(folder);
   const isPoolingGiven = folder.files.has(poolingFile);
+  const pooling = isPoolingGiven ? await readJson(folder.path, poolingFile) : {};
+  const skipsPrompt = pooling["include_prompt"] === false;
+  const modes = isPoolingGiven
+    ? readPooling(pooling, `${folder.path}/${poolingFile}`)
+    : [known.pooling];
+  const dimensions = numberAt(settings, "truncate_dim");
   return {
     isPoolingGiven,
-    pooling: isPoolingGiven
-      ? readPooling(await readJson(folder.path, poolingFile), poolingFile)
-      : [known.pooling],
+    skipsPrompt,
+    // Without the prompt the first token is another.
+    pooling: skipsPrompt ? modes.map((mode) => mode === "cls" ? "first" : mode) : modes,
     normalizes: modules?.some(({ type }) => type === "Normalize") ?? true,
-    prompts: readPrompts(prompts, { query: known.query ?? "", document: known.document ?? "" }),
+    ...readPrompts(settings, { query: known.query ?? "", document: known.document ?? "" }),
     isMatryoshka: known.isMatryoshka === true || folder.config["is_matryoshka"] === true ||
-      Array.isArray(folder.config["matryoshka_dimensions"]),
+      Array.isArray(folder.config["matryoshka_dimensions"]) || dimensions !== undefined,
+    dimensions,
     laterLayer: modules?.find(({ type }) => !WITHOUT_WEIGHTS.has(type))?.type,
   };
 }
 
 /** Modules of sentence-transformers that need nothing but the graph. */
-const WITHOUT_WEIGHTS = new Set(["Transformer", "StaticEmbedding", "Pooling", "Normalize"]);
-
-interface SentenceModule {
-  /** The last part of the Python class's name. */
-  readonly type: string;
-  readonly path: string;
-}
-
-async function readModules(folder: ModelFolder): Promise<readonly SentenceModule[] | undefined> {
-  if (!folder.files.has("modules.json")) return undefined;
-  const path = join(folder.path, "modules.json");
-  return await startupStep(async () => {
-    const modules = JSON.parse(await Deno.readTextFile(path)) as { type: string; path: string }[];
-    return modules.map((each) => ({ type: each.type.split(".").at(-1)!, path: each.path }));
-  }, (reason) => `${path} cannot be read: ${reason}`);
-}
+const WITHOUT_WEIGHTS = new Set([
+  "Transformer",
+  "StaticEmbedding",
+  "Pooling",
+  "Normalize",
+  "Dropout",
+]);
 
 /** Switches of a pooling's configuration, in the order in which their results follow one another. */
 const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
@@ -79,24 +83,34 @@ const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
   ["pooling_mode_lasttoken", "lasttoken"],
 ];
 
+/** Words of `pooling_mode`, which has taken the place of the switches. */
+const POOLING_WORDS: ReadonlyMap<unknown, PoolingMode> = new Map([
+  ["cls", "cls"],
+  ["max", "max"],
+  ["mean", "mean"],
+  ["mean_sqrt_len_tokens", "mean_sqrt_len"],
+  ["weightedmean", "weightedmean"],
+  ["lasttoken", "lasttoken"],
+]);
+
+/** @throws {StartupError} naming the file and the word that is no pooling. */
 function readPooling(config: Json, file: string): PoolingMode[] {
-  const modes = POOLING_SWITCHES.filter(([name]) => config[name] === true).map(([, mode]) => mode);
-  if (modes.length === 0) {
-    throw new StartupError(
-      `${file} turns no pooling on: wanted one of ${
-        POOLING_SWITCHES.map(([name]) => name).join(", ")
-      }.`,
+  const words = config["pooling_mode"];
+  if (words === undefined) {
+    const modes = POOLING_SWITCHES.filter(([name]) => config[name] === true).map(([, mode]) =>
+      mode
     );
+    // As sentence-transformers reads a file that turns none on.
+    return modes.length > 0 ? modes : ["mean"];
   }
-  if (modes.length > 1 && modes.includes("max")) {
-    throw new StartupError(`${file} wants ${modes.join(" and ")} together; max goes only alone.`);
-  }
-  if (config["include_prompt"] === false) {
-    throw new StartupError(
-      `${file} has include_prompt false, pooling without the prompt's tokens, which Hearth does not do.`,
-    );
-  }
-  return modes;
+  const listed = [words].flat();
+  const modes = listed.flatMap((word) => POOLING_WORDS.get(word) ?? []);
+  if (modes.length === listed.length && modes.length > 0) return modes;
+  throw new StartupError(
+    `${file}: pooling_mode: want one or several of ${[...POOLING_WORDS.keys()].join(", ")}, saw ${
+      JSON.stringify(words)
+    }.`,
+  );
 }
 
 /** Keys of prompts, by purpose. */
@@ -106,16 +120,22 @@ const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
 };
 
 function readPrompts(
-  config: Json,
+  settings: Json,
   known: Readonly<Record<InputType, string>>,
-): EmbeddingConfig["prompts"] {
-  const prompts = (config["prompts"] ?? {}) as Json;
+): Pick<EmbeddingConfig, "prompts" | "namedPrompts"> {
+  const given = Object.entries((settings["prompts"] ?? {}) as Json);
+  const namedPrompts = new Map(
+    given.filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+  );
   const find = (names: readonly string[]) =>
-    names.map((name) => prompts[name]).find((prompt) => typeof prompt === "string");
+    names.map((name) => namedPrompts.get(name)).find((prompt) => prompt !== undefined);
   return {
-    query: find(PROMPT_NAMES.query) ?? known.query,
-    document: find(PROMPT_NAMES.document) ?? known.document,
-    none: find([String(config["default_prompt_name"])]) ?? "",
+    namedPrompts,
+    prompts: {
+      query: find(PROMPT_NAMES.query) ?? known.query,
+      document: find(PROMPT_NAMES.document) ?? known.document,
+      none: find([String(settings["default_prompt_name"])]) ?? "",
+    },
   };
 }
 

@@ -15,6 +15,8 @@ export interface EncodedText {
   readonly ids: readonly number[];
   /** Ids from here on are of token type 1; all are of type 0 if absent. */
   readonly typeOneFrom?: number | undefined;
+  /** Tokens from here on count for pooling; all if absent. */
+  readonly countsFrom?: number | undefined;
 }
 
 /** The special tokens around and between two texts. */
@@ -69,6 +71,11 @@ export class EncoderTokenizer {
   /** The special tokens that {@linkcode frame} adds. */
   get numSpecial(): number {
     return this.#single.before.length + this.#single.after.length;
+  }
+
+  /** Those of them that come after the text. */
+  get numSpecialAfter(): number {
+    return this.#single.after.length;
   }
 
   /** The special tokens that {@linkcode framePair} adds. */

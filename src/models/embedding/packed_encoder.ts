@@ -30,7 +30,7 @@ export type TextSummary =
  * @returns `undefined` for the maximum, which takes padded texts.
  */
 export function summaryOf(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
-  if (pooling[0] === "max") return undefined;
+  if (pooling.includes("max")) return undefined;
   const which = pickedToken(pooling);
   return which ? { kind: "token", which } : { kind: "sums", modes: pooling };
 }
@@ -163,9 +163,9 @@ export class PackedEncoder implements Encoder {
     }
     const { modes } = this.#summary;
     const weights = new Float32Array(sizes.rows * sizes.tokens);
-    forEachText(texts, (_, start, end, index) => {
+    forEachText(texts, ({ countsFrom }, start, end, index) => {
       const own = new Float32Array(modes.length * (end - start));
-      fillPooling(modes, own, end - start);
+      fillPooling(modes, own, { numTokens: end - start, from: countsFrom });
       modes.forEach((_, mode) => {
         const row = index * modes.length + mode;
         weights.set(

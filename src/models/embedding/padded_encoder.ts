@@ -9,7 +9,14 @@ import type { ModelProto } from "../../onnx/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import { fillPooling, POOLED_OUTPUT, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
+import {
+  fillPooling,
+  fillPoolingBias,
+  POOLED_OUTPUT,
+  POOLING_BIAS,
+  POOLING_INPUT,
+  type PoolingMode,
+} from "./pooling.ts";
 import type { Encoder } from "./text_batcher.ts";
 
 interface PaddedEncoderParts {
@@ -21,6 +28,9 @@ interface PaddedEncoderParts {
 }
 
 export const MAX_TEXTS = 256;
+
+/** Inputs with a row for each token that stands for media, of which texts have none: f32 `[rows, size]`. */
+const MEDIA_INPUTS = new Set(["image_features", "video_features", "audio_features"]);
 
 /** Inputs with a value per token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
@@ -54,9 +64,11 @@ export class PaddedEncoder implements Encoder {
   ): Promise<PaddedEncoder> {
     // Its largest batch may be hundreds of times as large as the usual one.
     const session = await backend.openModel(graph, files, { keepsMemory: false });
-    const isKnown = (name: string) => TOKEN_INPUTS.has(name) || name === POOLING_INPUT;
+    const isPooling = (name: string) => name === POOLING_INPUT || name === POOLING_BIAS;
+    const isKnown = (name: string) =>
+      TOKEN_INPUTS.has(name) || MEDIA_INPUTS.has(name) || isPooling(name);
     requireKnownInputs(session, { isKnown, of: "The graph" });
-    const takesWeights = session.inputs.some(({ name }) => name === POOLING_INPUT);
+    const takesWeights = session.inputs.some(({ name }) => isPooling(name));
     const parts = { backend, session, padTokenId, pooling: takesWeights ? pooling : undefined };
     const feeds = makeFeeds(parts, [{ ids: [padTokenId, padTokenId] }]);
     const rows = (await session.run(feeds))[POOLED_OUTPUT]!;
@@ -96,7 +108,8 @@ function makeFeeds(
 ): Tensors {
   const length = Math.max(...texts.map(({ ids }) => ids.length));
   const feeds: Record<string, Tensor> = {};
-  for (const { name } of session.inputs) {
+  for (const { name, type, shape } of session.inputs) {
+    if (MEDIA_INPUTS.has(name)) feeds[name] = emptyRows(type, shape);
     if (!TOKEN_INPUTS.has(name)) continue;
     const values = new BigInt64Array(texts.length * length);
     if (name === "input_ids") values.fill(BigInt(padTokenId));
@@ -105,8 +118,20 @@ function makeFeeds(
     });
     feeds[name] = new Tensor("int64", values, [texts.length, length]);
   }
-  if (pooling !== undefined) feeds[POOLING_INPUT] = poolingFeed(pooling, texts, length);
+  if (pooling !== undefined) Object.assign(feeds, poolingFeeds(pooling, texts, length));
   return feeds;
+}
+
+/** No rows of the declared size. */
+function emptyRows(
+  type: string,
+  shape: readonly (number | string | undefined)[],
+): Tensor {
+  const size = shape.at(-1);
+  const dims = [0, typeof size === "number" ? size : 0];
+  return type === "float16"
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
 }
 
 /** Fills a text's part of a token input; padding is masked. */
@@ -130,19 +155,27 @@ export function fillTokens(
   }
 }
 
-function poolingFeed(
+function poolingFeeds(
   modes: readonly PoolingMode[],
   texts: readonly EncodedText[],
   length: number,
-): Tensor {
-  const perText = modes.length * length;
-  const values = new Float32Array(texts.length * perText);
-  texts.forEach(({ ids }, row) => {
-    fillPooling(modes, values.subarray(row * perText, (row + 1) * perText), ids.length);
+): Record<string, Tensor> {
+  const numSums = modes.filter((mode) => mode !== "max").length;
+  const weights = new Float32Array(texts.length * numSums * length);
+  const bias = new Float32Array(numSums < modes.length ? texts.length * length : 0);
+  const part = (values: Float32Array, text: number) => {
+    const size = values.length / texts.length;
+    return values.subarray(text * size, (text + 1) * size);
+  };
+  texts.forEach(({ ids, countsFrom }, index) => {
+    const text = { numTokens: ids.length, from: countsFrom };
+    if (numSums > 0) fillPooling(modes, part(weights, index), text);
+    if (bias.length > 0) fillPoolingBias(part(bias, index), text);
   });
-  // The bias for `max` is stored along the tokens, weights across them.
-  const shape = modes[0] === "max"
-    ? [texts.length, length, 1]
-    : [texts.length, modes.length, length];
-  return new Tensor("float32", values, shape);
+  return {
+    ...numSums > 0 &&
+      { [POOLING_INPUT]: new Tensor("float32", weights, [texts.length, numSums, length]) },
+    ...bias.length > 0 &&
+      { [POOLING_BIAS]: new Tensor("float32", bias, [texts.length, length, 1]) },
+  };
 }

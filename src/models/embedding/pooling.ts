@@ -2,6 +2,7 @@
  * Pooling: from one vector per token to one per text, inside the graph, so that only the result is read back.
  *
  * All but `max` are weighted sums over the tokens, so that one matrix product computes them, several side by side too.
+ * Tokens of a prompt need not count (`include_prompt: false`).
  *
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
@@ -18,10 +19,21 @@ import {
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import { keepOutput } from "../graph_ports.ts";
 
-export type PoolingMode = "cls" | "max" | "mean" | "mean_sqrt_len" | "weightedmean" | "lasttoken";
+/** `first` is the first token that counts, `cls` the very first. */
+export type PoolingMode =
+  | "cls"
+  | "first"
+  | "max"
+  | "mean"
+  | "mean_sqrt_len"
+  | "weightedmean"
+  | "lasttoken";
 
-/** Input that weighted sums and `max` add: f32 `[batch, modes, length]`; for `max` a bias, `[batch, length, 1]`. */
+/** Input that weighted sums add: f32 `[batch, modes but for max, length]`. */
 export const POOLING_INPUT = "pooling_weights";
+
+/** Input that `max` adds: f32 `[batch, length, 1]`, 0 at the tokens that count and very negative at others. */
+export const POOLING_BIAS = "pooling_bias";
 
 /** Output of a pooled graph: f32 `[batch, modes, hidden]`, or `[batch, hidden]` of what has no modes. */
 export const POOLED_OUTPUT = "hearth_pooled";
@@ -64,11 +76,7 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
 export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): ModelProto {
   if (pooling === undefined) return keepOutput(model, name, POOLED_OUTPUT);
   const { graph } = model;
-  const added = pickedToken(pooling) === "first"
-    ? firstToken(name)
-    : pooling[0] === "max"
-    ? maximum(name, opsetOf(model))
-    : weightedSums(name);
+  const added = addPooling(name, pooling, opsetOf(model));
   return {
     ...model,
     graph: {
@@ -84,7 +92,15 @@ export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): Mod
 type Added = Pick<ModelProto["graph"], "nodes" | "initializers" | "inputs" | "outputs">;
 
 const WEIGHTS = makeValueInfo(POOLING_INPUT, "float32", ["batch", "rows", "columns"]);
+const BIAS = makeValueInfo(POOLING_BIAS, "float32", ["batch", "columns", 1]);
 const ROWS_BY_MODE = makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "modes", "hidden"]);
+
+function addPooling(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
+  if (pickedToken(modes) === "first") return firstToken(hidden);
+  const numMax = modes.filter((mode) => mode === "max").length;
+  if (numMax === 0) return weightedSums(hidden);
+  return numMax === modes.length ? maximum(hidden, opset) : sumsAndMaximum(hidden, modes, opset);
+}
 
 function toFloat32(from: string, to: string): Node {
   return makeNode("Cast", [from], [to], { attributes: { to: 1 } });
@@ -104,19 +120,18 @@ function firstToken(hidden: string): Added {
   };
 }
 
-function weightedSums(hidden: string): Added {
+function weightedSums(hidden: string, output = POOLED_OUTPUT): Added {
   const wide = `${hidden}/float32`;
-  const product = makeNode("MatMul", [POOLING_INPUT, wide], [POOLED_OUTPUT]);
   return {
-    nodes: [toFloat32(hidden, wide), product],
+    nodes: [toFloat32(hidden, wide), makeNode("MatMul", [POOLING_INPUT, wide], [output])],
     initializers: [],
     inputs: [WEIGHTS],
     outputs: [ROWS_BY_MODE],
   };
 }
 
-function maximum(hidden: string, opset: number): Added {
-  const [wide, biased] = [`${hidden}/float32`, `${hidden}/biased`];
+function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
+  const [wide, biased] = [`${hidden}/wide`, `${hidden}/biased`];
   // From version 18 of the operators on the axes are an input.
   const axes = opset >= 18 ? [int64Tensor("pooling_axes", [1], [1])] : [];
   const reduced = [biased, ...axes.map(({ name }) => name)];
@@ -124,11 +139,34 @@ function maximum(hidden: string, opset: number): Added {
   return {
     nodes: [
       toFloat32(hidden, wide),
-      makeNode("Add", [wide, POOLING_INPUT], [biased]),
-      makeNode("ReduceMax", reduced, [POOLED_OUTPUT], { attributes }),
+      makeNode("Add", [wide, POOLING_BIAS], [biased]),
+      makeNode("ReduceMax", reduced, [output], { attributes }),
     ],
     initializers: axes,
-    inputs: [WEIGHTS],
+    inputs: [BIAS],
+    outputs: [ROWS_BY_MODE],
+  };
+}
+
+/** Both, and their rows in the order of the modes. */
+function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
+  const [sums, most, rows] = [`${hidden}/sums`, `${hidden}/most`, `${hidden}/pooled_rows`];
+  const parts = [weightedSums(hidden, sums), maximum(hidden, opset, most)] as const;
+  const numSums = modes.filter((mode) => mode !== "max").length;
+  let next = 0;
+  const order = int64Tensor(
+    "pooling_order",
+    [modes.length],
+    modes.map((mode) => mode === "max" ? numSums : next++),
+  );
+  return {
+    nodes: [
+      ...parts.flatMap(({ nodes }) => nodes),
+      makeNode("Concat", [sums, most], [rows], { attributes: { axis: 1 } }),
+      makeNode("Gather", [rows, order.name], [POOLED_OUTPUT], { attributes: { axis: 1 } }),
+    ],
+    initializers: [...parts.flatMap(({ initializers }) => initializers), order],
+    inputs: parts.flatMap(({ inputs }) => inputs),
     outputs: [ROWS_BY_MODE],
   };
 }
@@ -136,50 +174,69 @@ function maximum(hidden: string, opset: number): Added {
 /**
  * Fills in {@linkcode POOLING_INPUT} for one text.
  *
- * @param into f32 `[modes, length of the batch]`; `max` uses its one row.
+ * @param into f32 `[modes but for max, length of the batch]`.
  * @param numTokens the text's own; the rest of a row is padding.
+ * @param from the first token that counts; those before it are the prompt's.
  *
  * @example
  * ```ts
  * import { fillPooling } from "./pooling.ts";
  * import assert from "node:assert/strict";
  * const weights = new Float32Array(4);
- * fillPooling(["mean"], weights, 2);
+ * fillPooling(["mean"], weights, { numTokens: 2 });
  * assert.deepEqual([...weights], [0.5, 0.5, 0, 0]);
  * ```
  */
 export function fillPooling(
   modes: readonly PoolingMode[],
   into: Float32Array,
-  numTokens: number,
+  text: { readonly numTokens: number; readonly from?: number | undefined },
 ): void {
-  const length = into.length / modes.length;
-  modes.forEach((mode, row) => {
-    fillRow(mode, into.subarray(row * length, (row + 1) * length), numTokens);
+  const summed = modes.filter((mode) => mode !== "max");
+  const length = into.length / summed.length;
+  summed.forEach((mode, row) => {
+    fillRow(mode, into.subarray(row * length, (row + 1) * length), {
+      numTokens: text.numTokens,
+      from: text.from ?? 0,
+    });
   });
 }
 
-function fillRow(mode: PoolingMode, row: Float32Array, numTokens: number): void {
+/** Fills in {@linkcode POOLING_BIAS} for one text. @param into f32 `[length of the batch]`. */
+export function fillPoolingBias(
+  into: Float32Array,
+  { numTokens, from = 0 }: { readonly numTokens: number; readonly from?: number | undefined },
+): void {
+  into.fill(HIDDEN_BY_MAX);
+  into.fill(0, from, numTokens);
+}
+
+function fillRow(
+  mode: PoolingMode,
+  row: Float32Array,
+  { numTokens, from }: { readonly numTokens: number; readonly from: number },
+): void {
   row.fill(0);
   switch (mode) {
     case "cls":
       row[0] = 1;
       return;
+    case "first":
+      row[from] = 1;
+      return;
     case "lasttoken":
       row[numTokens - 1] = 1;
       return;
     case "mean":
-      row.fill(1 / numTokens, 0, numTokens);
+      row.fill(1 / (numTokens - from), from, numTokens);
       return;
     case "mean_sqrt_len":
-      row.fill(1 / Math.sqrt(numTokens), 0, numTokens);
+      row.fill(1 / Math.sqrt(numTokens - from), from, numTokens);
       return;
     case "weightedmean": {
-      const sum = numTokens * (numTokens + 1) / 2;
-      for (let token = 0; token < numTokens; token++) row[token] = (token + 1) / sum;
-      return;
+      // The weight is the position in the whole text, prompt included.
+      const sum = (numTokens * (numTokens + 1) - from * (from + 1)) / 2;
+      for (let token = from; token < numTokens; token++) row[token] = (token + 1) / sum;
     }
-    case "max":
-      row.fill(HIDDEN_BY_MAX, numTokens);
   }
 }

@@ -12,6 +12,8 @@ import type { LengthOptions } from "../long_text_encoder.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../open_context.ts";
+import { type ModelFolder, readJson } from "../../hub/model_folder.ts";
+import { readModules } from "./sentence_modules.ts";
 import { loadTexts } from "./text_load.ts";
 import { type LoadedTexts, TextModel } from "./text_model.ts";
 
@@ -26,11 +28,12 @@ export class RerankModel extends TextModel implements Model {
 
   /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's. */
   static async load(context: OpenContext): Promise<RerankModel> {
+    const columns = await readLogitScore(context.folder);
     const loaded = await loadTexts(
       context,
       ({ model, tokenizer, isDecoder }) =>
         isDecoder
-          ? yesNoRerankPrompt(tokenizer)
+          ? { ...yesNoRerankPrompt(tokenizer), ...columns && { columns } }
           : { ...crossEncoderForm(tokenizer), output: { name: logitsOf(model) } },
     );
     if (loaded.width <= 2) return new RerankModel(loaded);
@@ -83,6 +86,31 @@ export class RerankModel extends TextModel implements Model {
       maxSecond: maxDocumentTokens,
     });
   }
+}
+
+/**
+ * The tokens whose logits sentence-transformers reads of a language model (`LogitScore`): the one for irrelevant, if it
+ * names one, and the one for relevant.
+ *
+ * @returns `undefined` where the folder names none.
+ * @throws {StartupError} naming the file and the field that is no token.
+ */
+async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | undefined> {
+  const module = readModules(folder)?.find(({ type }) => type === "LogitScore");
+  if (module === undefined) return undefined;
+  const file = `${module.path}/config.json`;
+  const config = await readJson(folder.path, file);
+  const tokenAt = (name: string) => {
+    const token = config[name];
+    if (typeof token === "number" && Number.isInteger(token) && token >= 0) return token;
+    throw new StartupError(
+      `${folder.path}/${file}: ${name}: want a token id, saw ${JSON.stringify(token)}.`,
+    );
+  };
+  const isAlone = (config["false_token_id"] ?? null) === null;
+  return isAlone
+    ? [tokenAt("true_token_id")]
+    : [tokenAt("false_token_id"), tokenAt("true_token_id")];
 }
 
 /** The output with the logits of each pair. @throws {StartupError} when the graph has others. */

@@ -54,25 +54,48 @@ Deno.test("readEmbeddingConfig() takes vectors for shortenable only where the fo
   assert.equal((await read({ "config.json": { is_matryoshka: false } })).isMatryoshka, false);
 });
 
-Deno.test("readEmbeddingConfig() reads pooling, and refuses what is not served", async () => {
-  const file = "1_Pooling/config.json";
-  const both = { pooling_mode_cls_token: true, pooling_mode_mean_tokens: true };
-  assert.deepEqual(await read({ [file]: both }).then(({ pooling }) => pooling), ["cls", "mean"]);
-  const max = { pooling_mode_max_tokens: true };
-  assert.deepEqual((await read({ [file]: { ...max, include_prompt: true } })).pooling, ["max"]);
-  for (
-    const [refused, reason] of [
-      [{ pooling_mode_cls_token: false }, /turns no pooling on/],
-      [{ ...max, pooling_mode_cls_token: true }, /max goes only alone/],
-      [{ ...max, include_prompt: false }, /include_prompt false/],
-    ] as const
-  ) await assert.rejects(read({ [file]: refused }), reason);
+Deno.test("readEmbeddingConfig() reads pooling as switches, several in the order in which the library joins them", async () => {
+  const pooling = async (json: object) => (await read({ "1_Pooling/config.json": json })).pooling;
+  const both = { pooling_mode_mean_tokens: true, pooling_mode_cls_token: true };
+  assert.deepEqual(await pooling(both), ["cls", "mean"]);
+  assert.deepEqual(await pooling({ pooling_mode_max_tokens: true }), ["max"]);
+  assert.deepEqual(await pooling({ pooling_mode_cls_token: false }), ["mean"]);
+});
+
+Deno.test("readEmbeddingConfig() reads pooling as words, as sentence-transformers 5.4 and later write them", async () => {
+  const pooling = async (words: unknown) =>
+    (await read({
+      "1_Pooling/config.json": {
+        embedding_dimension: 4,
+        pooling_mode: words,
+        include_prompt: true,
+        // A switch beside the word is dropped.
+        pooling_mode_cls_token: true,
+      },
+    })).pooling;
+  assert.deepEqual(await pooling("mean"), ["mean"]);
+  assert.deepEqual(await pooling("lasttoken"), ["lasttoken"]);
+  assert.deepEqual(await pooling("mean_sqrt_len_tokens"), ["mean_sqrt_len"]);
+  assert.deepEqual(await pooling("weightedmean"), ["weightedmean"]);
+  assert.deepEqual(await pooling(["max", "cls"]), ["max", "cls"]);
+  for (const wrong of ["average", ["mean", 1], [], null]) {
+    await assert.rejects(
+      pooling(wrong),
+      /1_Pooling\/config.json: pooling_mode: want one or several of cls, max, mean, .*, saw/,
+    );
+  }
+});
+
+Deno.test("readEmbeddingConfig() leaves prompts out of the pooling where the folder says so", async () => {
+  const json = { pooling_mode: ["cls", "mean"], include_prompt: false };
+  const { pooling, skipsPrompt } = await read({ "1_Pooling/config.json": json });
+  assert.deepEqual([pooling, skipsPrompt], [["first", "mean"], true]);
 });
 
 Deno.test("readEmbeddingConfig() reads the modules: where pooling is, and what comes after it", async () => {
   const modules = (...types: readonly string[]) => ({
     "modules.json": ["Transformer", "Pooling", ...types].map((type, i) => ({
-      type: `sentence_transformers.models.${type}`,
+      type: `sentence_transformers.base.modules.${type.toLowerCase()}.${type}`,
       path: i === 0 ? "" : `${i}_Own${type}`,
     })),
     "1_OwnPooling/config.json": { pooling_mode_lasttoken: true },
@@ -95,8 +118,21 @@ Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default of te
     (await read({ [file]: { prompts, default_prompt_name: "title" } })).prompts,
     { query: "Q: ", document: "P: ", none: "T: " },
   );
+  const { namedPrompts } = await read({ [file]: { prompts: { ...prompts, nothing: null } } });
+  assert.deepEqual(Object.fromEntries(namedPrompts), prompts);
   assert.deepEqual(
     (await read({ [file]: { prompts: { title: "T: " }, default_prompt_name: null } })).prompts,
     { query: "", document: "", none: "" },
   );
+});
+
+Deno.test("readEmbeddingConfig() names what is wrong with modules.json", async () => {
+  await assert.rejects(read({ "modules.json": {} }), /modules.json: want an array of modules/);
+  await assert.rejects(read({ "modules.json": [{ path: "" }] }), /modules.json: \[0\].type: want/);
+});
+
+Deno.test("readEmbeddingConfig() takes the length that the library truncates vectors to", async () => {
+  const settings = { "config_sentence_transformers.json": { truncate_dim: 2 } };
+  const { dimensions, isMatryoshka } = await read(settings);
+  assert.deepEqual([dimensions, isMatryoshka], [2, true]);
 });
