@@ -6,6 +6,7 @@
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
+import { BAG_OUTPUTS, isBagGraph } from "./bag_encoder.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
@@ -133,6 +134,7 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
 
 /** The output that holds a vector per text already, or the one whose tokens' vectors are pooled. */
 function textOutputOf(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
+  if (isBagGraph(graph)) return { name: findOutput(graph, BAG_OUTPUTS) };
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
   if (isPooled && !poolsAnew(graph, config)) {
     requirePromptsCount(config, folder);

@@ -55,7 +55,9 @@ export async function readEmbeddingConfig(
     skipsPrompt,
     // Without the prompt the first token is another.
     pooling: skipsPrompt ? modes.map((mode) => mode === "cls" ? "first" : mode) : modes,
-    normalizes: modules?.some(({ type }) => type === "Normalize") ?? true,
+    // model2vec says so itself.
+    normalizes: modules?.some(({ type }) => type === "Normalize") ??
+      folder.config["normalize"] !== false,
     ...readPrompts(settings, { query: known.query ?? "", document: known.document ?? "" }),
     isMatryoshka: known.isMatryoshka === true || folder.config["is_matryoshka"] === true ||
       Array.isArray(folder.config["matryoshka_dimensions"]) || dimensions !== undefined,

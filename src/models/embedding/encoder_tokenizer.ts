@@ -5,7 +5,7 @@
  */
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { type EncodeOptions, type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
-import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
+import { isJson, type Json, type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findSpecialFrame, type SpecialFrame, startsWith } from "../special_frame.ts";
 import { TokenTexts } from "../token_text.ts";
 import { countTokenIds, readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
@@ -39,19 +39,33 @@ export class EncoderTokenizer {
   readonly #long: LongTextEncoder;
   readonly #single: SpecialFrame;
   readonly #pair: PairFrame | undefined;
+  /** Left out of texts. */
+  readonly #ignoredId: number | undefined;
 
-  private constructor({ tokenizer, json }: TokenizerFiles, padTokenId: number) {
+  private constructor(
+    { tokenizer, json }: TokenizerFiles,
+    { padTokenId, isPlain }: { readonly padTokenId: number; readonly isPlain: boolean },
+  ) {
     this.#tokenizer = tokenizer;
     this.tokenTexts = new TokenTexts(tokenizer, json["decoder"]);
     this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
     this.vocabSize = countTokenIds(tokenizer);
-    this.#single = findSpecialFrame(tokenizer);
-    this.#pair = findPairFrame(tokenizer);
+    this.#single = isPlain ? { before: [], after: [] } : findSpecialFrame(tokenizer);
+    this.#pair = isPlain ? undefined : findPairFrame(tokenizer);
+    this.#ignoredId = isPlain ? findUnknownId(tokenizer, json) : undefined;
   }
 
-  /** Reads `tokenizer.json` and `tokenizer_config.json`. @throws {StartupError} when the former is missing. */
-  static async load(folder: ModelFolder): Promise<EncoderTokenizer> {
+  /**
+   * Reads `tokenizer.json` and `tokenizer_config.json`.
+   *
+   * @param options.isPlain whether texts get no special tokens, and lose those that the model does not know.
+   * @throws {StartupError} when the former is missing.
+   */
+  static async load(
+    folder: ModelFolder,
+    { isPlain = false }: { readonly isPlain?: boolean } = {},
+  ): Promise<EncoderTokenizer> {
     const files = await readTokenizer(folder);
     const { tokenizer, config } = files;
     const padToken = config["pad_token"];
@@ -60,7 +74,7 @@ export class EncoderTokenizer {
       : (padToken as { content?: string } | null | undefined)?.content;
     const padTokenId = tokenizer.token_to_id(padName ?? "") ??
       numberAt(folder.config, "pad_token_id") ?? 0;
-    return new EncoderTokenizer(files, padTokenId);
+    return new EncoderTokenizer(files, { padTokenId, isPlain });
   }
 
   /** Whether there are special tokens between two texts. */
@@ -90,7 +104,8 @@ export class EncoderTokenizer {
    * @throws {HearthError} `context_length_exceeded` if there are far more than `length` allows.
    */
   encode(text: string, length: LengthOptions = ALL): number[] {
-    return this.#long.encode(text, length);
+    const ids = this.#long.encode(text, length);
+    return this.#ignoredId === undefined ? ids : ids.filter((id) => id !== this.#ignoredId);
   }
 
   /** All tokens of a text, however long, in turns with the thread's other work. */
@@ -128,6 +143,13 @@ export class EncoderTokenizer {
         : before.length + first.length + numBetweenTypeZero,
     };
   }
+}
+
+/** The token that stands for what the vocabulary lacks, by the model in `tokenizer.json`. */
+function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
+  const model = isJson(json["model"]) ? json["model"] : {};
+  const name = model["unk_token"];
+  return typeof name === "string" ? tokenizer.token_to_id(name) : numberAt(model, "unk_id");
 }
 
 /** `undefined` if the tokenizer has no pairs of texts. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
 import { computeFirstRows } from "../../onnx/cut/first_token_rows.ts";
 import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
@@ -13,6 +13,7 @@ import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { DecoderLoadOptions } from "../decoder_load.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
 import { keepOutput } from "../graph_ports.ts";
+import { BagEncoder, isBagGraph, MAX_BAG_TOKENS } from "./bag_encoder.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { PackedEncoder, summaryOf } from "./packed_encoder.ts";
 import { PaddedEncoder } from "./padded_encoder.ts";
@@ -51,10 +52,13 @@ export async function loadTexts<Form extends TextForm>(
   formOf: (graph: TextGraph) => Form,
 ): Promise<LoadedTexts<Form>> {
   const { folder, engine: { maxBatchTokens } } = options;
-  options.onProgress({ what: "reading the tokenizer" });
-  const tokenizer = await EncoderTokenizer.load(folder);
-  const maxTokens = await maxTokensOf(folder);
   await using graph = await readGraph(options);
+  const isBag = isBagGraph(graph.model);
+  options.onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await EncoderTokenizer.load(folder, { isPlain: isBag });
+  const maxTokens = isBag
+    ? Math.min(numberAt(folder.config, "seq_length") ?? Infinity, MAX_BAG_TOKENS)
+    : await maxTokensOf(folder);
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")
   );
@@ -88,6 +92,9 @@ async function openEncoder(
 ): Promise<{ readonly encoder: Encoder; readonly maxTokens: number | undefined }> {
   const { backend, padTokenId, maxTokens } = options;
   const pooled = poolTexts(model, output);
+  if (isBagGraph(model)) {
+    return { encoder: await BagEncoder.open(pooled, { backend, files }), maxTokens };
+  }
   const openWhole = () =>
     PaddedEncoder.open(computeFirstRows(pooled, { wanted: POOLED_OUTPUT, padTokenId }), {
       ...{ backend, files, padTokenId },
