@@ -23,6 +23,8 @@ export interface SamplingParams {
   readonly presencePenalty: number;
   /** Divides positive and multiplies negative logits of tokens in prompt or completion; 1 is off. */
   readonly repetitionPenalty: number;
+  /** Most recent tokens of prompt and completion that the repetition penalty applies to; all if absent. */
+  readonly repetitionWindow?: number | undefined;
   /** Seed of this sequence's random stream, an unsigned 32-bit integer. */
   readonly seed: number;
 }
@@ -49,7 +51,7 @@ export interface TokenAdjustments {
   readonly tokenIds: Uint32Array;
   /** How often the completion holds the token. */
   readonly completionCounts: Uint32Array;
-  /** 1 where prompt or completion holds the token (repetition penalty applies), else 0. */
+  /** 1 where the repetition penalty applies, as prompt or completion holds the token (within its window), else 0. */
   readonly inContext: Uint32Array;
   /** Added to the logit after the penalties. */
   readonly bias: Float32Array;

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { ContentPart } from "./content_part.ts";
+import { ContentPart, MediaReference } from "./content_part.ts";
 import { cutAtFirstBad, listOf, text } from "./fields.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
@@ -36,23 +36,46 @@ const ToolCall = z.object({
 }, { error: "an object with id, type and function" }).meta({ id: "ToolCall" });
 
 /** One message. Fields that its role does not use are ignored. */
-export const ChatMessage = z.object({
-  role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
-  content: Content.optional().describe(
-    "May be null, absent or empty in what the assistant said or a function returned",
-  ),
-  name: words().describe("Of the function that a tool message answers for"),
-  tool_calls: listOf(ToolCall).nullish().describe("The calls that the assistant made"),
-  tool_call_id: words().describe("The call that a tool message answers"),
-  function_call: FunctionCall.nullish().meta({ deprecated: true }),
-  refusal: words(),
-  reasoning_content: words().describe("What the assistant thought; for templates that take it"),
-  reasoning: words().describe("Another name of reasoning_content"),
-}, { error: "a message object with role and content" })
-  .refine(hasContent, { path: ["content"], error: contentWanted })
-  .meta({ id: "ChatMessage" });
+export const ChatMessage = z.preprocess(
+  appendImages,
+  z.object({
+    role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
+    content: Content.optional().describe(
+      "May be null, absent or empty in what the assistant said or a function returned",
+    ),
+    name: words().describe("Of the function that a tool message answers for"),
+    tool_calls: listOf(ToolCall).nullish().describe("The calls that the assistant made"),
+    tool_call_id: words().describe("The call that a tool message answers"),
+    function_call: FunctionCall.nullish().meta({ deprecated: true }),
+    images: listOf(text("an image: base64, or a media reference")).nullish().describe(
+      "Images to append to the content, as Ollama's clients send them: base64, or references",
+    ),
+    refusal: words(),
+    reasoning_content: words().describe("What the assistant thought; for templates that take it"),
+    reasoning: words().describe("Another name of reasoning_content"),
+  }, { error: "a message object with role and content" })
+    .refine(hasContent, { path: ["content"], error: contentWanted })
+    .meta({ id: "ChatMessage" }),
+);
 
 export type ChatMessage = z.output<typeof ChatMessage>;
+
+/** Turns `images` beside the content into parts of it. */
+function appendImages(message: unknown): unknown {
+  if (typeof message !== "object" || message === null) return message;
+  const { images, ...others } = message as { images?: unknown; content?: unknown };
+  if (!Array.isArray(images) || !images.every((image) => typeof image === "string")) return message;
+  const { content = "" } = others;
+  const parts = typeof content === "string" ? [{ type: "text", text: content }] : content ?? [];
+  if (images.length === 0 || !Array.isArray(parts)) return others;
+  const added = images.map((image) => ({ type: "image", image_url: referenceOf(image) }));
+  return { ...others, content: [...parts, ...added] };
+}
+
+/** A media reference as it is, and of anything else as base64. */
+function referenceOf(image: string): string {
+  return MediaReference.safeParse(image).success ? image : `base64://${image}`;
+}
 
 /** An answer that was stopped is kept without text by some clients, and functions may return nothing. */
 function hasContent(

@@ -5,17 +5,9 @@
  */
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
-import {
-  flag,
-  integerFrom,
-  listOf,
-  numberFrom,
-  stopString,
-  stopStrings,
-  text,
-  tokenLimit,
-} from "./fields.ts";
+import { flag, integerFrom, listOf, numberFrom, stopField, text, tokenLimit } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
+import { EffortField, type LimitSpellings, otherLimitOf, SPELLINGS } from "./spellings.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
@@ -25,8 +17,6 @@ const MAX_STOP_TOKENS = 64;
 const MAX_TOP_LOGPROBS = 20;
 const MAX_LOGIT_BIAS = 100;
 const TOKEN_ID = /^\d{1,9}$/;
-
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const REASONING_FORMATS = [
   "auto",
@@ -42,7 +32,9 @@ const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
 
 /** Keeps only the first bad entry if there is one; see `cutAtFirstBad` for the reason. */
-function firstBadBias(value: unknown): unknown {
+function firstBadBias(given: unknown): unknown {
+  // Lua's and PHP's empty object.
+  const value = Array.isArray(given) && given.length === 0 ? {} : given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const isGood = ([id, bias]: [string, unknown]) =>
     TOKEN_ID.test(id) && typeof bias === "number" && Math.abs(bias) <= MAX_LOGIT_BIAS;
@@ -76,14 +68,12 @@ export const ChatRequest = z.object({
   top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),
   top_k: integerFrom(-1).nullish().describe("0 and -1 are off; default off, or the model's own"),
   min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
-  max_tokens: tokenLimit(1).nullish()
-    .describe("Most tokens of completion; to the end of the context if absent or -1"),
-  max_completion_tokens: tokenLimit(1).nullish().describe(
+  max_tokens: tokenLimit(0).nullish()
+    .describe("Most tokens of completion; to the end of the context if absent, 0 or -1"),
+  max_completion_tokens: tokenLimit(0).nullish().describe(
     "The newer name of max_tokens, which it overrules",
   ),
-  stop: z.union([stopString(), stopStrings()], {
-    error: "a string of 1 to 1024 characters, or an array of at most 64 of them",
-  }).nullish().describe("The completion ends before the first of these"),
+  stop: stopField().nullish().describe("The completion ends before the first of these"),
   include_stop_str_in_output: flag().nullish()
     .describe("The completion ends behind the string or token that ends it, not before"),
   skip_special_tokens: flag().nullish()
@@ -99,7 +89,7 @@ export const ChatRequest = z.object({
     .describe("Leave the last message open: the completion continues its text"),
   seed: Seed.nullish().meta({
     type: ["integer", "null"],
-    description: "The same seed gives the same tokens",
+    description: "The same seed gives the same tokens; -1 stands for a random one",
   }),
   n: integerFrom(1, MAX_CHOICES).nullish().describe("Completions to generate; default 1"),
   presence_penalty: numberFrom(-2, 2).nullish().describe("Default 0"),
@@ -114,7 +104,8 @@ export const ChatRequest = z.object({
   prompt_logprobs: PromptLogprobsField,
   ...STRUCTURED_OUTPUT,
   ...TOOL_FIELDS,
-  reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
+  ...SPELLINGS,
+  reasoning_effort: EffortField
     .describe("none switches thinking off where the model's chat template can, others on"),
   include_reasoning: flag().nullish()
     .describe("Whether thought is shown, in reasoning_content; default true"),
@@ -158,15 +149,25 @@ export const ChatRequest = z.object({
 
 export type ChatRequest = z.output<typeof ChatRequest>;
 
-/** The most tokens that a request wants; `undefined` for no limit. */
-export function maxTokensOf(
-  { max_tokens: most, max_completion_tokens: newer }: {
-    readonly max_tokens?: number | null | undefined;
-    readonly max_completion_tokens?: number | null | undefined;
-  },
+/** The most tokens that a chat wants; `undefined` for no limit. */
+export function maxTokensOf(request: LimitFields): number | undefined {
+  const limit = request.max_completion_tokens ?? request.max_tokens ?? otherLimitOf(request) ?? 0;
+  return limit > 0 ? limit : undefined;
+}
+
+interface LimitFields extends LimitSpellings {
+  readonly max_tokens?: number | null | undefined;
+  readonly max_completion_tokens?: number | null | undefined;
+}
+
+/** How many likely tokens to report beside each; `undefined` for no log-probabilities. */
+export function topLogprobsOf(
+  { logprobs, top_logprobs: top, n_probs: older }: Partial<
+    Pick<ChatRequest, "logprobs" | "top_logprobs" | "n_probs">
+  >,
 ): number | undefined {
-  const limit = newer ?? most ?? -1;
-  return limit === -1 ? undefined : limit;
+  if (logprobs) return top ?? 0;
+  return older ? Math.min(older, MAX_TOP_LOGPROBS) : undefined;
 }
 
 /** Whether each chunk of a stream has the usage so far: as in vLLM, only where the usage is wanted at all. */

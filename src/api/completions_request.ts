@@ -37,6 +37,13 @@ const {
   include_reasoning: _includes,
   reasoning_format: _format,
   separate_reasoning: _separates,
+  enable_thinking: _enables,
+  think: _think,
+  thinking: _thinking,
+  reasoning: _reasoning,
+  thinking_budget: _budget,
+  thinking_budget_tokens: _budgetTokens,
+  thinking_token_budget: _tokenBudget,
   chat_template_kwargs: _variables,
   logprobs: _logprobs,
   top_logprobs: _top,
@@ -51,7 +58,7 @@ export const CompletionsRequest = z.object({
     .describe("What follows what is to be filled in, for models that can fill in the middle"),
   max_tokens: tokenLimit(0).nullish().describe(
     `Default ${DEFAULT_MAX_TOKENS}; -1 to the end of the context; ` +
-      "0 for the prompt alone, with echo or prompt_logprobs",
+      "0 for no completion: for the prompt alone, with echo or prompt_logprobs",
   ),
   logprobs: integerFrom(0, 20).nullish()
     .describe("Report the log-probability of each token, and of as many of the most likely"),
@@ -70,14 +77,6 @@ export const CompletionsRequest = z.object({
     path: ["best_of"],
     error: "the value of n in a stream, as the best are known in the end",
   })
-  .refine(
-    ({ max_tokens: most, echo, prompt_logprobs: top }) =>
-      most !== 0 || echo === true || typeof top === "number",
-    {
-      path: ["max_tokens"],
-      error: "1 or more, or echo or prompt_logprobs beside it",
-    },
-  )
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "CompletionsRequest" });
 

@@ -58,14 +58,42 @@ const ThinkingPart = z.object({
 }).meta({ id: "ThinkingPart" });
 
 /** One part: text, an image or audio; of an assistant's message also a refusal or a thought. */
-export const ContentPart = z.discriminatedUnion(
-  "type",
-  [TextPart, ImagePart, AudioPart, InputAudioPart, RefusalPart, ThinkingPart],
-  {
-    error: "a content part whose type is one of text, image, image_url, audio, audio_url, " +
-      "input_audio, refusal, thinking",
-  },
+export const ContentPart = z.preprocess(
+  readOtherForm,
+  z.discriminatedUnion(
+    "type",
+    [TextPart, ImagePart, AudioPart, InputAudioPart, RefusalPart, ThinkingPart],
+    {
+      error: "a content part whose type is one of text, image, image_url, audio, audio_url, " +
+        "input_audio, refusal, thinking",
+    },
+  ),
 );
+
+/** Types of parts in the Responses API, by those of chats. */
+const OTHER_TYPES: Readonly<Record<string, string>> = {
+  input_text: "text",
+  output_text: "text",
+  input_image: "image_url",
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A part in the form of another API: the Responses API, Anthropic's images, and images under other names. */
+function readOtherForm(part: unknown): unknown {
+  if (typeof part !== "object" || part === null) return part;
+  const fields = part as Fields;
+  const type = OTHER_TYPES[String(fields["type"])] ?? fields["type"];
+  if (type !== "image" || "image_url" in fields) return { ...fields, type };
+  const image = fields["image"] ?? fields["url"] ?? sourceOf(fields["source"]);
+  return image === undefined ? part : { type, image_url: image };
+}
+
+function sourceOf(source: unknown): unknown {
+  if (typeof source !== "object" || source === null) return undefined;
+  const { url, media_type: type, data } = source as Fields;
+  return typeof data === "string" ? `data:${type};base64,${data}` : url;
+}
 
 /** A part that is text. */
 export type WordsPart = Extract<ContentPart, { type: "text" | "refusal" | "thinking" }>;

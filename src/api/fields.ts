@@ -42,10 +42,10 @@ const MAX_STOP_STRINGS = 64;
 /** The model's thread prepares its search for all of them. */
 const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
-/** A string that ends a completion. */
-export function stopString(): z.ZodString {
-  const error = `a string of 1 to ${MAX_STOP_CHARACTERS} characters`;
-  return text(error).max(MAX_STOP_CHARACTERS, { error });
+/** A string that ends a completion; an empty one ends none. */
+function stopString(): z.ZodString {
+  const error = `a string of at most ${MAX_STOP_CHARACTERS} characters`;
+  return z.string({ error }).max(MAX_STOP_CHARACTERS, { error });
 }
 
 /** Strings that end a completion. */
@@ -54,6 +54,13 @@ export function stopStrings(): z.ZodPreprocess<z.ZodArray<z.ZodString>> {
     (stops) => stops.reduce((sum, { length }) => sum + length, 0) <= MAX_ALL_STOP_CHARACTERS,
     { error: `strings of at most ${MAX_ALL_STOP_CHARACTERS} characters in all` },
   );
+}
+
+/** One string that ends a completion, or several. */
+export function stopField(): z.ZodUnion<[z.ZodString, ReturnType<typeof stopStrings>]> {
+  const error = `a string of at most ${MAX_STOP_CHARACTERS} characters, or an array of at most ` +
+    `${MAX_STOP_STRINGS} of them`;
+  return z.union([stopString(), stopStrings()], { error });
 }
 
 /** An array of `min` to `max` items. */

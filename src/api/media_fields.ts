@@ -13,9 +13,14 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].image_url.url",
   "messages.[].content.[].audio_url",
   "messages.[].content.[].audio_url.url",
+  "messages.[].content.[].image",
+  "messages.[].content.[].url",
   "input.[].content.[].image_url",
   "input.[].output.[].image_url",
 ]);
+
+/** Paths of lists whose items are media too, or base64 without any such beginning. */
+export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 
 /** Paths of fields that hold base64 without any such beginning; the text of documents is no base64. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([

@@ -15,6 +15,7 @@ import {
 } from "./fields.ts";
 import { ChatRequest } from "./chat_request.ts";
 import { MediaReference } from "./content_part.ts";
+import { EffortField } from "./spellings.ts";
 import { Parameters } from "./tool_request.ts";
 
 const MAX_ITEMS = 4096;
@@ -188,8 +189,6 @@ export const GENERATION_FIELDS = {
 const summaryWanted = "auto, concise or detailed";
 const Summary = z.enum(["auto", "concise", "detailed"], { error: summaryWanted }).nullish();
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
-
 const notServed = (instead: string) =>
   z.union([z.null(), z.literal(false)], { error: `nothing, as it is not served; ${instead}` })
     .optional();
@@ -209,15 +208,14 @@ export const ResponsesRequest = z.object({
   text: z.object({ format: Format.nullish() }, { error: "an object" }).nullish()
     .describe("Format of the answer"),
   reasoning: z.object({
-    effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
+    effort: EffortField,
     summary: Summary.describe("Give the thought, in full, in the place of its summary"),
     generate_summary: Summary.meta({ deprecated: true }),
   }, { error: "an object" }).nullish(),
-  reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
-    .describe("The name in chats of reasoning.effort"),
-  max_output_tokens: integerFrom(1).nullish(),
-  max_tokens: tokenLimit(1).nullish().describe("The name in chats of max_output_tokens"),
-  max_completion_tokens: tokenLimit(1).nullish().describe("Another"),
+  reasoning_effort: EffortField.describe("The name in chats of reasoning.effort"),
+  max_output_tokens: tokenLimit(0).nullish(),
+  max_tokens: tokenLimit(0).nullish().describe("The name in chats of max_output_tokens"),
+  max_completion_tokens: tokenLimit(0).nullish().describe("Another"),
   temperature: numberFrom(0, 2).nullish(),
   top_p: numberFrom(0, 1).nullish(),
   ...GENERATION_FIELDS,

@@ -35,8 +35,8 @@ export const SpeechRequest = z.object({
     .describe("The sound itself, or events that carry it; default audio"),
   stream: flag().nullish()
     .describe("Beside input the sound is always sent as it is made; not beside messages"),
-  seed: integerFrom(0, 2 ** 32 - 1).nullish()
-    .describe("The same seed gives the same sound; default 0"),
+  seed: integerFrom(-1, 2 ** 32 - 1).nullish()
+    .describe("The same seed gives the same sound; default 0; -1 stands for a random one"),
 }, { error: "a JSON object" })
   .refine(({ input, messages }) => (input ?? null) === null || (messages ?? null) === null, {
     path: ["messages"],
@@ -96,8 +96,12 @@ export function parseSpeech(body: unknown): ParsedSpeechRequest {
     format: request.response_format ?? (request.messages ? "wav" : "mp3"),
     speed: request.speed ?? 1,
     isEvents: request.stream_format === "sse",
-    seed: request.seed ?? 0,
+    seed: request.seed === -1 ? randomSeed() : request.seed ?? 0,
   };
+}
+
+function randomSeed(): number {
+  return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 
 /** @throws {HearthError} `invalid_value` when there is no text, or more than is taken; `param` is its path. */

@@ -33,9 +33,19 @@ const ResponseFormat = z.discriminatedUnion("type", [
       description: z.string({ error: "a string" }).nullish(),
       schema: Schema,
       strict: flag().nullish(),
-    }, { error: "an object with a schema" }),
+    }, { error: "an object with a schema" }).nullish(),
+    schema: Schema.nullish().describe("The schema itself, without json_schema around it"),
+  }).refine(({ json_schema: outer, schema }) => (outer ?? schema ?? null) !== null, {
+    path: ["json_schema"],
+    error: "an object with a schema",
   }),
 ], { error: formatWanted });
+
+const ollamaWanted = `"json", or ${schemaWanted}`;
+/** Ollama's clients send an empty text for no format. */
+const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())], {
+  error: ollamaWanted,
+});
 
 const Choices = listOf(text(), { min: 1, max: MAX_CHOICES });
 
@@ -66,6 +76,7 @@ export const STRUCTURED_OUTPUT = {
   guided_grammar: text().nullish().describe("Older name of structured_outputs.grammar"),
   grammar: text().nullish().describe("The same in llama.cpp's form: a grammar in GBNF"),
   json_schema: Schema.nullish().describe("The same in llama.cpp's form: a JSON schema"),
+  format: OllamaFormat.nullish().describe('The same in Ollama\'s form: "json" or a JSON schema'),
 };
 
 function isRecord(value: unknown): boolean {

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listOf } from "./fields.ts";
+import { flag, listOf, text } from "./fields.ts";
 
 const MAX_TOOLS = 1024;
 
@@ -25,15 +25,33 @@ const Function = z.object({
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
 }, { error: "an object with a name" }).meta({ id: "Function" });
 
-const Tool = z.object({
+const FunctionTool = z.object({
   type: z.literal("function", { error: '"function"' }),
   function: Function,
 }, { error: "an object with type and function" }).meta({ id: "Tool" });
 
-const NamedTool = z.object({
-  type: z.literal("function", { error: '"function" or "allowed_tools"' }),
-  function: z.object({ name: Name }, { error: "an object with a name" }),
-});
+/** A tool that the server of its client would run; it is passed over. */
+const HostedTool = z.object({ type: text("a type") })
+  .refine(({ type }) => type !== "function", { abort: true });
+
+/** A function may stand in the tool itself, as in the Responses API. */
+const Tool = z.preprocess(
+  (value) => isFlat(value) ? { type: "function", function: value } : value,
+  z.union([FunctionTool, HostedTool], { error: "an object with type and function" }),
+);
+
+function isFlat(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return "name" in value && !("function" in value) && "type" in value && value.type === "function";
+}
+
+const NamedTool = z.preprocess(
+  (value) => isFlat(value) ? { type: "function", function: value } : value,
+  z.object({
+    type: z.literal("function", { error: '"function" or "allowed_tools"' }),
+    function: z.object({ name: Name }, { error: "an object with a name" }),
+  }),
+);
 
 const AllowedTools = z.object({
   type: z.literal("allowed_tools"),
@@ -45,9 +63,12 @@ const AllowedTools = z.object({
 
 const choiceWanted = '"auto", "none", "required", or an object that names functions';
 
+const CHOICES = ["auto", "none", "required", "any"] as const;
 const ToolChoice = z.union([
-  z.enum(["auto", "none", "required"]),
-  z.discriminatedUnion("type", [NamedTool, AllowedTools], { error: choiceWanted }),
+  z.enum(CHOICES),
+  NamedTool,
+  AllowedTools,
+  z.object({ type: z.enum(CHOICES) }),
 ], { error: choiceWanted });
 
 export const TOOL_FIELDS = {

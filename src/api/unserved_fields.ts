@@ -66,7 +66,6 @@ const PASSED_OVER_BY_TEXT: Unserved = {
   tfs_z: "top_p",
   top_a: "min_p",
   mirostat: "temperature",
-  repeat_penalty: "repetition_penalty",
   dry_multiplier: "frequency_penalty",
   xtc_probability: "temperature",
 };
@@ -146,7 +145,6 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   thinking_budget: -1,
   thinking_budget_tokens: -1,
   output_format: "png",
-  repeat_penalty: 1,
   repetition_penalty: 1,
   skip_special_tokens: true,
   tfs_z: 1,

@@ -46,7 +46,7 @@ export class SamplingState implements SampleRow {
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = options.params;
     const counts = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
     if (counts || (logitBias?.size ?? 0) > 0 || minTokens > 0) {
-      this.#table = new AdjustmentTable(counts);
+      this.#table = new AdjustmentTable({ counts, window: options.params.repetitionWindow });
       for (const [tokenId, bias] of logitBias ?? []) this.#table.setBias(tokenId, bias);
       if (minTokens > 0) { for (const id of endTokenIds) this.#table.setBias(id, -Infinity); }
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
@@ -114,9 +114,13 @@ class AdjustmentTable implements TokenAdjustments {
   /** Whether penalties are on, so that every completion token must be listed. */
   readonly #counts: boolean;
   readonly #indexOf = new Map<number, number>();
+  /** The tokens that are in context; absent where all are that ever were. */
+  readonly #recent: RecentTokens | undefined;
 
-  constructor(counts: boolean) {
+  /** @param options.window tokens that stay in context; all if absent. */
+  constructor({ counts, window }: { counts: boolean; window: number | undefined }) {
     this.#counts = counts;
+    if (window !== undefined && window < Infinity) this.#recent = new RecentTokens(window);
   }
 
   setBias(tokenId: number, bias: number): void {
@@ -126,9 +130,10 @@ class AdjustmentTable implements TokenAdjustments {
 
   /** Lists the prompt's tokens when `all` are wanted, else only marks those listed already. */
   addPrompt(tokens: Int32Array, all: boolean): void {
-    for (const tokenId of tokens) {
+    const recent = tokens.subarray(-Math.min(tokens.length, this.#recent?.size ?? Infinity));
+    for (const tokenId of recent) {
       const index = all ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
-      if (index !== undefined) this.inContext[index] = 1;
+      if (index !== undefined) this.#enter(index);
     }
   }
 
@@ -136,7 +141,13 @@ class AdjustmentTable implements TokenAdjustments {
     const index = this.#counts ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
     if (index === undefined) return;
     this.completionCounts[index]! += 1;
+    this.#enter(index);
+  }
+
+  #enter(index: number): void {
     this.inContext[index] = 1;
+    const left = this.#recent?.push(index);
+    if (left !== undefined) this.inContext[left] = 0;
   }
 
   #indexFor(tokenId: number): number {
@@ -161,4 +172,28 @@ class AdjustmentTable implements TokenAdjustments {
 function copyInto<T extends Uint32Array | Float32Array>(target: T, source: T): T {
   target.set(source);
   return target;
+}
+
+/** The last `size` entries that were pushed. */
+class RecentTokens {
+  readonly size: number;
+  readonly #entries: number[] = [];
+  readonly #counts = new Map<number, number>();
+  #next = 0;
+
+  constructor(size: number) {
+    this.size = size;
+  }
+
+  /** @returns the entry that is no longer among them. */
+  push(entry: number): number | undefined {
+    const oldest = this.#entries[this.#next];
+    this.#entries[this.#next] = entry;
+    this.#next = (this.#next + 1) % this.size;
+    this.#counts.set(entry, (this.#counts.get(entry) ?? 0) + 1);
+    if (oldest === undefined) return undefined;
+    const count = this.#counts.get(oldest)! - 1;
+    this.#counts.set(oldest, count);
+    return count === 0 ? oldest : undefined;
+  }
 }

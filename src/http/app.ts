@@ -116,10 +116,11 @@ function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   }
 }
 
-/** Removes doubled and trailing slashes from a path. */
+/** Removes doubled and trailing slashes from a path, and llama.cpp's name of one. */
 function plainPath(request: Request): string {
   const { pathname } = new URL(request.url);
-  return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
+  return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
+    .replace(/^((?:\/v1)?)\/reranking$/, "$1/rerank");
 }
 
 /** The error for an unknown path, with the nearest known ones. */

@@ -9,8 +9,11 @@ import { invalidMedia } from "./media_policy.ts";
 /** What `Uint8Array.fromBase64` passes over (https://infra.spec.whatwg.org/#ascii-whitespace). */
 const WHITESPACE = /[\t\n\f\r ]+/g;
 
+/** The rest of it may come with the next letters. */
+const UNFINISHED_ESCAPE = /%[\da-f]?$/i;
+
 /**
- * Decodes base64 of either alphabet, with or without padding, as it arrives.
+ * Decodes base64 of either alphabet, with or without padding, percent-encoded or not, as it arrives.
  *
  * @example
  * ```ts
@@ -30,6 +33,8 @@ export class Base64Decoder {
   /** Letters that are not a whole group of four yet. */
   #rest = "";
   #isPadded = false;
+  /** An escape that the last letters ended within. */
+  #escape = "";
   #fault: unknown;
 
   /** @param options.maxBytes of what is decoded. */
@@ -38,8 +43,9 @@ export class Base64Decoder {
   }
 
   /** Takes the next letters. */
-  push(text: string): void {
+  push(encoded: string): void {
     if (this.#fault !== undefined) return;
+    const text = this.#unescape(encoded);
     if (this.#isPadded && text.replaceAll(WHITESPACE, "") !== "") {
       this.#fault = new SyntaxError("there is more after the padding");
       return;
@@ -53,9 +59,19 @@ export class Base64Decoder {
 
   /** @throws {HearthError} `invalid_media` when it was not base64. */
   finish(): Uint8Array<ArrayBuffer> {
-    if (this.#rest !== "") this.#decode(this.#rest, "loose");
+    const rest = this.#rest + this.#escape;
+    if (rest !== "") this.#decode(rest, "loose");
     if (this.#fault !== undefined) throw invalidMedia("its data is not base64", this.#fault);
     return this.#bytes.finish();
+  }
+
+  /** Letters may be escaped in URLs: `+`, `/` and `=`. */
+  #unescape(encoded: string): string {
+    if (this.#escape === "" && !encoded.includes("%")) return encoded;
+    const whole = this.#escape + encoded;
+    this.#escape = UNFINISHED_ESCAPE.exec(whole)?.[0] ?? "";
+    return whole.slice(0, whole.length - this.#escape.length)
+      .replaceAll(/%([\da-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
   }
 
   /** @returns the letters read. */

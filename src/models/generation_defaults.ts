@@ -45,6 +45,7 @@ function samplingOf(
     topK: options.topK ?? sampling.topK,
     minP: options.minP ?? sampling.minP,
     repetitionPenalty: options.repetitionPenalty ?? sampling.repetitionPenalty,
+    repetitionWindow: options.repetitionWindow,
     presencePenalty: options.presencePenalty ?? 0,
     frequencyPenalty: options.frequencyPenalty ?? 0,
     seed,

@@ -29,6 +29,8 @@ interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly description?: string;
+  /** Another name of a field. */
+  readonly deprecated?: boolean;
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
@@ -45,7 +47,7 @@ export async function loadRequestSettings(): Promise<RequestSettings> {
   const efforts = [effort ?? {}, ...effort?.anyOf ?? []].find((each) => each.enum)?.enum ?? [];
   const sampling = Object.entries(properties).flatMap(([name, schema]) => {
     const number = [schema, ...schema.anyOf ?? []].find(isNumber);
-    if (number === undefined || OWN.has(name)) return [];
+    if (number === undefined || OWN.has(name) || schema.deprecated) return [];
     return [{
       name,
       isInteger: typesOf(number).includes("integer"),

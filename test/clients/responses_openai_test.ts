@@ -384,7 +384,7 @@ Deno.test("openai: what is not served is refused by name", async () => {
     [{ response_format: { type: "json_object" } }, "response_format"],
     [{ bad_words: ["moo"] }, "bad_words"],
     [{ reasoning: { summary: "long" } }, "reasoning.summary"],
-    [{ stop: "" }, "stop"],
+    [{ stop: [5] }, "stop[0]"],
     [{ prompt: { id: "p" } }, "prompt"],
     [{ input: [{ type: "computer_call" }] }, "input[0].type"],
     [

@@ -40,6 +40,22 @@ Deno.test("TextMeter leaves out media where the schemas have them, in every form
   }
 });
 
+Deno.test("TextMeter leaves out the images beside a message's content, with a head or without", () => {
+  const media = "A".repeat(1000);
+  for (const image of [media, `base64://${media}`, `data:image/png;base64,${media}`]) {
+    const json = `{"messages":[{"content":"x","images":["${image}","${image}"]}]}`;
+    for (const pieceBytes of [Infinity, 7, 1]) {
+      const { textBytes } = measure(json, pieceBytes);
+      assert.ok(textBytes <= json.length - 2000 && textBytes > json.length - 2060, json);
+    }
+  }
+  for (
+    const json of [`{"images":["${media}"]}`, '{"messages":[{"images":["https://a.b/c.png"]}]}']
+  ) {
+    assert.equal(measure(json).textBytes, json.length);
+  }
+});
+
 Deno.test("TextMeter counts as text what claims to be media and stands elsewhere", () => {
   for (
     const json of [

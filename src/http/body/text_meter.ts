@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BASE64_FIELDS, MEDIA_FIELDS } from "../../api/media_fields.ts";
+import { BASE64_FIELDS, MEDIA_FIELDS, MEDIA_LISTS } from "../../api/media_fields.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -17,6 +17,10 @@ const CLOSE_BRACE = 0x7d;
 
 /** What stands before the base64 of a media reference; some writers of JSON escape slashes. */
 const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
+/** The same where base64 may stand alone; no reference begins so. */
+const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
+/** Names of the lists that hold media, to know the others by. */
+const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
 /** Bytes of a string that are examined: enough for the names of media fields. */
 const MAX_PREFIX_BYTES = 16;
 /** The same in a media field: enough for a media type with its parameters. */
@@ -77,6 +81,8 @@ export class TextMeter {
   #isMedia = false;
   /** Whether the current string is in a media field. */
   #mayBeMedia = false;
+  /** Whether it may be media without the head of a reference. */
+  #mayBeBare = false;
   /** Whether the current string, which is media, may be a document's text. */
   #mayBeText = false;
   /** Whether it is the type of its object. */
@@ -146,9 +152,11 @@ export class TextMeter {
     this.#isInString = true;
     this.#isMedia = false;
     this.#mayBeMedia = false;
+    this.#mayBeBare = false;
     this.#isType = false;
     this.#prefix = "";
-    if (this.#isAfterColon) {
+    if (!this.#isAfterColon) this.#beginItem();
+    else {
       const path = this.#path();
       const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
       this.#isType = name === "type";
@@ -157,6 +165,13 @@ export class TextMeter {
       this.#mayBeMedia = MEDIA_FIELDS.has(path);
     }
     this.#isAfterColon = false;
+  }
+
+  /** The string may be an item of a list of media, or a name. */
+  #beginItem(): void {
+    const [owner, list] = this.#frames.slice(-2);
+    if (!list?.isArray || !LIST_NAMES.has(owner!.name)) return;
+    this.#mayBeMedia = this.#mayBeBare = MEDIA_LISTS.has(this.#path());
   }
 
   #path(): string {
@@ -214,7 +229,8 @@ export class TextMeter {
     if (missing <= 0 || end === start) return end;
     const taken = Math.min(missing, end - start);
     this.#prefix += String.fromCharCode(...chunk.subarray(start, start + taken));
-    const head = this.#mayBeMedia ? MEDIA_HEAD.exec(this.#prefix)?.[0] : undefined;
+    const pattern = this.#mayBeBare ? BARE_HEAD : MEDIA_HEAD;
+    const head = this.#mayBeMedia ? pattern.exec(this.#prefix)?.[0] : undefined;
     if (head === undefined) return end;
     this.#isMedia = true;
     return start + head.length - seen;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ChatRequest, wantsRunningUsage } from "../../api/chat_request.ts";
+import { ChatRequest, topLogprobsOf, wantsRunningUsage } from "../../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../../api/chat_response.ts";
 import { parseRequest } from "../../api/parse.ts";
 import { findUnserved } from "../../api/unserved_fields.ts";
@@ -16,7 +16,7 @@ import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
 import { thoughtPlaceOf } from "./thought_place.ts";
-import { wantsFunctionCall } from "./tool_options.ts";
+import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
 import { warn } from "../warnings.ts";
 
 const PATH = "/chat/completions";
@@ -48,7 +48,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(ChatRequest, body);
-  warn(call, ...findUnserved(body));
+  warn(call, ...findUnserved(body), ...warningsOfTools(request));
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
@@ -60,7 +60,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
       await completeChat(events, {
         ...answer,
         n: request.n ?? 1,
-        hasLogprobs: request.logprobs === true,
+        hasLogprobs: topLogprobsOf(request) !== undefined,
         numPromptTop: request.prompt_logprobs ?? undefined,
       }),
     );

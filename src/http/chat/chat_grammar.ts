@@ -42,7 +42,9 @@ function responseFormats({ response_format: format }: ChatRequest): Found[] {
         ? [{ param, spec: { kind: "json_object" } }]
         : [schemaAt(format.schema, `${param}.schema`)];
     case "json_schema":
-      return [schemaAt(format.json_schema.schema, `${param}.json_schema.schema`)];
+      return format.json_schema
+        ? [schemaAt(format.json_schema.schema, `${param}.json_schema.schema`)]
+        : [schemaAt(format.schema, `${param}.schema`)];
     default:
       return [];
   }
@@ -71,6 +73,7 @@ function others(request: ChatRequest): Found[] {
     ...given(request.guided_grammar, (text) => grammarAt(text, "guided_grammar")),
     ...given(request.grammar, (text) => grammarAt(text, "grammar")),
     ...given(request.json_schema, (schema) => schemaAt(schema, "json_schema")),
+    ...given(request.format || undefined, formatAt),
   ];
 }
 
@@ -95,6 +98,11 @@ function schemaAt(schemaOrText: unknown, param: string): Found {
   }
   requireShallow(schema, param);
   return { param, spec: { kind: "json_schema", schema, param } };
+}
+
+function formatAt(format: NonNullable<ChatRequest["format"]>): Found {
+  const param = "format";
+  return format === "json" ? { param, spec: { kind: "json_object" } } : schemaAt(format, param);
 }
 
 function regexAt(pattern: string, param: string): Found {

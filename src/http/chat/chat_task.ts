@@ -3,12 +3,15 @@
  *
  * @module
  */
-import { type ChatRequest, maxTokensOf } from "../../api/chat_request.ts";
+import { type ChatRequest, maxTokensOf, topLogprobsOf } from "../../api/chat_request.ts";
+import { effortOf, repeatPenaltyOf } from "../../api/spellings.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { grammarOf } from "./chat_grammar.ts";
 import { toolOptions } from "./tool_options.ts";
 
+/** What other servers take for no seed. */
+const RANDOM_SEED = -1;
 const MIXING_FACTOR = 0x9e3779b1;
 
 /** What a task needs besides the request. */
@@ -39,23 +42,36 @@ export async function chatTask(
 
 /** How a request wants its prompt rendered. */
 export function promptOptions(
-  request: Pick<
-    ChatRequest,
-    "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs" | "reasoning_effort"
-  >,
+  request:
+    & Parameters<typeof effortOf>[0]
+    & Partial<
+      Pick<ChatRequest, "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs">
+    >,
 ): PromptOptions {
   const { add_generation_prompt: begins, continue_final_message: goesOn } = request;
   return {
     addsGenerationPrompt: begins ?? undefined,
     continuesFinalMessage: goesOn ?? undefined,
-    variables: request.chat_template_kwargs ?? undefined,
-    reasoningEffort: request.reasoning_effort ?? undefined,
+    variables: templateVariables(request.chat_template_kwargs),
+    reasoningEffort: effortOf(request) ?? undefined,
   };
+}
+
+/** Switches of templates, which some clients send as text: any text is true there. */
+function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOptions["variables"] {
+  if (!given) return undefined;
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => {
+      const isSwitch = typeof value === "string" && /^(true|false)$/i.test(value);
+      return [name, isSwitch ? value.toLowerCase() === "true" : value];
+    }),
+  );
 }
 
 /** How a request wants its answer generated. */
 export function generationOptions(request: ChatRequest): GenerationOptions {
-  const { stop } = request;
+  const stop = request.stop ?? request.stop_sequences ?? [];
+  const repeat = repeatPenaltyOf(request);
   return {
     temperature: request.temperature ?? undefined,
     topP: request.top_p ?? undefined,
@@ -63,21 +79,24 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     minP: request.min_p ?? undefined,
     presencePenalty: request.presence_penalty ?? undefined,
     frequencyPenalty: request.frequency_penalty ?? undefined,
-    repetitionPenalty: request.repetition_penalty ?? undefined,
+    repetitionPenalty: request.repetition_penalty ?? repeat?.penalty,
+    repetitionWindow: (request.repetition_penalty ?? null) === null ? repeat?.window : undefined,
     logitBias: request.logit_bias
       ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
       : undefined,
-    seed: typeof request.seed === "number" ? foldSeed(request.seed) : undefined,
+    seed: typeof request.seed === "number" && request.seed !== RANDOM_SEED
+      ? foldSeed(request.seed)
+      : undefined,
     maxTokens: maxTokensOf(request),
     minTokens: request.min_tokens ?? undefined,
-    stop: typeof stop === "string" ? [stop] : stop ?? [],
+    stop: [stop].flat().filter((each) => each !== ""),
     includesStop: request.include_stop_str_in_output ?? undefined,
     skipsSpecialTokens: request.skip_special_tokens ?? undefined,
     stopTokenIds: request.stop_token_ids ?? undefined,
     ignoreEos: request.ignore_eos ?? undefined,
     n: request.n ?? 1,
     promptLogprobs: request.prompt_logprobs ?? undefined,
-    topLogprobs: request.logprobs ? request.top_logprobs ?? 0 : undefined,
+    topLogprobs: topLogprobsOf(request),
   };
 }
 

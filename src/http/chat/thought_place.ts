@@ -4,6 +4,7 @@
  * @module
  */
 import type { ChatRequest } from "../../api/chat_request.ts";
+import { hidesReasoning } from "../../api/spellings.ts";
 import type { ReasoningField } from "../../config.ts";
 
 /** A field of its own, the text between two marks, or nowhere. */
@@ -23,7 +24,7 @@ const CLOSE = "\n</think>\n\n";
 /** The place that `request` asks for, by the names that several servers have for it; `usual` if by none. */
 export function thoughtPlaceOf(request: ChatRequest, usual: ReasoningField): ThoughtPlace {
   const { include_reasoning: includes, reasoning_format: format } = request;
-  if (includes === false || format === "hidden") return "hidden";
+  if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
   const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
   return isText ? "content" : usual;
 }

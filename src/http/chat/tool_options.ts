@@ -17,7 +17,9 @@ type Choice = Pick<ToolOptions, "functions" | "choice">;
 export function toolOptions(request: ToolFields): ToolOptions | undefined {
   const { tools, functions: older } = request;
   const isOlder = !tools?.length && (older?.length ?? 0) > 0;
-  const listed = isOlder ? older ?? [] : (tools ?? []).map((tool) => tool.function);
+  const listed = isOlder
+    ? older ?? []
+    : (tools ?? []).flatMap((tool) => "function" in tool ? [tool.function] : []);
   const functions = listed.map(({ name, description, parameters, strict }): ToolFunction => ({
     name,
     description: description ?? undefined,
@@ -29,6 +31,12 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   if (chosen.functions.length === 0) return undefined;
   // The older form allows one call.
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
+}
+
+/** Warns of the tools of a request that are no functions. */
+export function warningsOfTools({ tools }: ToolFields): string[] {
+  const types = (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
+  return types.length > 0 ? [`tools that this server does not have: ${types.join(" ")}`] : [];
 }
 
 /** Whether a request uses the older form of tools; the answer then does too. */
@@ -49,8 +57,12 @@ function newerChoice(
   functions: readonly ToolFunction[],
 ): Choice {
   const param = "tool_choice";
-  if (choice === null || choice === undefined) return { functions, choice: "auto" };
-  if (choice === "auto" || choice === "none") return { functions, choice };
+  const word = typeof choice === "object" && choice !== null && !("function" in choice) &&
+      !("allowed_tools" in choice)
+    ? choice.type
+    : choice;
+  if (word === null || word === undefined) return { functions, choice: "auto" };
+  if (word === "auto" || word === "none") return { functions, choice: word };
   if (functions.length === 0) {
     throw new HearthError(
       "invalid_value",
@@ -58,12 +70,12 @@ function newerChoice(
       { param },
     );
   }
-  if (choice === "required") return { functions, choice };
-  if (choice.type === "function") {
-    const { name } = choice.function;
+  if (typeof word === "string") return { functions, choice: "required" };
+  if ("function" in word) {
+    const { name } = word.function;
     return { functions, choice: named(name, { functions, param: `${param}.function.name` }) };
   }
-  const { mode, tools } = choice.allowed_tools;
+  const { mode, tools } = word.allowed_tools;
   const allowed = new Set(tools.map(({ function: { name } }, index) => {
     const path = `${param}.allowed_tools.tools[${index}].function.name`;
     return named(name, { functions, param: path }).name;

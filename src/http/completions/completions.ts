@@ -10,6 +10,7 @@ import { nestedError } from "../../api/error_body.ts";
 import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
 import { parseRequest } from "../../api/parse.ts";
 import { findUnserved } from "../../api/unserved_fields.ts";
+import { otherLimitOf } from "../../api/spellings.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent, ChatTask } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
@@ -49,7 +50,8 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const { session } = deps;
   session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
-  const request = parseRequest(CompletionsRequest, body);
+  const parsed = parseRequest(CompletionsRequest, body);
+  const request = { ...parsed, logprobs: parsed.logprobs ?? parsed.n_probs };
   // All other fields are shared with chats.
   const { add_special_tokens: _adds, best_of: _best, echo: _echo, ...common } = body as Record<
     string,
@@ -117,6 +119,7 @@ function completionTask(
 ): ChatTask {
   const { suffix, echo, logprobs, max_tokens: maxTokens, add_special_tokens: adds, ...others } =
     request;
+  const limit = maxTokens ?? otherLimitOf(request) ?? DEFAULT_MAX_TOKENS;
   const hasLogprobs = (logprobs ?? null) !== null;
   const numToGenerate = choicesToGenerate(request);
   const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
@@ -125,7 +128,6 @@ function completionTask(
     ...others,
     messages: [],
     n: numToGenerate,
-    max_tokens: maxTokens ?? DEFAULT_MAX_TOKENS,
     // The best are chosen by their log-probabilities.
     logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
     prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
@@ -141,7 +143,7 @@ function completionTask(
       echo: echo ?? undefined,
       addsSpecialTokens: adds ?? undefined,
     },
-    options: generationOptions(chat),
+    options: { ...generationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
     grammar: grammarOf(chat),
   };
 }

@@ -37,7 +37,7 @@ export function toChatRequest(
   return {
     model: request.model,
     messages: [...first, ...toMessages(items).map(({ message }) => message)],
-    max_tokens: request.max_output_tokens ?? maxTokensOf(request),
+    max_tokens: maxTokensOf(request),
     temperature: request.temperature,
     top_p: request.top_p,
     ...generationFieldsOf(request),

@@ -113,6 +113,8 @@ export interface GenerationOptions {
   readonly presencePenalty?: number | undefined;
   readonly frequencyPenalty?: number | undefined;
   readonly repetitionPenalty?: number | undefined;
+  /** Most recent tokens that the repetition penalty applies to; all if absent. */
+  readonly repetitionWindow?: number | undefined;
   /** `[tokenId, bias]`, each token once. */
   readonly logitBias?: readonly (readonly [number, number])[] | undefined;
   /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own stream derived from it. */

@@ -61,14 +61,14 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [{ top_k: 1.5 }, "top_k", "top_k: want a whole number from -1 up, saw 1.5."],
     [{ min_p: -0.1 }, "min_p", "min_p: want a number from 0 to 1, saw -0.1."],
     [
-      { max_tokens: 0 },
+      { max_tokens: -2 },
       "max_tokens",
-      "max_tokens: want a whole number from 1 up, or -1 for no limit, saw 0.",
+      "max_tokens: want a whole number from 0 up, or -1 for no limit, saw -2.",
     ],
     [{ n: 17 }, "n", "n: want a whole number from 1 to 16, saw 17."],
     [{ seed: 0.5 }, "seed", "seed: want a whole number of 64 bits, saw 0.5."],
     [{ seed: 1e30 }, "seed", "seed: want a whole number of 64 bits, saw 1e+30."],
-    [{ stop: ["a", ""] }, "stop[1]", 'stop[1]: want a string of 1 to 1024 characters, saw "".'],
+    [{ stop: ["a", 5] }, "stop[1]", "stop[1]: want a string of at most 1024 characters, saw 5."],
     [
       { stop: Array(65).fill("a") },
       "stop",

@@ -148,3 +148,23 @@ Deno.test("SamplingState is the same row every step", () => {
   assert.equal(state.adjustments, adjustments);
   assert.equal(state.tokenIndex, 1);
 });
+
+Deno.test("SamplingState penalises the repetition of the last tokens alone, where there is a window", () => {
+  const inContext = (state: SamplingState) => {
+    const entries = [...entriesOf(state.adjustments)].filter(([, entry]) => entry.inContext === 1);
+    return new Set(entries.map(([tokenId]) => tokenId));
+  };
+  const prompt = [1, 2, 3, 2, 4];
+  const random = new Random(5);
+  for (const repetitionWindow of [1, 3, 5, 8]) {
+    const state = makeState(prompt, { repetitionPenalty: 1.1, repetitionWindow });
+    const tokens = [...prompt];
+    for (let step = 0; step < 40; step++) {
+      assert.deepEqual(inContext(state), new Set(tokens.slice(-repetitionWindow)));
+      tokens.push(random.between(0, 6));
+      state.push(tokens.at(-1)!);
+    }
+  }
+  const unbounded = makeState(prompt, { repetitionPenalty: 1.1, repetitionWindow: Infinity });
+  assert.deepEqual(inContext(unbounded), new Set(prompt));
+});

@@ -1,0 +1,141 @@
+/**
+ * Fields of chat requests under the names that other servers have for them: llama.cpp, Ollama, TGI, Anthropic,
+ * OpenRouter and those whose clients were written for them.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { flag, integerFrom, numberFrom, stopField } from "./fields.ts";
+
+/** Tokens of context that llama.cpp's repeat penalty looks back on. */
+const REPEAT_LAST_N = 64;
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+/** Other words for an effort; `undefined` leaves the choice to the model. */
+const EFFORT_WORDS: Readonly<Record<string, typeof EFFORTS[number] | undefined>> = {
+  "": undefined,
+  auto: undefined,
+  adaptive: undefined,
+  default: "medium",
+  enabled: "medium",
+  on: "medium",
+  true: "medium",
+  disabled: "none",
+  off: "none",
+  false: "none",
+};
+
+/** `reasoning_effort`, which may be a switch. */
+export const EffortField = z.preprocess(
+  (value) => Object.hasOwn(EFFORT_WORDS, String(value)) ? EFFORT_WORDS[String(value)] : value,
+  z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
+);
+
+export type Effort = z.output<typeof EffortField>;
+
+/** A limit of tokens; a negative one is none. */
+const Limit = () => integerFrom(-2).nullish();
+
+const other = (name: string) => ({ deprecated: true, description: `Another name of ${name}` });
+
+/** Of limits of tokens and stop strings. */
+const GENERATION_SPELLINGS = {
+  n_predict: Limit().meta(other("max_tokens")),
+  num_predict: Limit().meta(other("max_tokens")),
+  max_new_tokens: Limit().meta(other("max_tokens")),
+  max_output_tokens: Limit().meta(other("max_tokens")),
+  stop_sequences: stopField().nullish().meta(other("stop")),
+  repeat_penalty: numberFrom(0.01, 10).nullish().meta({
+    deprecated: true,
+    description: "repetition_penalty on the last repeat_last_n tokens alone",
+  }),
+  repeat_last_n: integerFrom(-1).nullish().meta({
+    deprecated: true,
+    description: `Default ${REPEAT_LAST_N}; -1 stands for all, 0 switches repeat_penalty off`,
+  }),
+};
+
+const budget = () =>
+  integerFrom(-1).nullish().meta({
+    deprecated: true,
+    description: "0 switches thinking off; other limits of it are not enforced",
+  });
+
+/** Of whether and how much the model thinks. */
+const THINKING_SPELLINGS = {
+  enable_thinking: EffortField.meta(other("chat_template_kwargs.enable_thinking")),
+  think: EffortField.meta(other("reasoning_effort")),
+  thinking: z.union([z.object({ type: EffortField }), EffortField], {
+    error: 'an object whose type is "enabled" or "disabled"',
+  }).meta(other("reasoning_effort")),
+  reasoning: z.union([
+    z.object({ effort: EffortField, enabled: flag().nullish(), exclude: flag().nullish() }),
+    EffortField,
+  ], { error: "an object with effort, enabled and exclude" })
+    .meta(other("reasoning_effort and include_reasoning")),
+  thinking_budget: budget(),
+  thinking_budget_tokens: budget(),
+  thinking_token_budget: budget(),
+};
+
+/** All of chats; completions have those of generation. */
+export const SPELLINGS = {
+  ...GENERATION_SPELLINGS,
+  ...THINKING_SPELLINGS,
+  n_probs: integerFrom(0).nullish().meta(other("logprobs and top_logprobs")),
+};
+
+type Spelled = {
+  readonly [Name in keyof typeof SPELLINGS]?: z.output<(typeof SPELLINGS)[Name]> | undefined;
+};
+
+/** Limits of tokens under their other names. */
+export interface LimitSpellings {
+  readonly n_predict?: number | null | undefined;
+  readonly num_predict?: number | null | undefined;
+  readonly max_new_tokens?: number | null | undefined;
+  readonly max_output_tokens?: number | null | undefined;
+}
+
+/** The limit of tokens that `request` sets under another name; `undefined` if it sets none. */
+export function otherLimitOf(request: LimitSpellings): number | undefined {
+  return request.max_output_tokens ?? request.max_new_tokens ?? request.n_predict ??
+    request.num_predict ?? undefined;
+}
+
+/** The repetition penalty that looks back on some tokens alone; `undefined` if there is none. */
+export function repeatPenaltyOf(
+  { repeat_penalty: penalty, repeat_last_n: window }: Spelled,
+): { readonly penalty: number; readonly window: number } | undefined {
+  const numTokens = window ?? REPEAT_LAST_N;
+  if ((penalty ?? 1) === 1 || numTokens === 0) return undefined;
+  return { penalty: penalty!, window: numTokens < 0 ? Infinity : numTokens };
+}
+
+/** How much the model is to think, by any of the names; `undefined` leaves it to the model. */
+export function effortOf(
+  request: Spelled & { readonly reasoning_effort?: Effort | undefined },
+): Effort {
+  const { reasoning, thinking } = request;
+  const budget = request.thinking_budget ?? request.thinking_budget_tokens ??
+    request.thinking_token_budget;
+  return request.reasoning_effort ?? effortIn(reasoning) ?? request.think ??
+    (isRecord(thinking) ? thinking.type : thinking) ?? request.enable_thinking ??
+    (budget === 0 ? "none" : undefined);
+}
+
+function effortIn(reasoning: Spelled["reasoning"]): Effort {
+  if (!isRecord(reasoning)) return reasoning;
+  const { effort, enabled } = reasoning;
+  return enabled === false ? "none" : effort ?? (enabled ? "medium" : undefined);
+}
+
+/** Whether the thought is to be left out of the answer. */
+export function hidesReasoning({ reasoning }: Spelled): boolean {
+  return isRecord(reasoning) && reasoning.exclude === true;
+}
+
+function isRecord<T>(value: T): value is Extract<T, object> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,223 @@
+/** What clients send that were written for other servers: it means what it means there. */
+import assert from "node:assert/strict";
+import { encodePng } from "../../src/media/png.ts";
+import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
+import { readStrictly } from "../fixtures/sse.ts";
+import { askWeather, TOOLS } from "../fixtures/weather.ts";
+
+const CHAT = "/v1/chat/completions";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+async function answerOf(app: TestApp, path: string, body: Fields) {
+  const response = await app.post(path, body);
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify([body, answer]));
+  return answer;
+}
+
+/** The first choice of an answer to a chat that differs in `fields`. */
+async function choiceOf(app: TestApp, fields: Fields) {
+  return (await answerOf(app, CHAT, chatBody(fields))).choices[0];
+}
+
+Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async () => {
+  await using app = await new TestApp().ready();
+  const chat = { max_tokens: undefined };
+  const whole = await choiceOf(app, chat);
+  assert.equal(whole.finish_reason, "stop");
+  for (const name of ["n_predict", "num_predict", "max_new_tokens", "max_output_tokens"]) {
+    const cut = await choiceOf(app, { ...chat, [name]: 3 });
+    assert.deepEqual([cut.message.content, cut.finish_reason], ["The capital of", "length"], name);
+  }
+  for (const fields of [{ max_tokens: 0 }, { max_completion_tokens: 0 }, { n_predict: -2 }]) {
+    assert.deepEqual(await choiceOf(app, { ...chat, ...fields }), whole);
+  }
+  const prompt = "The capital of France is";
+  const completion = { model: MODEL, prompt, temperature: 0 };
+  const { choices, usage } = await answerOf(app, "/v1/completions", {
+    ...completion,
+    n_predict: 2,
+  });
+  assert.equal(usage.completion_tokens, 2);
+  const none = await answerOf(app, "/v1/completions", { ...completion, max_tokens: 0 });
+  assert.deepEqual([none.choices[0].text, none.choices[0].finish_reason], ["", "length"]);
+  assert.notEqual(choices[0].text, "");
+});
+
+Deno.test("chat: empty stops, biases and options are none, and stop_sequences are stops", async () => {
+  await using app = await new TestApp().ready();
+  const plain = await choiceOf(app, {});
+  const empty = { stop: "", logit_bias: [], best_of: 1, echo: false, format: "", tools: [] };
+  assert.deepEqual(await choiceOf(app, empty), plain);
+  assert.deepEqual(await choiceOf(app, { stop: ["", ""], web_search_options: {} }), plain);
+  for (const stop of [{ stop: ["", " of"] }, { stop_sequences: [" of"] }]) {
+    assert.equal((await choiceOf(app, stop)).message.content, "The capital");
+  }
+  const { logprobs } = await choiceOf(app, { n_probs: 2 });
+  assert.equal(logprobs.content[0].top_logprobs.length, 2);
+});
+
+Deno.test("chat: seed -1 draws anew each time", async () => {
+  await using app = await new TestApp().ready();
+  const options = { seed: -1, temperature: 2, max_tokens: 40, logit_bias: ENDLESS.logit_bias };
+  const texts = new Set<string>();
+  for (let i = 0; i < 3; i++) texts.add((await choiceOf(app, options)).message.content);
+  assert.equal(texts.size, 3);
+});
+
+Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () => {
+  await using app = await new TestApp().ready();
+  const long = { ...ENDLESS, max_tokens: 60 };
+  const text = async (fields: Fields) =>
+    (await choiceOf(app, { ...long, ...fields })).message.content;
+  const plain = await text({});
+  const penalised = await text({ repetition_penalty: 1.5 });
+  assert.notEqual(penalised, plain);
+  assert.equal(await text({ repeat_penalty: 1.5, repeat_last_n: -1 }), penalised);
+  assert.equal(await text({ repeat_penalty: 1.5, repeat_last_n: 0 }), plain);
+  assert.equal(await text({ repeat_penalty: 1 }), plain);
+  const windowed = await text({ repeat_penalty: 1.5, repeat_last_n: 4 });
+  assert.ok(windowed !== plain && windowed !== penalised);
+});
+
+Deno.test("chat: thinking is switched on and off by each of its names", async () => {
+  await using app = await new TestApp().ready();
+  const thought = "The user asks for the capital of France.";
+  const on: readonly Fields[] = [
+    { enable_thinking: true },
+    { enable_thinking: "true" },
+    { think: true },
+    { think: "high" },
+    { thinking: { type: "enabled", budget_tokens: 1024 } },
+    { thinking: true },
+    { reasoning: { effort: "low" } },
+    { reasoning: { enabled: true } },
+    { reasoning: "on" },
+    { reasoning_effort: "default" },
+    { chat_template_kwargs: { enable_thinking: "true" } },
+  ];
+  for (const fields of on) {
+    const { message } = await choiceOf(app, { max_tokens: 40, ...fields });
+    assert.equal(message.reasoning_content, thought, JSON.stringify(fields));
+  }
+  const off: readonly Fields[] = [
+    { enable_thinking: false },
+    { think: false },
+    { think: "" },
+    { thinking: { type: "disabled" } },
+    { reasoning: { effort: "none" } },
+    { reasoning: { enabled: false } },
+    { reasoning_effort: "off" },
+    { thinking_budget: 0 },
+    { chat_template_kwargs: { enable_thinking: "False" } },
+  ];
+  for (const fields of off) {
+    const { message } = await choiceOf(app, { max_tokens: 40, ...fields });
+    assert.equal("reasoning_content" in message, false, JSON.stringify(fields));
+    assert.equal(message.content, "The capital of France is Paris.");
+  }
+  const hidden = { reasoning: { effort: "low", exclude: true }, max_tokens: 40 };
+  const { message } = await choiceOf(app, hidden);
+  assert.equal("reasoning_content" in message, false);
+});
+
+Deno.test("chat: a schema is taken beside its type, and as Ollama's format", async () => {
+  await using app = await new TestApp().ready();
+  const schema = {
+    type: "object",
+    properties: { city: { enum: ["Rome", "Oslo"] } },
+    required: ["city"],
+    additionalProperties: false,
+  };
+  const formats: readonly Fields[] = [
+    { response_format: { type: "json_schema", schema } },
+    { response_format: { type: "json_schema", json_schema: null, schema } },
+    { format: schema },
+  ];
+  for (const fields of formats) {
+    const { message } = await choiceOf(app, { ...fields, max_tokens: 30 });
+    assert.match(JSON.parse(message.content).city, /^(Rome|Oslo)$/);
+  }
+  const { message } = await choiceOf(app, { format: "json", max_tokens: 300 });
+  assert.equal(message.content.trimStart()[0], "{");
+  const refused = await app.post(CHAT, chatBody({ response_format: { type: "json_schema" } }));
+  assert.equal((await refused.json()).error.param, "response_format.json_schema");
+});
+
+Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are passed over", async () => {
+  await using app = await new TestApp().ready();
+  const [{ function: weather }] = TOOLS as unknown as [{ function: { name: string } }];
+  const flat = { type: "function", ...weather };
+  const hosted = { type: '日本語\n"x"', name: "x" };
+  const choices: readonly unknown[] = [
+    "any",
+    { type: "any" },
+    { type: "required" },
+    { type: "function", name: weather.name },
+  ];
+  for (const tool_choice of choices) {
+    const body = chatBody({
+      messages: [askWeather],
+      max_tokens: 100,
+      tools: [hosted, flat],
+      tool_choice,
+    });
+    const response = await app.post(CHAT, body);
+    const { choices: [choice] } = await response.json();
+    assert.equal(response.status, 200);
+    assert.match(response.headers.get("warning")!, /^299 hearth "tools .*"$/);
+    assert.equal(choice.message.tool_calls[0].function.name, weather.name);
+  }
+});
+
+Deno.test("chat: parts of other APIs are taken, and images in every form reach the reader of images", async () => {
+  await using app = await new TestApp().ready();
+  const plain = await choiceOf(app, {});
+  const text = "What is the capital of France?";
+  for (const type of ["input_text", "output_text"]) {
+    const messages = [{ role: "user", content: [{ type, text }] }];
+    assert.deepEqual(await choiceOf(app, { messages }), plain);
+  }
+  const png = encodePng({ width: 8, height: 8, channels: 3, data: new Uint8Array(8 * 8 * 3) });
+  const base64 = png.toBase64();
+  const url = `data:image/png;base64,${base64}`;
+  const contents: readonly Fields[] = [
+    { content: [{ type: "input_image", image_url: url }] },
+    { content: [{ type: "image", image: url }] },
+    { content: [{ type: "image", url }] },
+    {
+      content: [{
+        type: "image",
+        source: { type: "base64", media_type: "image/png", data: base64 },
+      }],
+    },
+    { content: text, images: [base64] },
+    { content: text, images: [url] },
+    { images: [base64] },
+  ];
+  for (const fields of contents) {
+    const response = await app.post(CHAT, chatBody({ messages: [{ role: "user", ...fields }] }));
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error.code], [400, "unsupported_by_model"]);
+    assert.match(error.message, /takes text, saw an image/);
+  }
+});
+
+Deno.test("chat streams read strictly where a thought stays in the text", async () => {
+  await using app = await new TestApp().ready();
+  const body = chatBody({ think: true, reasoning_format: "none", stream: true, max_tokens: 40 });
+  const chunks = readStrictly(await (await app.post(CHAT, body)).text());
+  const text = chunks.map(({ choices: [choice] }) => choice?.delta.content ?? "").join("");
+  assert.match(text, /^<think>\nThe user .*\n<\/think>\n\nThe capital of France is Paris\.$/);
+});
+
+Deno.test("/reranking is /rerank", async () => {
+  await using app = await new TestApp({ model: "hearth-demo-rerank" }).ready();
+  const body = { query: "What does a cow say?", documents: ["A cow says moo.", "Rome"] };
+  for (const path of ["/reranking", "/v1/reranking"]) {
+    const { results } = await answerOf(app, path, body);
+    assert.equal(results[0].index, 0);
+  }
+  assert.equal(typeof (await (await app.post("/reranking", {})).json()).error, "string");
+});
