@@ -1,139 +1,141 @@
 /**
- * Ranges, amounts of money and numbers with units.
+ * Recognizes money and measures.
  *
  * @module
  */
-import { genderOf, type Language, type MatchContext } from "./language.ts";
-import { numberPattern, readNumber } from "./numbers.ts";
-import { anyOf, type TextRule } from "./text_rule.ts";
-import type { UnitNames } from "./unit_names.ts";
+import type { Lexicon } from "./lexicon.ts";
+import {
+  type DecimalSign,
+  moneyPattern,
+  numberPattern,
+  readAmount,
+  readMoney,
+  readNumber,
+} from "./number_format.ts";
+import { matchAny } from "./tables.ts";
+import type { Amount, Rule, Scale } from "./token.ts";
 
-/** A sign, where no number or word stands before it. */
-const MINUS = String.raw`(?:(?<=^|[\s(])[-\u2212])?`;
-
-/** From one number to a greater one. */
-export function rangeRules(language: Language): TextRule[] {
-  const { to } = language;
-  if (to === undefined) return [];
-  const number = numberPattern(language);
-  return [{
-    pattern: new RegExp(
-      String.raw`(?<![\p{L}\d.,:/-])(${number})\s?[-\u2013]\s?(${number})(?![\d:/-])`,
-      "gu",
-    ),
-    say: ([first, last]) => {
-      const [low, high] = [first!, last!].map((each) => Number(readNumber(each, language)));
-      if (low! >= high! || /^0\d/.test(first!)) return undefined;
-      return first + to + last;
-    },
-  }];
+/** What the rules for amounts need of a language. */
+export interface AmountSyntax {
+  readonly decimalSign: DecimalSign;
+  /** Words and letters for powers of ten beside an amount of money. */
+  readonly scales: Readonly<Record<string, Scale>>;
+  /** Symbols that are words too, so that they want no blank before them: `5 in`. */
+  readonly words?: readonly string[];
+  /** Symbols that are the end of a name where no blank is before them: `Room 4B`. */
+  readonly codes?: readonly string[];
 }
 
-/** Amounts with the sign or the code before or after them. */
-export function moneyRules(language: Language, names: UnitNames): TextRule[] {
-  const currency = anyOf(names.currencies);
-  const number = numberPattern(language);
-  const isUnit = ([, id]: readonly [string, string]) => !/^[A-Z]{3}$/.test(id);
-  const counted = [...names.units, ...[...names.nouns].filter(isUnit)].map(([symbol]) => symbol);
-  const per = String.raw`(?:\s?\/\s?(${anyOf(counted)})(?![\p{L}\d]))?`;
-  const sayMoney = (
-    { sign, minus, written, per }: {
-      readonly sign: string;
-      readonly minus: boolean;
-      readonly written: string;
-      readonly per: string | undefined;
-    },
-    { say }: MatchContext,
-  ): string | undefined => {
-    const digits = readNumber(written, language);
-    const gender = genderOf(language, names.codeOf(sign));
-    const unit = per && (names.units.get(per) ?? names.nouns.get(per));
-    const [whole = "", cents = ""] = digits.split(".");
-    const isPlain = cents === "" || /^0+$/.test(cents);
-    const isParted = cents.length === 2 && language.andCents !== undefined;
-    const said = isPlain || isParted ? whole : digits;
-    const signed = minus ? `-${said}` : said;
-    const amount = names.currency(
-      { digits: said, words: say.cardinal(signed, gender) },
-      sign,
-      unit,
-    );
-    if (isPlain || !isParted || amount === undefined) return amount;
-    return amount + language.andCents + say.cardinal(Number(cents));
+/** No letter, figure or decimal sign before it. */
+const START = String.raw`(?<![\p{L}\d]|\d[.,:/])`;
+const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
+const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;
+
+/** Currencies whose amounts have groups between points where the language has none. */
+const isPointGrouped = (currency: string) => !/[$\u00a3\u00a5\u20b9]/.test(currency);
+
+/** Amounts with the sign or the code of a currency before or after them. */
+export function moneyRules(lexicon: Lexicon, { decimalSign, scales }: AmountSyntax): Rule[] {
+  const currency = `(${matchAny(lexicon.currencies)})`;
+  const number = `(${moneyPattern(decimalSign)})`;
+  const scale = String.raw`(?:\s?(${matchAny(Object.keys(scales))})(?![\p{L}\d]))?`;
+  const per = String.raw`(?:\s?\/\s?(\p{L}+))?`;
+  const readScaled = (written: string, { minus, scale, currency }: {
+    readonly minus?: string | undefined;
+    readonly scale?: string | undefined;
+    readonly currency: string;
+  }): Amount => {
+    const read = isPointGrouped(currency) ? readMoney : readNumber;
+    const name = scale === undefined ? undefined : scales[scale];
+    return readAmount(read(written, decimalSign), { minus, scale: name });
   };
   return [
     {
+      // A sign that stands alone begins an amount behind letters too: R$5.
       pattern: new RegExp(
-        String.raw`(?<![\p{L}\d])([-\u2212])?(${currency})\s?([-\u2212])?(${number})${per}`,
-        "gu",
+        String
+          .raw`(?<!\d)(${MINUS}|(?<=^)[-\u2212])?(?<![A-Z])${currency}\s?([-\u2212])?${number}${scale}` +
+          String
+            .raw`(?:\.?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))?(?:${RANGE}${number}${scale}(?![\d.,]*[-\d]))?${per}`,
+        "uy",
       ),
-      say: ([minus, sign, minusAfter, written, per], context) =>
-        sayMoney(
-          { sign: sign!, minus: (minus ?? minusAfter) !== undefined, written: written!, per },
-          context,
-        ),
+      read: ([minus, sign, minusAfter, first, scaleFirst, last, scaleLast, per]) => {
+        const currency = sign!;
+        const end = last === undefined
+          ? undefined
+          : readScaled(last, { scale: scaleLast, currency });
+        const start = readScaled(first!, {
+          minus: minus ?? minusAfter,
+          scale: scaleFirst,
+          currency,
+        });
+        if (end !== undefined && scaleFirst !== undefined && scaleFirst !== scaleLast) {
+          return undefined;
+        }
+        return { kind: "money", amount: start, last: end, currency, per };
+      },
     },
     {
       pattern: new RegExp(
-        String.raw`(?<![\p{L}\d.,])(${MINUS})(${number})\s?(${currency})(?![\p{L}\d])${per}`,
-        "gu",
+        String
+          .raw`${START}(${MINUS})?${number}(?:${RANGE}${number})?${scale}\s?${currency}(?![\d\p{L}])${per}`,
+        "uy",
       ),
-      say: ([minus, written, sign, per], context) =>
-        sayMoney({ sign: sign!, minus: minus !== "", written: written!, per }, context),
-    },
-    {
-      pattern: new RegExp(String.raw`(?<=\p{L}\.? )([\u20ac$\u00a3])(?![\p{L}\d])`, "gu"),
-      say: ([sign]) => names.currencyAfterWord(sign!),
+      read: ([minus, first, last, scale, sign, per]) => {
+        const currency = sign!;
+        const end = last === undefined ? undefined : readScaled(last, { scale, currency });
+        const own = end === undefined ? scale : undefined;
+        const start = readScaled(first!, { minus, scale: own, currency });
+        return { kind: "money", amount: start, last: end, currency, per };
+      },
     },
   ];
 }
 
-/** Numbers with units, percents and degrees. */
-export function unitRules(language: Language, names: UnitNames): TextRule[] {
-  // Not the first letter of "m'ont".
-  const end = String.raw`(?![\p{L}\d]|(?<=[\s\d]\p{L})['\u2019]\p{L})`;
-  const units = anyOf(names.units.keys());
-  const number = numberPattern(language);
-  return [{
-    pattern: new RegExp(String.raw`(?<![\p{L}\d])%\s?(${number})`, "gu"),
-    say: ([written]) => `${written}%`,
-  }, {
-    pattern: /(?<=\d\s?\u00b0) (?=[CF](?!\p{L}))/gu,
-    say: () => "",
-  }, {
-    pattern: new RegExp(
-      String.raw`(?<![\p{L}\d.,:/])(${MINUS})(${number})\s?(${units})([\u00b2\u00b3])?` +
-        String.raw`(?:\s?\/\s?(${units})${end})?${end}(?![\/\u00b2\u00b3])`,
-      "gu",
-    ),
-    say: ([minus, written, symbol, power, symbolPer], { say }) => {
-      if (language.words?.has(symbol!)) return undefined;
-      const id = names.units.get(symbol!)!;
-      const per = symbolPer && names.units.get(symbolPer);
-      const digits = readNumber(written!, language);
-      const words = say.cardinal((minus === "" ? "" : "-") + digits, genderOf(language, id));
-      return names.unit({ digits, words }, id, {
-        power: power === undefined ? undefined : (power === "\u00b2" ? "square" : "cubic"),
-        per,
-      });
-    },
-  }];
-}
+const POWERS: Readonly<Record<string, 2 | 3>> = { "\u00b2": 2, "\u00b3": 3, "2": 2, "3": 3 };
 
-/** Numbers before names of units and currencies that are written in full, with which they agree. */
-export function nounRules(language: Language, names: UnitNames): TextRule[] {
-  if (language.genders === undefined) return [];
+/** Numbers and ranges with units. */
+export function measureRules(
+  lexicon: Lexicon,
+  { decimalSign, words = [], codes = [] }: AmountSyntax,
+): Rule[] {
+  const unit = `(${matchAny(lexicon.units)})`;
+  const number = `(${numberPattern(decimalSign)})`;
+  const power = lexicon.hasPowers ? String.raw`(\^?[23](?!\d)|[\u00b2\u00b3])?` : "((?!))?";
   return [{
     pattern: new RegExp(
-      String.raw`(?<![\p{L}\d.,:/])(${MINUS})(${numberPattern(language)})\s(${
-        anyOf(names.nouns.keys())
-      })(?!\p{L})`,
-      "gu",
+      String.raw`${START}(${MINUS})?${number}(?:${RANGE}${number})?([\s-]?)${unit}${power}` +
+        // Not the first letter of "m'ont", nor a stroke that goes on to something else.
+        String
+          .raw`(?:\s?\/\s?${unit}${power})?(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/\p{L})(?:\.(?=\s\p{Ll}))?`,
+      "uy",
     ),
-    say: ([minus, written, noun], { say }) => {
-      const gender = genderOf(language, names.nouns.get(noun!)!);
-      const digits = readNumber(written!, language);
-      return `${say.cardinal((minus === "" ? "" : "-") + digits, gender)} ${noun}`;
+    read: ([minus, first, last, space, unit, power, per, perPower], { before }) => {
+      if (words.includes(unit!) && !(space === "" && last === undefined)) return undefined;
+      if (codes.includes(unit!) && space === "" && per === undefined) return undefined;
+      if (space === "-" && (last !== undefined || /[-\u2013]$/.test(before))) return undefined;
+      // Names such as 5s and 1990s.
+      if (unit === "s" && space === "" && per === undefined && !/[.,]/.test(first!)) {
+        return undefined;
+      }
+      return {
+        kind: "measure",
+        amount: readAmount(readNumber(first!, decimalSign), { minus }),
+        last: last === undefined ? undefined : readAmount(readNumber(last, decimalSign)),
+        unit: unit!,
+        power: power === undefined ? undefined : POWERS[power.replace("^", "")],
+        per,
+        perPower: perPower === undefined ? undefined : POWERS[perPower.replace("^", "")],
+        isAttributive: space === "-",
+      };
     },
+  }, {
+    // As in Turkish and some others: %5.
+    pattern: new RegExp(String.raw`(?<![\p{L}\d])%\s?${number}`, "uy"),
+    read: ([written]) => ({
+      kind: "measure",
+      amount: readAmount(readNumber(written!, decimalSign)),
+      unit: "%",
+    }),
   }];
 }

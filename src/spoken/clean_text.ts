@@ -11,7 +11,12 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   // Joiners, soft hyphens, marks of direction, selectors of an emoji's looks: they stand within words.
   [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],
   [/\p{Cc}+/gu, " "],
-  [/[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu, " "],
+  [
+    /(?![\u00a9\u00ae\u2122\u2190-\u21ff])[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu,
+    " ",
+  ],
+  // Faces made of punctuation.
+  [/(?<=^|\s)(?:[:;=]['-]?[()DPpO|\/]|[xX]D|\^\^|\^_\^)(?=\s|$)/g, " "],
   // Markup: what looks like a comparison stays.
   [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
   [/&nbsp;/g, " "],

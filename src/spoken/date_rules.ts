@@ -1,96 +1,113 @@
 /**
- * Dates, years and times of day.
+ * Recognizes dates, in figures and with the name of a month.
  *
  * @module
  */
-import type { Language, MatchContext } from "./language.ts";
-import { anyOf, type TextRule } from "./text_rule.ts";
-import { replaceAll } from "./rule.ts";
+import { matchAny } from "./tables.ts";
+import type { CalendarDate, Rule } from "./token.ts";
 
-/** Days: in figures, the day first or as in ISO 8601, they get the month's name first. */
-export function dateRules({ locale, dates }: Language): TextRule[] {
-  if (dates === undefined) return [];
-  const { day: sayDay, yearForms = [] } = dates;
-  const sayYear = dates.year ?? ((year, { say }) => say.cardinal(year));
-  const format = new Intl.DateTimeFormat(locale, {
-    day: "numeric",
-    month: "long",
-    year: "numeric",
-    calendar: "gregory",
-    numberingSystem: "latn",
-    timeZone: "UTC",
-  });
-  const writeMonth = (day: string, month: string, year: string) => {
-    const date = new Date(`${year}-${month.padStart(2, "0")}-${day.padStart(2, "0")}T00:00:00Z`);
-    const isDay = date.getUTCDate() === Number(day);
-    return isDay ? format.format(date) : undefined;
+/** How a language writes dates. */
+export interface DateSyntax {
+  /** Names of months in lower case, without a full stop, by their number from 1. */
+  readonly months: ReadonlyMap<string, number>;
+  /** Between day, month and year: `de`. */
+  readonly link?: string;
+  /** What follows the figures of a day, as a pattern: `st`, `er`, a full stop. */
+  readonly dayMark: string;
+  /** The order of figures with strokes between them. */
+  readonly order: "day-month" | "month-day";
+}
+
+/** The names of the months, long and short, as `Intl` has them. */
+export function readMonths(locale: string): Map<string, number> {
+  const months = new Map<string, number>();
+  for (const style of ["long", "short"] as const) {
+    // The form beside a day, and the one that stands alone.
+    for (const day of ["numeric", undefined] as const) {
+      const format = new Intl.DateTimeFormat(locale, {
+        day,
+        month: style,
+        calendar: "gregory",
+        numberingSystem: "latn",
+        timeZone: "UTC",
+      });
+      for (let month = 1; month <= 12; month++) {
+        const parts = format.formatToParts(Date.UTC(2000, month - 1));
+        const name = parts.find(({ type }) => type === "month")!.value.toLowerCase();
+        const plain = name.replace(/\.$/, "");
+        if (/^\p{L}{3,}/u.test(plain) && !months.has(plain)) months.set(plain, month);
+      }
+    }
+  }
+  return months;
+}
+
+/** Whether the calendar has such a day; without a year, in a leap year. */
+export function isDate(day: number, month: number, year = 2000): boolean {
+  const date = new Date(Date.UTC(year < 100 ? 2000 : year, month - 1, day));
+  return month >= 1 && month <= 12 && day >= 1 && date.getUTCDate() === day;
+}
+
+/** A year of two figures is one from 1950 to 2049. */
+function readYear(figures: string | undefined): number | undefined {
+  if (figures === undefined) return undefined;
+  const year = Number(figures.replace(/^'/, ""));
+  return figures.length > 3 ? year : year < 50 ? 2000 + year : 1900 + year;
+}
+
+const START = String.raw`(?<![\p{L}\d./:-]|\d,)`;
+const END = String.raw`(?![\p{L}\d]|[-/:]\d)`;
+
+/** Dates in figures: ISO 8601, and in the order of the language. */
+export function numericDateRules({ order }: DateSyntax): Rule[] {
+  const read = (day: string, month: string, year?: string): CalendarDate | undefined => {
+    const date = { day: Number(day), month: Number(month), year: readYear(year) };
+    return isDate(date.day, date.month, date.year) ? { kind: "date", ...date } : undefined;
   };
-  const months = Array.from({ length: 12 }, (_, month) => {
-    const parts = format.formatToParts(Date.UTC(2000, month));
-    return parts.find(({ type }) => type === "month")!.value;
-  }).filter((month) => !/\d/.test(month));
   return [
     {
-      pattern: /(?<![\d./-])(\d{4})-(\d\d)-(\d\d)(?![\d/-])/g,
-      say: ([year, month, day]) => writeMonth(day!, month!, year!),
+      pattern: new RegExp(String.raw`${START}(\d{4})([-/])(\d\d)\2(\d\d)${END}(?!T\d)`, "uy"),
+      read: ([year, , month, day]) => read(day!, month!, year),
     },
     {
-      pattern: /(?<![\d./-])(\d{1,2})([./-])(\d{1,2})\2((?:19|20)\d\d)(?![\d/-]|\.\d)/g,
-      say: ([day, _, month, year]) => writeMonth(day!, month!, year!),
+      pattern: new RegExp(
+        String.raw`${START}(\d{1,2})([/.-])(\d{1,2})\2((?:1[5-9]|20)\d\d|(?<=\/)\d\d)${END}`,
+        "uy",
+      ),
+      read: ([first, separator, second, year]) => {
+        const isMonthFirst = order === "month-day" && separator !== ".";
+        return isMonthFirst
+          ? read(second!, first!, year) ?? read(first!, second!, year)
+          : read(first!, second!, year);
+      },
     },
-    ...yearForms.map(({ noun, after, endings, said }): TextRule => ({
-      pattern: new RegExp(String.raw`(?<![\p{L}\d.,:/-])([12]\d{3})\s(?:${noun})(?!\p{L})`, "gu"),
-      say: ([year], { say, before }) =>
-        after === undefined || after.test(before)
-          ? `${replaceAll(say.ordinal(year!), endings)} ${said}`
-          : undefined,
-    })),
-    ...(months.length === 0 ? [] : [
-      {
-        pattern: new RegExp(
-          String
-            .raw`(?<![\p{L}\d.,:/-])([1-9]|[12]\d|3[01])(?:\.|er|[\u00ba\u00b0]|:e|-\u0433\u043e)?` +
-            String.raw`( (?:de )?(?:${anyOf(months)}))(?!\p{L})(?:( (?:de )?)(\d{4})(?!\d))?`,
-          "giu",
-        ),
-        say: ([day, month, link = "", year], context) =>
-          sayDay(Number(day), context) + month + link +
-          (year === undefined ? "" : sayYear(Number(year), context)),
-      } satisfies TextRule,
-    ]),
   ];
 }
 
-/** Times of day. */
-export function clockRules({ clock, to }: Language): TextRule[] {
-  if (clock === undefined) return [];
-  const hour = String.raw`(?<![\p{L}\d:.,/])([01]?\d|2[0-4])`;
-  const suffix = clock.suffix ?? "(?!)";
-  const say = ([hours, minutes = "0"]: readonly (string | undefined)[], context: MatchContext) =>
-    clock.say(Number(hours), Number(minutes), context);
-  const rule = (pattern: string): TextRule => ({ pattern: new RegExp(pattern, "gu"), say });
-  return [
-    ...(to === undefined ? [] : [{
-      pattern: /(?<=\d:\d\d)\s?[-\u2013]\s?(?=\d{1,2}:\d\d)/g,
-      say: () => to,
-    }]),
-    rule(String.raw`${hour}:([0-5]\d)(?![:\d]|\s?[apAP]\.?[mM]\b)(?:\s?${suffix})?`),
-    ...(clock.suffixTells ? [rule(String.raw`${hour}(?:\.([0-5]\d))?\s?${suffix}`)] : []),
-    ...(clock.letter === undefined
-      ? []
-      : [rule(String.raw`${hour}\s?${clock.letter}\s?([0-5]\d)(?!\s?min|[\p{L}\d])`)]),
-    ...(clock.prefix === undefined
-      ? []
-      : [rule(String.raw`(?<=(?<!\p{L})(?:${clock.prefix})\s)${hour}\.([0-5]\d)(?!\d|[.,]\d)`)]),
-  ];
-}
-
-/** Years that stand alone, where they are said in another way than numbers. */
-export function yearRules({ dates }: Language): TextRule[] {
-  const { year: sayYear, hasBareYears } = dates ?? {};
-  if (sayYear === undefined || !hasBareYears) return [];
+/** A day before the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`. */
+export function dayMonthRule({ months, link, dayMark }: DateSyntax): Rule[] {
+  if (months.size === 0) return [];
+  const between = link === undefined ? String.raw`\s` : String.raw`\s(?:${link}\s)?`;
   return [{
-    pattern: /(?<![\p{L}\d.,:/-])(1[1-9]\d\d)(?![\d:/]|[.,]\d)/gu,
-    say: ([year], context) => sayYear(Number(year), context),
+    pattern: new RegExp(
+      String
+        .raw`${START}(\d{1,2})(?:${dayMark})?(?:\s?[-\u2013]\s?(\d{1,2})(?:${dayMark})?)?${between}` +
+        String.raw`(${
+          matchAny(months.keys())
+        })\b\.?(?:,?${between}('?\d\d|\d{4})(?![\p{L}\d:]|[.,]\d))?`,
+      "iuy",
+    ),
+    read: ([day, lastDay, name, year]) => {
+      const month = months.get(name!.toLowerCase())!;
+      if (!isDate(Number(lastDay ?? day), month)) return undefined;
+      return {
+        kind: "date",
+        day: Number(day),
+        lastDay: lastDay === undefined ? undefined : Number(lastDay),
+        month,
+        year: readYear(year),
+        isDayFirst: true,
+      };
+    },
   }];
 }

@@ -1,125 +1,161 @@
 /**
- * What the rules for writing texts out need to know of a language.
+ * Normalizes the texts of one language: common rules, and the data and rules of the language.
  *
  * @module
  */
-import type { Replacements } from "./rule.ts";
+import { abbreviationRules, type Abbreviations } from "./abbreviation_rules.ts";
+import { type AmountSyntax, measureRules, moneyRules } from "./amount_rules.ts";
+import { type DateSyntax, dayMonthRule, numericDateRules } from "./date_rules.ts";
+import { ELECTRONIC_RULES, sayAddress } from "./electronic.ts";
+import type { Lexicon } from "./lexicon.ts";
+import { cardinalRule, fractionRules, TELEPHONE_RULES, versionRule } from "./number_rules.ts";
+import { type NumberModule, type NumberStyle, NumberWords } from "./number_words.ts";
+import { type Grammar, verbalizeText } from "./scanner.ts";
+import { parseTable } from "./tables.ts";
+import { clockRules, type TimeSyntax } from "./time_rules.ts";
+import {
+  type CalendarDate,
+  type Context,
+  type Fraction,
+  type Rule,
+  type Time,
+  type Verbalizer,
+  verbatim,
+} from "./token.ts";
 
-/** Of the noun that a number counts; `masculine` also where two genders have become one. */
-export type Gender = "masculine" | "feminine" | "neuter";
-
-/** n2words' functions of a language. */
-export interface NumberWords {
-  /** @param options of which some languages take a `gender`. */
-  toCardinal(value: string, options?: object): string;
-  toOrdinal(value: string, options?: object): string;
+/** What the functions of a language say numbers with. */
+export interface Tools {
+  readonly numbers: NumberWords;
+  readonly lexicon: Lexicon;
 }
 
-/** How a number is said, alone or before what it counts. */
-export interface Say {
-  /** @param gender of the noun after it; without one it stands alone. */
-  cardinal(value: number | string, gender?: Gender): string;
-  ordinal(value: number | string, gender?: Gender): string;
-  /** With the unit's name, one of `Intl.NumberFormat`. */
-  unit(value: number | string, unit: string): string;
-}
-
-/** A number in a text, and what stands before and after it. */
-export interface MatchContext {
-  readonly say: Say;
-  /** The last words before it in lower case. */
-  readonly before: string;
-}
-
-/** Nouns by gender, of those that are not masculine, and those before which a number stands as if alone. */
-interface Genders {
-  /** Identifiers of units and codes of currencies. */
-  readonly feminine?: ReadonlySet<string>;
-  readonly neuter?: ReadonlySet<string>;
-  readonly alone?: ReadonlySet<string>;
-}
-
-/** What a unit's name becomes for an area or a volume, by plural category (`Intl.PluralRules`); `{}` is the name. */
-export type Power = Readonly<{ other: string } & Partial<Record<Intl.LDMLPluralRule, string>>>;
-
-/** Languages with the parts that are not known have no rules for these: such signs are left as they are. */
+/** What is known of a language. */
 export interface Language {
-  /** For the names of units, currencies and months. */
-  readonly locale: string;
-  readonly decimalSign: "." | ",";
-  readonly load: () => Promise<NumberWords>;
-  /** Short forms of words in a text. */
-  readonly shortWords?: Replacements;
-  /** Corrections of the words for numbers. */
-  readonly corrections?: Replacements;
-  /** The word for the decimal sign, where decimals are read one by one. */
-  readonly point?: string;
-  /** What a number becomes before a noun. */
-  readonly agreement?: Partial<Record<Gender, Replacements>>;
-  readonly genders?: Genders;
-  /** What is said in the place of parts of Intl's names, such as signs. */
-  readonly signs?: Readonly<Record<string, string>>;
-  /** What a reading (`{}`) becomes per unit of time, where Intl has only a sign for it. */
-  readonly rates?: Readonly<Record<string, string>>;
-  /** Symbols of units that are also words: they are none beside a number. */
-  readonly words?: ReadonlySet<string>;
-  readonly square?: Power;
-  readonly cubic?: Power;
-  /** Between an amount's whole part and its hundredths: `5,50 €`. */
-  readonly andCents?: string;
-  /** Where a currency's noun stands in its full name; the whole name is said if absent. */
-  readonly currencyNoun?: "first" | "last";
-  /** Between the ends of a range, with its blanks. */
-  readonly to?: string;
-  readonly clock?: Clock;
-  readonly dates?: Dates;
-  readonly ordinals?: readonly OrdinalMark[];
+  readonly load: () => Promise<NumberModule>;
+  readonly numbers: NumberStyle;
+  readonly createLexicon: (numbers: NumberWords) => Lexicon;
+  readonly amounts: AmountSyntax;
+  readonly dates: DateSyntax;
+  readonly times: TimeSyntax;
+  readonly abbreviations: Abbreviations;
+  /** A table of words for signs in a text. */
+  readonly signs: string;
+  /** A table of words for signs in addresses; without one, signs there are not spoken. */
+  readonly address?: string;
+  /** The words between the ends of a range, and of a score. */
+  readonly to?: string | undefined;
+  readonly versus?: string | undefined;
+  readonly ordinals: readonly OrdinalRule[];
+  readonly sayDate: (date: CalendarDate, context: Context, tools: Tools) => string;
+  readonly sayYear?: (year: number, tools: Tools) => string;
+  readonly sayTime: (time: Time, context: Context, tools: Tools) => string;
+  readonly sayFraction?: (fraction: Fraction, context: Context, tools: Tools) => string;
+  readonly sayTelephone?: (text: string, tools: Tools) => string;
+  /** Rules that are tried before the common ones, and after all of them but that for plain numbers. */
+  readonly createRules?: (tools: Tools) => {
+    readonly first: readonly Rule[];
+    readonly last?: readonly Rule[];
+    readonly isFraction?: (fraction: Stroke) => boolean;
+  };
 }
 
-/** Times of day. */
-interface Clock {
-  readonly say: (hour: number, minute: number, context: MatchContext) => string;
-  /** Words after a time that are part of it, as a pattern. */
-  readonly suffix?: string;
-  /** The suffix tells that a number is a time: `8 Uhr`, `14.30 Uhr`. */
-  readonly suffixTells?: boolean;
-  /** Words after which a number with a full stop is a time, as a pattern: `kl. 14.30`. */
-  readonly prefix?: string;
-  /** A letter between hours and minutes: `14h30`. */
-  readonly letter?: string;
+/** Two numbers with a stroke between them, and what follows. */
+export interface Stroke {
+  readonly whole: number | undefined;
+  readonly numerator: number;
+  readonly denominator: number;
+  readonly after: string;
 }
 
-/** Dates, in figures or with the month's name. */
-interface Dates {
-  readonly day: (day: number, context: MatchContext) => string;
-  readonly year?: (year: number, context: MatchContext) => string;
-  /** So are numbers that stand alone, from 1100 to 1999. */
-  readonly hasBareYears?: boolean;
-  /** Years before a noun; the first that fits. */
-  readonly yearForms?: readonly YearForm[];
-}
-
-/** A year before a noun, which it agrees with. */
-interface YearForm {
-  /** A pattern. */
-  readonly noun: string;
-  /** What the text before the year ends in. */
-  readonly after?: RegExp;
-  /** What becomes of the ordinal. */
-  readonly endings: Replacements;
-  /** The noun in full. */
-  readonly said: string;
-}
-
-/** Digits with a mark, the first two groups of the pattern, that are an ordinal number. */
-interface OrdinalMark {
+/** Figures with a mark, the two groups of the pattern, that are an ordinal number. */
+interface OrdinalRule {
   readonly pattern: RegExp;
-  readonly say: (number: string, mark: string, context: MatchContext) => string;
+  readonly say: (digits: string, mark: string, context: Context, tools: Tools) => string;
 }
 
-/** Of a unit or a currency. */
-export function genderOf({ genders }: Language, noun: string): Gender | undefined {
-  if (genders?.alone?.has(noun)) return undefined;
-  if (genders?.neuter?.has(noun)) return "neuter";
-  return genders?.feminine?.has(noun) ? "feminine" : "masculine";
+/** Signs that are not spoken unless a language has a word for them; they part words as a blank does. */
+const UNSPOKEN =
+  "*_~^|\\<>{}[]`+=#@/&$%\u00b4\u00a8\u00b7\u2022\u25e6\u25aa\u25ba\u2713\u2714\u2717\u2718\u2605\u2606\u266a\u266b";
+
+/** Writes the texts of a language out in words. */
+export async function createNormalizer(language: Language): Promise<(text: string) => string> {
+  const numbers = new NumberWords(await language.load(), language.numbers);
+  const lexicon = language.createLexicon(numbers);
+  const grammar = createGrammar(language, { numbers, lexicon });
+  return (text) => verbalizeText(text, grammar);
+}
+
+function createGrammar(language: Language, tools: Tools): Grammar {
+  const { numbers, lexicon } = tools;
+  const { amounts, dates, ordinals, sayYear, sayFraction, versus } = language;
+  const own = language.createRules?.(tools) ?? { first: [] };
+  const signs = new Map([...UNSPOKEN].map((sign) => [sign, ""]));
+  const point = language.address === undefined ? "" : parseTable(language.address).get(".")!;
+  const rules = [
+    ...ELECTRONIC_RULES,
+    ...own.first,
+    ...numericDateRules(dates),
+    ...dayMonthRule(dates),
+    ...clockRules(language.times),
+    ...ordinals.map(({ pattern, say }): Rule => ({
+      pattern,
+      read: ([digits, mark = ""], context) => verbatim(say(digits!, mark, context, tools)),
+    })),
+    ...moneyRules(lexicon, amounts),
+    ...measureRules(lexicon, amounts),
+    ...TELEPHONE_RULES,
+    ...(sayFraction === undefined ? [] : fractionRules(own.isFraction ?? isSmallFraction)),
+    ...abbreviationRules(language.abbreviations),
+    ...(own.last ?? []),
+    ...(sayYear === undefined ? [] : [YEAR_RULE]),
+    ...(versus === undefined ? [] : [scoreRule(numbers, versus)]),
+    versionRule((part) => numbers.cardinal(part), point),
+    cardinalRule(amounts.decimalSign),
+  ];
+  return {
+    rules,
+    verbalizer: createVerbalizer(language, tools),
+    to: language.to,
+    versus,
+    minus: language.numbers.minus,
+    signs: new Map([...signs, ...parseTable(language.signs)]),
+  };
+}
+
+const isSmallFraction = ({ numerator, denominator }: Stroke) =>
+  numerator < denominator && denominator <= 10;
+
+const YEAR_RULE: Rule = {
+  pattern: /(?<![\p{L}\d.,:/$+-])((?:1[1-9]|20)\d\d)(?![\d:/]|[.,]\d)/uy,
+  read: ([year]) => ({ kind: "year", year: Number(year) }),
+};
+
+const scoreRule = (numbers: NumberWords, versus: string): Rule => ({
+  pattern: /(?<![\d:.,])(\d{1,3}):(\d{1,3})(?![\d:]|[.,]\d)/uy,
+  read: ([home, away]) =>
+    verbatim(`${numbers.cardinal(home!)} ${versus} ${numbers.cardinal(away!)}`),
+});
+
+function createVerbalizer(language: Language, tools: Tools): Verbalizer {
+  const { numbers, lexicon } = tools;
+  const words = parseTable(language.address ?? "");
+  const sayPlus = parseTable(language.signs).get("+") ?? "+";
+  return {
+    cardinal: ({ amount: { digits, isNegative, scale } }) => {
+      const said = numbers.cardinal(digits) + (scale === undefined ? "" : ` ${scale}`);
+      return isNegative ? numbers.negative(said) : said;
+    },
+    ordinal: ({ digits }) => numbers.ordinal(digits),
+    telephone: ({ text }) =>
+      (text.startsWith("+") ? `${sayPlus} ` : "") +
+      (language.sayTelephone?.(text, tools) ?? numbers.digits(text)),
+    year: ({ year }) => language.sayYear?.(year, tools) ?? numbers.cardinal(String(year)),
+    date: (date, context) => language.sayDate(date, context, tools),
+    time: (time, context) => language.sayTime(time, context, tools),
+    money: (money) => lexicon.money(money),
+    measure: (measure) => lexicon.measure(measure),
+    fraction: (fraction, context) => language.sayFraction!(fraction, context, tools),
+    electronic: ({ text }) => sayAddress(text, { words, numbers }),
+    verbatim: ({ text }) => text,
+  };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { abbreviationsOf, isOrdinal } from "./abbreviations.ts";
+import { isAbbreviation, isOrdinal } from "./sentence_abbreviations.ts";
 
 /** A sentence, and whether the paragraph goes on after it. */
 interface Sentence {
@@ -22,7 +22,7 @@ const MAX_JOINED_CHARS = 1_000;
 /** By language: creating one takes longer than all other text processing of a sentence. */
 const segmenters = new Map<string, Intl.Segmenter>();
 
-function segmenterOf(language: string): Intl.Segmenter {
+function getSegmenter(language: string): Intl.Segmenter {
   return segmenters.getOrInsertComputed(
     language,
     () => new Intl.Segmenter(language, { granularity: "sentence" }),
@@ -31,7 +31,7 @@ function segmenterOf(language: string): Intl.Segmenter {
 
 /** The sentences of a text in order, none of them blank. */
 export function* splitSentences(text: string, language: string): Generator<Sentence> {
-  const segmenter = segmenterOf(language);
+  const segmenter = getSegmenter(language);
   for (const paragraph of text.split(PARAGRAPH_END)) {
     // A line break within a paragraph counts as a space; the segmenter would end the sentence there.
     const line = paragraph.replaceAll(/\s+/g, " ");
@@ -58,6 +58,6 @@ function goesOn(sentence: string, next: string, language: string): boolean {
   if (isOrdinal(end, next, language)) return true;
   const word = LAST_WORD.exec(end)?.[1]?.toLowerCase();
   if (word === undefined) return false;
-  // An initial; "U.S." may well end a sentence.
-  return abbreviationsOf(language).has(word) || /^\p{L}$/u.test(word) && word !== "i";
+  // An initial.
+  return isAbbreviation(word, next, language) || /^\p{L}$/u.test(word) && word !== "i";
 }

@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { cleanText, dropSchemes } from "../../spoken/clean_text.ts";
-import { spellEnglish } from "../../spoken/english.ts";
-import { loadWriter } from "../../spoken/write_out.ts";
+import { loadNormalizer } from "../../spoken/normalize.ts";
 import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { nextTurn } from "../../next_turn.ts";
@@ -36,12 +34,12 @@ export async function* writeScript(
   },
 ): AsyncGenerator<Line> {
   const { language } = new Intl.Locale(voice.language);
-  const spell = await createSpeller(language);
+  const normalize = await loadNormalizer(language);
   for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
     // Yields control: a long text may have no line for a long time.
     await nextTurn();
     signal.throwIfAborted();
-    const said = spell(piece.text);
+    const said = normalize(piece.text);
     // Normalized text is longer than the original.
     const parts = said.length <= MAX_SAID_CHARS
       ? [{ text: said, pauseSeconds: 0 }]
@@ -76,11 +74,4 @@ async function* fit(
   } else if (tokens.length > 0 && tokens.length <= synthesizer.maxTokens) {
     yield { tokens, pauseSeconds };
   }
-}
-
-async function createSpeller(language: string): Promise<(text: string) => string> {
-  if (language === "en") return (text) => spellEnglish(cleanText(text));
-  const clean = (text: string) => dropSchemes(cleanText(text));
-  const write = await loadWriter(language);
-  return write === undefined ? clean : (text) => write(clean(text));
 }

@@ -28,6 +28,27 @@ Deno.test("splitPieces() ends sentences where they end, and not at short forms",
   ]);
 });
 
+Deno.test("splitPieces() tells short forms within a sentence from those that end one", () => {
+  const english = [
+    "The U.S. GDP grew while the U.K. Government slept.",
+    "We met at 9 a.m. Pacific time in Apt. 4B near Ft. Worth.",
+    "Take Ste. 200 on 5th Ave. North, as in eq. (5).",
+    "It was a Tues. Morning.",
+    "He lives in the U.S.",
+    "She came at 5 p.m.",
+    "They work at Acme Inc.",
+    "It is late.",
+  ];
+  assert.deepEqual(textsOf(english.join(" ")), english);
+  const german = [
+    "Er wohnt in der Hauptstr. 5.",
+    "Das 21. Jahrhundert begann.",
+    "Dann kam Hr. Meier.",
+  ];
+  const pieces = [...splitPieces(german.join(" "), { language: "de", maxChars: 300 })];
+  assert.deepEqual(pieces.map(({ text }) => text), german);
+});
+
 Deno.test("splitPieces() ends no sentence within an address", () => {
   assert.deepEqual(textsOf("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
 });

@@ -14,8 +14,8 @@ const ABBREVIATIONS: Readonly<Record<string, ReadonlySet<string>>> = {
   ),
   en: setOf(
     "mr mrs ms dr prof st mt gen col sgt lt capt cpl maj adm rep sen gov hon rev fr sr fig figs no nos vol vols " +
-      "pp eq ch sec art ed eds trans cf vs approx ca est ext max min p ch jan feb mar apr jun jul aug sept sep oct nov dec " +
-      "mon tue tues wed thu thur thurs fri e.g i.e",
+      "pp eq eqs ch sec art ed eds trans cf vs approx ca est ext max min p jan feb mar apr jun jul aug sept sep oct nov dec " +
+      "mon tue tues wed thu thur thurs fri e.g i.e maj cpl ft apt ste rm tel b.i.d al",
   ),
   es: setOf(
     "aprox art av avda cap dr dra dras dres ee ej fig ing lic núm pág págs prof profa sr sra sras sres srta sta sto tel " +
@@ -43,9 +43,34 @@ const ABBREVIATIONS: Readonly<Record<string, ReadonlySet<string>>> = {
   uk: setOf("акад вул гр грн див ім напр обл пл просп проф рис св стор тел"),
 };
 
-/** The abbreviations of a language; those of English where they are not known. */
-export function abbreviationsOf(language: string): ReadonlySet<string> {
-  return ABBREVIATIONS[language] ?? ABBREVIATIONS["en"]!;
+/** Abbreviations that a sentence may well end in, in lower case; beside them, letters with full stops: U.S., p.m. */
+const MAY_END: Readonly<Record<string, ReadonlySet<string>>> = {
+  en: setOf(
+    "ave blvd rd ln hwy st dr inc ltd corp co bros jr sr esq etc dept univ ft apt ste al tues thurs",
+  ),
+};
+/** First words of sentences that are hardly ever names. */
+const STARTERS: Readonly<Record<string, ReadonlySet<string>>> = {
+  en: setOf(
+    "a after all also an and are as at because before but by can could did do does for from had has have he her here " +
+      "his how however i if in is it its let many may most my no not now of on once one or our please she should since so " +
+      "some that the their then there these they this those to was we were what when where which while who why will with " +
+      "would yes yet you your",
+  ),
+};
+
+/** German streets: Hauptstr. */
+const STREET = /\p{L}str$/u;
+
+/** Whether the full stop behind a word, in lower case, is part of it rather than the end of a sentence. */
+export function isAbbreviation(word: string, next: string, language: string): boolean {
+  const known = ABBREVIATIONS[language] ?? ABBREVIATIONS["en"]!;
+  if (language === "de" && STREET.test(word)) return true;
+  const isInitials = /^\p{L}(?:\.\p{L})+$/u.test(word);
+  const mayEnd = MAY_END[language]?.has(word) || isInitials && !known.has(word);
+  const first = /^["'(\[\u201c\u2018]*([\p{L}']+)/u.exec(next)?.[1]?.toLowerCase() ?? "";
+  if (mayEnd && (STARTERS[language] ?? STARTERS["en"]!).has(first)) return false;
+  return isInitials || known.has(word) || mayEnd === true;
 }
 
 /** Ordinals with a full stop: the end of a sentence, a stroke, and the beginning of the next. */
@@ -54,7 +79,7 @@ const ORDINALS: Readonly<Record<string, RegExp>> = {
     String
       .raw`(?<!\p{L})(?:am|im|vom|zum|zur|beim|de[rmns]|die|das|diese[rmns]?|jede[rmns]?|bis|seit|ab)\s\d{1,3}\.\s*\|` +
       String
-        .raw`|(?<!\d)\d{1,2}\.\s*\|(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b`,
+        .raw`|(?<!\d)\d{1,2}\.\s*\|(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|Jahrhunderts?|Jh|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag)\b`,
     "iu",
   ),
 };

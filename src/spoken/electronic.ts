@@ -1,0 +1,61 @@
+/**
+ * Recognizes addresses of mail and the web, and paths of files; says them sign by sign.
+ *
+ * @module
+ */
+import type { NumberWords } from "./number_words.ts";
+import type { Rule, Token } from "./token.ts";
+
+/** Ends of names that are hardly ever the first word of a sentence whose blank was forgotten. */
+const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
+const FILES =
+  "txt|pdf|js|ts|py|rs|sh|cpp|java|json|csv|md|html?|css|xml|ya?ml|png|jpe?g|gif|svg|zip|exe|docx?|xlsx?|pptx?|mp[34]|wav|gz|tar|log|onnx|gguf|wasm";
+
+/** What ends a sentence does not end an address. */
+const REST = String.raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?)?`;
+const IP = String.raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
+const NAME = String.raw`[\p{L}\p{N}_.-]`;
+
+const read = ([text]: readonly (string | undefined)[]): Token => ({
+  kind: "electronic",
+  text: text!,
+});
+const rule = (pattern: string): Rule => ({ pattern: new RegExp(pattern, "uiy"), read });
+
+/** Tried before all other rules, since these have full stops and figures in them. */
+export const ELECTRONIC_RULES: readonly Rule[] = [
+  rule(String.raw`(?<![\w.+-])([\w.+-]+@[\w-]+(?:\.[\w-]+)+)`),
+  rule(String.raw`\bhttps?:\/\/(?:www\.)?([\w-]+(?:\.[\w-]+)*${REST})`),
+  rule(
+    String
+      .raw`(?<![\w@./-])((?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
+  ),
+  // Paths: of Windows, of others, and names of files.
+  rule(String.raw`(?<![\p{L}\p{N}])([a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`),
+  rule(
+    String
+      .raw`(?<![\w/.])((?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?)`,
+  ),
+  rule(String.raw`(?<![\w./])((?:[\w-]+\/)*[\w-]+\.(?:${FILES}))(?![\w@])`),
+];
+
+/** Says each sign of an address by its word; a sign without one is a blank. */
+export function sayAddress(
+  address: string,
+  { words, numbers }: {
+    readonly words: ReadonlyMap<string, string>;
+    readonly numbers: NumberWords;
+  },
+): string {
+  return address.replace(/(?<=.)\/$/, "")
+    .replaceAll(/[^\p{L}\p{N}]/gu, (sign) => ` ${words.get(sign) ?? ""} `)
+    .replaceAll(/(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
+    .replaceAll(
+      /\d+/g,
+      (figures) =>
+        figures.length > 4 || /^0\d/.test(figures)
+          ? numbers.digits(figures)
+          : numbers.cardinal(figures),
+    )
+    .replaceAll(/\s+/g, " ").trim();
+}

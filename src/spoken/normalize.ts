@@ -1,0 +1,44 @@
+/**
+ * Text normalization for speech: numbers, amounts, dates, times, abbreviations and signs in words.
+ *
+ * @module
+ */
+import { cleanText, dropSchemes } from "./clean_text.ts";
+import { loadIntlLanguage } from "./intl_language.ts";
+import { createNormalizer, type Language } from "./language.ts";
+
+/** Turns a stretch of a text into what is spoken. */
+export type Normalizer = (text: string) => string;
+
+/** Languages with data of their own, loaded when they are asked for. */
+const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
+  de: async () => (await import("./languages/german.ts")).GERMAN,
+  es: async () => (await import("./languages/spanish.ts")).SPANISH,
+  fr: async () => (await import("./languages/french.ts")).FRENCH,
+  it: async () => (await import("./languages/italian.ts")).ITALIAN,
+  pt: async () => (await import("./languages/portuguese.ts")).PORTUGUESE,
+};
+
+/** By language: names of units take a while to collect. */
+const normalizers = new Map<string, Promise<Normalizer>>();
+
+/**
+ * The normalizer of a language. Where its words for numbers are not known, it takes out markup alone.
+ *
+ * @param language as in BCP 47, without a region.
+ */
+export function loadNormalizer(language: string): Promise<Normalizer> {
+  return normalizers.getOrInsertComputed(language, () => createFor(language));
+}
+
+async function createFor(language: string): Promise<Normalizer> {
+  if (language === "en") {
+    const { createEnglishNormalizer } = await import("./languages/english.ts");
+    const normalize = await createEnglishNormalizer();
+    return (text) => normalize(cleanText(text));
+  }
+  const data = await (LANGUAGES[language]?.() ?? loadIntlLanguage(language));
+  if (data === undefined) return (text) => dropSchemes(cleanText(text));
+  const normalize = await createNormalizer(data);
+  return (text) => normalize(cleanText(text));
+}

@@ -1,0 +1,152 @@
+/**
+ * Reads a text from left to right: each token is classified once, and said in its language.
+ *
+ * @module
+ */
+import type { Context, Rule, Token, Verbalizer } from "./token.ts";
+
+/** Context that rules look at, in characters. */
+const CONTEXT_CHARS = 120;
+
+/** What a language brings to the scanner. */
+export interface Grammar {
+  /** In the order in which they are tried. */
+  readonly rules: readonly Rule[];
+  readonly verbalizer: Verbalizer;
+  /** The word between the ends of a range; without one, dashes between numbers stay. */
+  readonly to?: string | undefined;
+  /** The word in place of `to` where the second number is the smaller one: a score. */
+  readonly versus?: string | undefined;
+  /** The word for a dash between numbers that is a minus. */
+  readonly minus: string;
+  /** Signs that no rule reads: what is said, or an empty text. */
+  readonly signs: ReadonlyMap<string, string>;
+}
+
+/** Up to an apostrophe, behind which an abbreviation may stand: `l'art. 3`. */
+const WORD = /[\p{L}\p{M}]+['\u2019]?/uy;
+const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
+/** Between a letter or a figure and a letter or a figure, words need a blank. */
+const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
+const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
+
+interface Match {
+  readonly token: Token;
+  readonly context: Context;
+  readonly end: number;
+}
+
+/** Writes a text out in words. */
+export function verbalizeText(text: string, grammar: Grammar): string {
+  const scan = new Scan(text, grammar);
+  return scan.run().replaceAll(/\s+/g, " ").replaceAll(/\s+(?=[,.;:!?)])/g, "").trim();
+}
+
+class Scan {
+  readonly #text: string;
+  readonly #grammar: Grammar;
+  #said = "";
+  /** The token that ended where the next one begins. */
+  #previous: Token | undefined;
+
+  constructor(text: string, grammar: Grammar) {
+    this.#text = text;
+    this.#grammar = grammar;
+  }
+
+  run(): string {
+    for (let at = 0; at < this.#text.length;) at = this.#step(at);
+    return this.#said;
+  }
+
+  /** Reads one token, word or sign; gives where the next one begins. */
+  #step(at: number): number {
+    const dash = this.#readDash(at);
+    if (dash !== undefined) return dash;
+    const match = this.#match(at);
+    if (match !== undefined) {
+      this.#add(this.#say(match));
+      this.#previous = match.token;
+      return match.end;
+    }
+    this.#previous = undefined;
+    WORD.lastIndex = at;
+    const word = WORD.exec(this.#text)?.[0];
+    if (word !== undefined) {
+      this.#add(word);
+      return at + word.length;
+    }
+    const sign = String.fromCodePoint(this.#text.codePointAt(at)!);
+    const said = this.#grammar.signs.get(sign);
+    this.#said += said === undefined ? sign : said === "" ? " " : ` ${said} `;
+    return at + sign.length;
+  }
+
+  #match(at: number): Match | undefined {
+    const context = {
+      before: this.#text.slice(Math.max(0, at - CONTEXT_CHARS), at),
+      after: "",
+    };
+    for (const { pattern, read } of this.#grammar.rules) {
+      pattern.lastIndex = at;
+      const match = pattern.exec(this.#text);
+      if (match === null || match[0] === "") continue;
+      const end = at + match[0].length;
+      const here = { ...context, after: this.#text.slice(end, end + CONTEXT_CHARS) };
+      const token = read(match.slice(1), here);
+      if (token !== undefined) return { token, context: here, end };
+    }
+    return undefined;
+  }
+
+  #say({ token, context }: Match): string {
+    const say = this.#grammar.verbalizer[token.kind] as (
+      token: Token,
+      context: Context,
+    ) => string;
+    return say(token, context);
+  }
+
+  /** A dash between two numbers, dates or times: a range, or a minus. */
+  #readDash(at: number): number | undefined {
+    const { to, versus, minus } = this.#grammar;
+    const first = this.#previous;
+    if (first === undefined) return undefined;
+    DASH.lastIndex = at;
+    const dash = DASH.exec(this.#text);
+    if (dash === null) return undefined;
+    const last = this.#match(at + dash[0].length);
+    if (last === undefined || !isComparable(first, last.token)) return undefined;
+    const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
+    const isEquation = /^\s?=/.test(last.context.after);
+    const word = isSign || isEquation ? minus : isFalling(first, last.token) ? versus : to;
+    if (word === undefined) return undefined;
+    this.#said += ` ${word} `;
+    return at + dash[0].length;
+  }
+
+  #add(said: string) {
+    const needsBlank = ENDS_IN_WORD.test(this.#said) && BEGINS_WITH_WORD.test(said);
+    this.#said += needsBlank ? ` ${said}` : said;
+  }
+}
+
+/** Classes that ranges have at their ends. */
+const RANGED: ReadonlySet<Token["kind"]> = new Set([
+  "cardinal",
+  "date",
+  "measure",
+  "money",
+  "ordinal",
+  "time",
+  "year",
+]);
+
+function isComparable(first: Token, last: Token): boolean {
+  return RANGED.has(first.kind) && RANGED.has(last.kind);
+}
+
+function isFalling(first: Token, last: Token): boolean {
+  if (first.kind !== "cardinal" || last.kind !== "cardinal") return false;
+  return Number(first.amount.digits) >= Number(last.amount.digits);
+}
