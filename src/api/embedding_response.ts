@@ -4,6 +4,8 @@
  * @module
  */
 import { z } from "zod";
+import { embeddingsByType } from "./cohere_embed.ts";
+import type { VectorType } from "./embedding_request.ts";
 import { integerFrom } from "./fields.ts";
 
 /** Numbers written between two yields, so that the server can answer other requests in between. */
@@ -16,7 +18,8 @@ export const EmbeddingList = z.object({
   data: z.array(z.object({
     object: z.literal("embedding"),
     index: integerFrom(0).describe("Index of the input in the request"),
-    embedding: z.union([z.array(z.number()), z.base64()]),
+    embedding: z.union([z.array(z.number()), z.base64()])
+      .describe("Numbers, bytes or bits, by the type asked for"),
   })),
   model: z.string(),
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
@@ -32,7 +35,7 @@ interface EmbeddingResult {
   readonly vectors: Float32Array;
   readonly dimensions: number;
   readonly promptTokens: number;
-  readonly format: "float" | "base64";
+  readonly format: VectorType;
 }
 
 /**
@@ -55,7 +58,7 @@ export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
   let numElements = 0;
   for (let row = 0; row < numRows; row++) {
     const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
-    const embedding = format === "float" ? `[${vector.join(",")}]` : `"${encodeBase64(vector)}"`;
+    const embedding = writeVector(vector, format);
     piece += `${
       row === 0 ? "" : ","
     }{"object":"embedding","index":${row},"embedding":${embedding}}`;
@@ -67,6 +70,13 @@ export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
   }
   const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
   yield `${piece}],"model":${JSON.stringify(result.model)},"usage":${JSON.stringify(usage)}}`;
+}
+
+function writeVector(vector: Float32Array, format: VectorType): string {
+  if (format === "base64") return `"${encodeBase64(vector)}"`;
+  if (format === "float") return `[${vector.join(",")}]`;
+  const rows = embeddingsByType(vector, { dimensions: vector.length, types: [format] });
+  return `[${rows[format]![0]!.join(",")}]`;
 }
 
 /** All machines that Deno runs on are little-endian, as the format wants it. */

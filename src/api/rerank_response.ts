@@ -5,11 +5,12 @@
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
-import type { RerankRequest } from "./rerank_request.ts";
+import { type RerankRequest, wantsLogits } from "./rerank_request.ts";
 
 const RerankResult = z.object({
   index: integerFrom(0).describe("Index of the document in the request"),
-  relevance_score: z.number().min(0).max(1).describe("Higher is more relevant"),
+  relevance_score: z.number()
+    .describe("Higher is more relevant; from 0 to 1, unless raw scores are asked for"),
   document: z.union([z.string(), z.object({ text: z.string() })]).optional()
     .describe("As the request had it"),
 }).meta({ id: "RerankResult" });
@@ -35,18 +36,20 @@ export const CohereRerankList = z.object({
 export type RerankList = z.output<typeof RerankList>;
 export type CohereRerankList = z.output<typeof CohereRerankList>;
 
-/** Orders by score; equal scores keep the order of the documents. */
+/** Orders by logit, since scores may be rounded to the same; equal logits keep the order of the documents. */
 export function orderResults(
-  scores: Float32Array,
-  { documents, top_n }: RerankRequest,
+  { scores, logits }: { readonly scores: Float32Array; readonly logits: Float32Array },
+  request: RerankRequest,
   { hasDocuments }: { hasDocuments: boolean },
 ): RerankList["results"] {
-  return [...scores.keys()]
-    .sort((a, b) => scores[b]! - scores[a]!)
-    .slice(0, top_n ?? undefined)
+  const { documents, top_n: mostResults, top_k: sameMost } = request;
+  const shown = wantsLogits(request) ? logits : scores;
+  return [...logits.keys()]
+    .sort((a, b) => logits[b]! - logits[a]!)
+    .slice(0, mostResults ?? sameMost ?? undefined)
     .map((index) => ({
       index,
-      relevance_score: scores[index]!,
+      relevance_score: shown[index]!,
       ...(hasDocuments && { document: documents[index]! }),
     }));
 }

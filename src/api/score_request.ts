@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { TRUNCATION_FIELDS } from "./embedding_request.ts";
+import { SCORE_FIELDS } from "./rerank_request.ts";
 import { integerFrom, listOf, text } from "./fields.ts";
 
 const MAX_PAIRS = 16_384;
@@ -17,6 +18,7 @@ export const ScoreRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   text_1: Texts,
   text_2: Texts,
+  ...SCORE_FIELDS,
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" })
   .refine(

@@ -9,6 +9,7 @@ import type { WireError } from "../errors.ts";
 const REQUEST_FIELDS: Readonly<Record<string, string>> = {
   continuesFinalMessage: "continue_final_message",
   logitBias: "logit_bias",
+  promptName: "prompt_name",
   stopTokenIds: "stop_token_ids",
   timesWords: "timestamp_granularities",
   truncation: "truncate_prompt_tokens",

@@ -128,7 +128,76 @@ const IMAGE: Fields = {
   passedOver: FILE.passedOver,
 };
 
+/** Refused and passed over by what takes texts and gives numbers. */
+const NUMBERS: Fields = {
+  refused: {
+    // TEI, vLLM
+    truncation_direction: "right: texts are cut at their end",
+    truncation_side: "right: texts are cut at their end",
+    chat_template: "the model's own form of texts",
+    messages: "the texts alone",
+    // Infinity, NIM, Jina
+    modality: "text",
+    images: "texts",
+    // Rarely said, and never harmless
+    pooling: "the model's own pooling",
+    pooling_type: "the model's own pooling",
+  },
+  passedOver: {
+    mm_processor_kwargs: "the model's own settings",
+    max_chunks_per_doc: "max_tokens_per_doc; a document is scored as a whole",
+    max_chunk_per_doc: "max_tokens_per_doc; a document is scored as a whole",
+    overlap_tokens: "max_tokens_per_doc; a document is scored as a whole",
+  },
+};
+
+const EMBEDDING: Fields = {
+  refused: {
+    ...NUMBERS.refused,
+    // Jina
+    late_chunking: "an input for each text",
+    return_multivector: "one vector of each text",
+    // vLLM
+    embed_dtype: "float32",
+    endianness: "little",
+    // What models are told, in the words of other APIs
+    prompt: "prompt_name, or the text with its prompt",
+    instruction: "prompt_name, or the text with its instruction",
+    query_instruction: "input_type query, or the text with its instruction",
+    inputs: "input",
+    texts: "input, or /v2/embed",
+  },
+  passedOver: NUMBERS.passedOver,
+};
+
+const SCORE: Fields = {
+  refused: {
+    ...NUMBERS.refused,
+    text_pairs: "text_1 and text_2",
+    queries: "text_1",
+    items: "text_2",
+    data_1: "text_1",
+    data_2: "text_2",
+    softmax: "raw_scores",
+  },
+  passedOver: NUMBERS.passedOver,
+};
+
+const RERANK: Fields = {
+  refused: {
+    ...NUMBERS.refused,
+    texts: "documents",
+    passages: "documents",
+    rank_fields: "documents as strings",
+    return_embeddings: "scores; /embeddings gives vectors",
+  },
+  passedOver: NUMBERS.passedOver,
+};
+
 const UNSERVED = {
+  embedding: EMBEDDING,
+  rerank: RERANK,
+  score: SCORE,
   text: TEXT,
   response: RESPONSE,
   message: MESSAGE,
@@ -139,6 +208,11 @@ const UNSERVED = {
 /** Values of these fields, one or several, that change nothing, besides those that are empty, false or 0. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
+  embed_dtype: "float32",
+  endianness: ["native", "little"],
+  modality: "text",
+  truncation_direction: ["right", "Right"],
+  truncation_side: "right",
   max_tokens: -1,
   max_completion_tokens: -1,
   n: 1,

@@ -77,6 +77,70 @@ Deno.test("embeddings in base64 are the same numbers as little-endian float32", 
   }
 });
 
+Deno.test("embeddings serves the fields of other APIs", async () => {
+  await using app = await open();
+  const input = ["an egg", "a dog"];
+  const plain = (await embed(app, { input })).data;
+  const isSame = async (body: Record<string, unknown>) =>
+    assert.deepEqual((await embed(app, { input, ...body })).data, plain, JSON.stringify(body));
+  await isSame({ input: input.map((text) => ({ text })) });
+  await isSame({ normalized: true, truncation: true, output_dimension: DIMENSIONS });
+  await isSame({ embedding_type: "float", output_dtype: "float", task: "retrieval.passage" });
+  await isSame({ prompt_name: "query", add_special_tokens: true, modality: "text" });
+  await isSame({ input_type: "passage", truncate: "NONE", truncation_side: "right" });
+  await isSame({ late_chunking: false, embed_dtype: "float32", endianness: "native", user: "me" });
+  for (const off of [{ normalize: false }, { normalized: false }, { embd_normalize: -1 }]) {
+    const { data } = await embed(app, { input, ...off });
+    for (const { index, embedding } of data) {
+      const vector = embedding as number[];
+      const length = Math.hypot(...vector);
+      assert.ok(Math.abs(length - 1) > 0.01, `${length}`);
+      vector.forEach((element, at) => {
+        const normal = (plain[index]!.embedding as number[])[at]!;
+        assert.ok(Math.abs(element / length - normal) < 1e-5);
+      });
+    }
+  }
+  const floats = plain[0]!.embedding as number[];
+  const { data: [bits] } = await embed(app, { input, embedding_type: "ubinary" });
+  assert.equal(bits!.embedding.length, DIMENSIONS / 8);
+  assert.equal((bits!.embedding as number[])[0]! >> 7, Number(floats[0]! > 0));
+  // Clients send a format unasked.
+  const typed = { input, output_dtype: "int8", encoding_format: "base64" };
+  const { data: [bytes] } = await embed(app, typed);
+  assert.equal((bytes!.embedding as number[])[5], Math.round(floats[5]! * 127));
+  const { data: [encoded] } = await embed(app, { input, embedding_type: "base64" });
+  assert.deepEqual(decode(encoded!.embedding), floats);
+});
+
+Deno.test("embeddings refuses by name what it does not serve", async () => {
+  await using app = await open();
+  const cases: readonly (readonly [Record<string, unknown>, RegExp])[] = [
+    [{ modality: "image" }, /^modality is not served; want text\.$/],
+    [{ modality: ["image"] }, /^modality is not served/],
+    [{ input: [{ image: "https://example.org/a.png" }] }, /^input/],
+    [{ late_chunking: true }, /^late_chunking is not served; want an input for each text/],
+    [{ return_multivector: true }, /^return_multivector is not served/],
+    [{ instruction: "find" }, /^instruction is not served; want prompt_name/],
+    [{ embed_dtype: "float16" }, /^embed_dtype is not served; want float32/],
+    [{ truncation_direction: "left" }, /^truncation_direction is not served/],
+    [{ messages: [{ role: "user", content: "a" }] }, /^messages is not served/],
+    [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
+    [{ embedding_type: "float16" }, /^embedding_type: want one of float, base64/],
+    [{ embd_normalize: 0 }, /^embd_normalize: want -1 \(no\) or 2/],
+    [{ add_special_tokens: false }, /^add_special_tokens: want true/],
+    [{ output_dimension: 64 }, /^output_dimension: want 128, .* cannot be shortened/],
+    [
+      { prompt_name: "s2s_query" },
+      /^prompt_name: want one of the model's prompts, document, query; saw "s2s_query"/,
+    ],
+    [{ task: "text-matching" }, /^task: want one of the model's prompts/],
+  ];
+  for (const [extra, message] of cases) {
+    assert.match(await flatError(app, { input: "a", ...extra }), message);
+  }
+});
+
 Deno.test("embeddings truncates long texts on request, and refuses them otherwise", async () => {
   await using app = await open();
   const input = "egg ".repeat(600);
@@ -109,7 +173,7 @@ Deno.test("embeddings says in the flat shape what is wrong with a request", asyn
     [{ input: "a", encoding_format: "int8" }, /^encoding_format: want float or base64/],
     [{ input: "a", dimensions: 0 }, /^dimensions: want a whole number from 1 up, saw 0\.$/],
     [{ input: "a", dimensions: 64 }, /^dimensions: want 128, .* cannot be shortened, saw 64\.$/],
-    [{ input: "a", input_type: "other" }, /^input_type: want query or document/],
+    [{ input: "a", input_type: "other" }, /^input_type: want one of query, document/],
     [{ input: "a", truncate: "yes" }, /^truncate: want true or false/],
     [{ input: "a", truncate_prompt_tokens: 2 }, /^truncate_prompt_tokens: want more than the 2/],
     [

@@ -95,6 +95,55 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
+Deno.test("rerank and score serve the fields of other APIs, and refuse by name what they do not serve", async () => {
+  await using app = await open();
+  const order = ({ results }: RerankList) => results.map(({ index }) => index);
+  assert.deepEqual(order(await rerank(app, { top_k: 1 })), [BEST]);
+  const { results: bare } = await rerank(app, { return_text: false });
+  assert.ok(bare.every(({ document }) => document === undefined));
+  const { results: scored } = await rerank(app);
+  const { results: raw } = await rerank(app, { raw_scores: true });
+  for (const [at, { index, relevance_score }] of raw.entries()) {
+    const sigmoid = 1 / (1 + Math.exp(-relevance_score));
+    assert.equal(index, scored[at]!.index);
+    assert.ok(Math.abs(sigmoid - scored[at]!.relevance_score) < 1e-6);
+  }
+  const pairs = { text_1: QUERY, text_2: DOCUMENTS };
+  const { data } = await (await app.post("/score", { ...pairs, use_activation: false })).json();
+  assert.ok(Math.abs(data[BEST].score - raw[0]!.relevance_score) < 1e-5);
+  const long = [`${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];
+  for (const cut of [{ truncate: "END" }, { truncation: true }]) {
+    await rerank(app, { documents: long, ...cut });
+  }
+  const refusals: readonly (readonly [Record<string, unknown>, RegExp])[] = [
+    [{ texts: ["a"] }, /^texts is not served; want documents\./],
+    [{ rank_fields: ["title"] }, /^rank_fields is not served; want documents as strings\./],
+    [{ return_embeddings: true }, /^return_embeddings is not served; want scores/],
+    [{ modality: "image" }, /^modality is not served; want text\./],
+    [{ truncation_direction: "Left" }, /^truncation_direction is not served; want right/],
+    [{ instruction: "judge by tone" }, /^instruction: the loaded model takes none/],
+    [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
+    [{ raw_scores: "yes" }, /^raw_scores: want true or false/],
+  ];
+  for (const [extra, message] of refusals) {
+    const body = { query: QUERY, documents: DOCUMENTS, ...extra };
+    assert.match(await flatError(app, body, "/v1/rerank"), message);
+  }
+  const unasked = {
+    modality: "text",
+    truncation_direction: "Right",
+    return_embeddings: false,
+    rank_fields: null,
+    max_chunks_per_doc: 10,
+  };
+  const response = await app.post("/rerank", { query: QUERY, documents: DOCUMENTS, ...unasked });
+  assert.equal(response.status, 200);
+  assert.match(response.headers.get("warning") ?? "", /max_chunks_per_doc is passed over/);
+  const refused = await app.post("/score", { ...pairs, items: ["a"] });
+  assert.equal(refused.status, 400);
+  assert.equal((await refused.json()).error.message, "items is not served; want text_2.");
+});
+
 Deno.test("rerank truncates long documents on request, and refuses them otherwise", async () => {
   await using app = await open();
   const documents = ["short", `${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];

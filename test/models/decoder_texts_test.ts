@@ -195,6 +195,13 @@ async function assertReranks(backend: Backend): Promise<void> {
     assert.ok(Math.abs(scores[index]! - expected) < 1e-4, `${scores[index]} ≠ ${expected}`);
   }
   assert.equal(promptTokens, numTokens);
+  const told = await rerank(model, QUERY, DOCUMENTS, { instruction: "find the worst" });
+  const [document] = DOCUMENTS;
+  const ids = tokenizer.encode(
+    promptOf(QUERY, document!).replace(/(?<=<Instruct>: ).*/, "find the worst"),
+  );
+  const logits = (await whole.run([ids])).at(-1)!;
+  assert.ok(Math.abs(told.logits[0]! - (logits[yes]! - logits[no]!)) < 1e-3);
   // All but the first found the system's prompt and the query in the cache.
   assert.ok(await figure(model, "hearth_prefix_hit_tokens_total") >= 2 * 64);
 }

@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { EmbeddingRequest } from "../../api/embedding_request.ts";
+import {
+  EmbeddingRequest,
+  readNormalization,
+  readPurpose,
+  readVectorType,
+} from "../../api/embedding_request.ts";
 import { EmbeddingList, writeEmbeddings } from "../../api/embedding_response.ts";
 import type { TextInput } from "../../models/task.ts";
+import { inOwnWords } from "../chat/own_param.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
@@ -34,23 +40,36 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
   const { modelId, request } = await readTextRequest(call, deps, {
     path: "/embeddings",
     schema: EmbeddingRequest,
+    unserved: "embedding",
   });
   const { vectors, dimensions, promptTokens } = await deps.session.answer({
     type: "embed",
     requestId: call.get("requestId"),
     inputs: listInputs(request.input),
-    inputType: request.input_type ?? undefined,
-    dimensions: request.dimensions ?? undefined,
+    ...readPurpose(request),
+    dimensions: request.dimensions ?? request.output_dimension ?? undefined,
+    normalizes: readNormalization(request),
     truncation: truncationOf(request),
-  }, { signal: call.req.raw.signal });
-  const format = request.encoding_format ?? "float";
+  }, { signal: call.req.raw.signal }).catch((error) => {
+    throw inOwnWords(error, (param) => ownParam(param, request));
+  });
+  const format = readVectorType(request);
   const id = call.get("requestId");
   return jsonOf(writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }));
 }
 
 function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
   if (typeof input === "string") return [input];
-  return typeof input[0] === "number" ? [input as number[]] : input as string[] | number[][];
+  if (typeof input[0] === "number") return [input as number[]];
+  return (input as (string | number[] | { text: string })[])
+    .map((each) => typeof each === "object" && "text" in each ? each.text : each);
+}
+
+/** A field under the name that the request gave it. */
+function ownParam(param: string, request: EmbeddingRequest): string {
+  if (param === "dimensions" && (request.dimensions ?? null) === null) return "output_dimension";
+  if (param !== "prompt_name" || (request.prompt_name ?? null) !== null) return param;
+  return (request.input_type ?? null) === null ? "task" : "input_type";
 }
 
 /** A JSON answer written in pieces; other requests run between the pieces of a large one. */

@@ -7,7 +7,7 @@ import { RerankRequest } from "../../api/rerank_request.ts";
 import { CohereRerankList, orderResults, RerankList } from "../../api/rerank_response.ts";
 import type { RerankTask } from "../../models/task.ts";
 import type { AppDeps, Call, Operation, Route } from "../route.ts";
-import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+import { isCut, readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
 /** Cohere's. */
 const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
@@ -55,28 +55,32 @@ export function rerankRoutes(deps: AppDeps): Route[] {
 }
 
 async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
-  const { model, request, scores, promptTokens } = await score(call, deps, (request) => ({
+  const { model, request, answer } = await score(call, deps, (request) => ({
     truncation: truncationOf(request),
     maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
   }));
   return {
     object: "list",
     model,
-    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? true }),
-    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? true }),
+    usage: { prompt_tokens: answer.promptTokens, total_tokens: answer.promptTokens },
   };
 }
 
 async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
-  const { request, scores, promptTokens } = await score(call, deps, (request) => ({
-    truncation: truncationOf(request) ?? (request.truncate === false ? undefined : "model"),
+  const { request, answer } = await score(call, deps, (request) => ({
+    truncation: truncationOf(request) ?? (isCut(request) === false ? undefined : "model"),
     maxDocumentTokens: request.max_tokens_per_doc ?? DEFAULT_MAX_TOKENS_PER_DOC,
   }));
   return {
     id: call.get("requestId"),
-    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? false }),
-    meta: { api_version: { version: "2" }, tokens: { input_tokens: promptTokens } },
+    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? false }),
+    meta: { api_version: { version: "2" }, tokens: { input_tokens: answer.promptTokens } },
   };
+}
+
+function wantsDocuments(request: RerankRequest): boolean | undefined {
+  return request.return_documents ?? request.return_text ?? undefined;
 }
 
 /** @param cutsOf where texts that are too long are cut. */
@@ -88,15 +92,17 @@ async function score(
   const { modelId, request } = await readTextRequest(call, deps, {
     path: "/rerank",
     schema: RerankRequest,
+    unserved: "rerank",
   });
-  const { scores, promptTokens } = await deps.session.answer({
+  const answer = await deps.session.answer({
     type: "rerank",
     requestId: call.get("requestId"),
     query: request.query,
     documents: request.documents.map((document) =>
       typeof document === "string" ? document : document.text
     ),
+    instruction: request.instruction ?? undefined,
     ...cutsOf(request),
   }, { signal: call.req.raw.signal });
-  return { model: modelId, request, scores, promptTokens };
+  return { model: modelId, request, answer };
 }

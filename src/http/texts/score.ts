@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { wantsLogits } from "../../api/rerank_request.ts";
 import { listTexts, ScoreList, ScoreRequest } from "../../api/score_request.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
@@ -32,10 +33,11 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
   const { modelId, request } = await readTextRequest(call, deps, {
     path: "/score",
     schema: ScoreRequest,
+    unserved: "score",
   });
   const requestId = call.get("requestId");
   const queries = listTexts(request.text_1);
-  const { scores, promptTokens } = await deps.session.answer({
+  const { scores, logits, promptTokens } = await deps.session.answer({
     type: "rerank",
     requestId,
     query: queries.length === 1 ? queries[0]! : queries,
@@ -47,7 +49,10 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
     object: "list",
     created: Math.floor(Date.now() / 1000),
     model: modelId,
-    data: Array.from(scores, (score, index) => ({ index, object: "score", score })),
+    data: Array.from(
+      wantsLogits(request) ? logits : scores,
+      (score, index) => ({ index, object: "score", score }),
+    ),
     usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
   };
 }

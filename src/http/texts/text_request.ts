@@ -6,10 +6,12 @@
 import type { z } from "zod";
 import { type InferencePath, requireEndpoint } from "../../api/endpoints.ts";
 import { parseRequest } from "../../api/parse.ts";
+import { findUnserved } from "../../api/unserved_fields.ts";
 import type { ErrorKind } from "../../errors.ts";
 import type { Truncation } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS } from "../route.ts";
+import { warn } from "../warnings.ts";
 
 /** Errors of such requests. */
 export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
@@ -22,21 +24,38 @@ export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_lengt
 export async function readTextRequest<S extends z.ZodType>(
   call: Call,
   { session, bodyLimits }: AppDeps,
-  { path, schema }: { readonly path: InferencePath; readonly schema: S },
+  { path, schema, unserved }: {
+    readonly path: InferencePath;
+    readonly schema: S;
+    /** Whose fields are known and not served; none are if absent. */
+    readonly unserved?: "embedding" | "rerank" | "score";
+  },
 ): Promise<{ readonly modelId: string; readonly request: z.output<S> }> {
   const info = session.requireRoom();
   requireEndpoint(info, path);
-  const request = parseRequest(schema, await readJson(call.req.raw, bodyLimits));
+  const body = await readJson(call.req.raw, bodyLimits);
+  if (unserved !== undefined) warn(call, ...findUnserved(body, unserved));
+  const request = parseRequest(schema, body);
   return { modelId: info.id, request };
 }
 
 /** The truncation options of a request; `undefined` if texts must not be cut. */
 export function truncationOf(
-  { truncate, truncate_prompt_tokens: maxTokens }: {
-    readonly truncate?: boolean | null | undefined;
+  { truncate, truncation, truncate_prompt_tokens: maxTokens }: {
+    readonly truncate?: boolean | "END" | "NONE" | null | undefined;
+    readonly truncation?: boolean | null | undefined;
     readonly truncate_prompt_tokens?: number | null | undefined;
   },
 ): Truncation | undefined {
   if (typeof maxTokens === "number") return maxTokens === -1 ? "model" : maxTokens;
-  return truncate === true ? "model" : undefined;
+  return isCut({ truncate, truncation }) === true ? "model" : undefined;
+}
+
+/** Whether a request wants long texts cut; `undefined` if it does not say. */
+export function isCut({ truncate, truncation }: {
+  readonly truncate?: boolean | "END" | "NONE" | null | undefined;
+  readonly truncation?: boolean | null | undefined;
+}): boolean | undefined {
+  if (typeof truncate === "string") return truncate === "END";
+  return truncate ?? truncation ?? undefined;
 }

@@ -7,7 +7,7 @@ import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
 import { BAG_OUTPUTS, isBagGraph } from "./bag_encoder.ts";
-import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
+import { type EmbeddingConfig, purposeOfPrompt, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findOutput } from "../graph_ports.ts";
@@ -64,7 +64,8 @@ export class EmbeddingModel extends TextModel implements Model {
       onRow: (index, row) => {
         const vector = row.subarray(0, dimensions);
         const length = lengthOf(vector);
-        if (this.#config.normalizes || dimensions < row.length) scale(vector, 1 / length);
+        const isShort = dimensions < row.length;
+        if (task.normalizes ?? (this.#config.normalizes || isShort)) scale(vector, 1 / length);
         vectors.set(vector, index * dimensions);
       },
       onDone: (promptTokens) => emit({ type: "done", vectors, dimensions, promptTokens }),
@@ -100,7 +101,7 @@ export class EmbeddingModel extends TextModel implements Model {
       requireTokenIds(input, tokenizer.vocabSize, (index) => `${length.what}[${index}]`);
       return fit(tokenizer.unframe(input));
     }
-    const prompt = this.#config.prompts[task.inputType ?? "none"];
+    const prompt = this.#promptFor(task);
     const text = fit(tokenizer.encode(prompt + input, length));
     if (!this.#config.skipsPrompt || prompt === "") return text;
     return { ...text, countsFrom: this.#countPromptTokens(prompt, text) };
@@ -115,6 +116,23 @@ export class EmbeddingModel extends TextModel implements Model {
       "invalid_value",
       `${param}: want text, saw the token ${media}, which stands for media; texts alone are embedded.`,
       { param },
+    );
+  }
+
+  /** @throws {HearthError} `invalid_value` naming the model's prompts, where it has none of the name. */
+  #promptFor({ inputType, promptName }: EmbedTask): string {
+    const { prompts, namedPrompts } = this.#config;
+    if (promptName === undefined) return prompts[inputType ?? "none"];
+    const purpose = purposeOfPrompt(promptName);
+    const named = namedPrompts.get(promptName) ?? (purpose && prompts[purpose]);
+    if (named !== undefined) return named;
+    const names = [...new Set([...namedPrompts.keys(), "query", "document"])].sort();
+    throw new HearthError(
+      "invalid_value",
+      `want one of the model's prompts, ${names.join(", ")}; saw ${
+        JSON.stringify(promptName.slice(0, 100))
+      }.`,
+      { param: "promptName" },
     );
   }
 

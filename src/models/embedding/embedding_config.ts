@@ -121,6 +121,11 @@ const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
   document: ["document", "passage", "search_document", "retrieval.passage", "corpus"],
 };
 
+/** What a prompt of this name is usually for. */
+export function purposeOfPrompt(name: string): InputType | undefined {
+  return (["query", "document"] as const).find((purpose) => PROMPT_NAMES[purpose].includes(name));
+}
+
 function readPrompts(
   settings: Json,
   known: Readonly<Record<InputType, string>>,

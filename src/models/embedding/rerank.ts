@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import { findOutput } from "../graph_ports.ts";
@@ -45,9 +45,10 @@ export class RerankModel extends TextModel implements Model {
 
   start(task: Task, emit: (event: RerankEvent) => void): () => void {
     requireTask(task, "rerank");
-    const form = this.#form;
+    const form = this.#formFor(task);
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
+    const logits = new Float32Array(numTexts);
     const lengthOf = (param: string, mayCut = task.truncation !== undefined) => ({
       maxTokens: this.contextLength,
       mayCut,
@@ -67,19 +68,35 @@ export class RerankModel extends TextModel implements Model {
         const query = shared ??
           form.encodeQuery(asked[index]!, lengthOf(`query[${index}]`));
         const document = form.encodeDocument(task.documents[index]!, length);
-        return form.frame(...this.#fit(task, { query, document, index }));
+        return form.frame(...this.#fit(task, form, { query, document, index }));
       },
-      onRow: (index, logits) => scores[index] = scoreOf(logits),
-      onDone: (promptTokens) => emit({ type: "done", scores, promptTokens }),
+      onRow: (index, row) => {
+        const logit = relevanceLogit(row);
+        logits[index] = logit;
+        scores[index] = 1 / (1 + Math.exp(-logit));
+      },
+      onDone: (promptTokens) => emit({ type: "done", scores, logits, promptTokens }),
     }, emit);
+  }
+
+  /** @throws {HearthError} `invalid_value` for an instruction to a model that takes none, or one that is too long. */
+  #formFor({ instruction }: RerankTask): PairForm {
+    if (instruction === undefined) return this.#form;
+    const form = this.#form.instruct?.(instruction);
+    const refuse = (message: string) =>
+      new HearthError("invalid_value", `instruction: ${message}`, { param: "instruction" });
+    if (form === undefined) throw refuse("the loaded model takes none; want a query that says it.");
+    if (form.numSpecial < (this.contextLength ?? Infinity)) return form;
+    throw refuse(`want fewer tokens than the ${this.contextLength} that the model takes in all.`);
   }
 
   #fit(
     { truncation, maxDocumentTokens }: RerankTask,
+    form: PairForm,
     pair: { query: readonly number[]; document: readonly number[]; index: number },
   ): [readonly number[], readonly number[]] {
     return fitPair(pair.query, pair.document, {
-      numSpecial: this.#form.numSpecial,
+      numSpecial: form.numSpecial,
       maxTokens: this.contextLength,
       truncation,
       param: `documents[${pair.index}]`,
@@ -126,14 +143,14 @@ function logitsOf(graph: Graph): string {
 }
 
 /**
- * The probability of relevance: from one logit, or from two of which the second is for relevance.
+ * The logit of relevance: the only one, or the second of two less the first, which is for irrelevance.
  *
- * @throws {Error} when a logit is not finite.
+ * @throws {Error} when a logit is not a number.
  */
-function scoreOf(logits: Float32Array): number {
+function relevanceLogit(logits: Float32Array): number {
   const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;
   if (Number.isNaN(logit)) throw new Error("The model gave a logit that is not a number.");
-  return 1 / (1 + Math.exp(-logit));
+  return logit;
 }
 
 /** How to combine a pair to one text. */
@@ -143,6 +160,8 @@ interface PairForm {
   encodeQuery(query: string, length?: LengthOptions): readonly number[];
   encodeDocument(document: string, length?: LengthOptions): readonly number[];
   frame(query: readonly number[], document: readonly number[]): EncodedText;
+  /** The same with another instruction, for models that are told what relevance means. */
+  instruct?(instruction: string): PairForm;
 }
 
 /**
@@ -168,8 +187,8 @@ const SYSTEM = "Judge whether the Document meets the requirements based on the Q
   'Instruct provided. Note that the answer can only be "yes" or "no".';
 const INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query";
 
-const BEFORE = `<|im_start|>system\n${SYSTEM}<|im_end|>\n<|im_start|>user\n` +
-  `<Instruct>: ${INSTRUCTION}\n<Query>:`;
+const BEFORE = `<|im_start|>system\n${SYSTEM}<|im_end|>\n<|im_start|>user\n<Instruct>: `;
+const AFTER_INSTRUCTION = "\n<Query>:";
 const BETWEEN = "<Document>:";
 const AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
@@ -186,8 +205,13 @@ interface JudgeForm extends PairForm {
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.
  */
-export function yesNoRerankPrompt(tokenizer: EncoderTokenizer): JudgeForm {
-  const [before, between, after] = [BEFORE, BETWEEN, AFTER].map((text) => tokenizer.encode(text));
+export function yesNoRerankPrompt(
+  tokenizer: EncoderTokenizer,
+  instruction: string = INSTRUCTION,
+): JudgeForm {
+  const beginning = `${BEFORE}${instruction}${AFTER_INSTRUCTION}`;
+  const [before, between, after] = [beginning, BETWEEN, AFTER]
+    .map((text) => tokenizer.encode(text));
   const answers = ["no", "yes"].map((word) => tokenizer.encode(word));
   const needed = [tokenizer.encode("<|im_start|>"), tokenizer.encode("<|im_end|>"), ...answers];
   if (needed.some((ids) => ids.length !== 1)) {
@@ -204,5 +228,6 @@ export function yesNoRerankPrompt(tokenizer: EncoderTokenizer): JudgeForm {
       ids: [...before!, ...query, ...between!, ...document, ...after!],
     }),
     columns: [answers[0]![0]!, answers[1]![0]!],
+    instruct: (other) => yesNoRerankPrompt(tokenizer, other),
   };
 }

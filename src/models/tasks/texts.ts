@@ -20,6 +20,10 @@ export interface EmbedTask {
   readonly inputs: readonly TextInput[];
   /** The purpose of the texts; the model's prompt for it is put before each. */
   readonly inputType?: "query" | "document" | undefined;
+  /** Instead: the name that the model has for the prompt. */
+  readonly promptName?: string | undefined;
+  /** Whether vectors are given length 1; as the model has it if absent, and always where they are shortened. */
+  readonly normalizes?: boolean | undefined;
   /** Leading elements to keep of each vector; all if absent. */
   readonly dimensions?: number | undefined;
   /** A text that is too long is an error if absent. */
@@ -49,6 +53,8 @@ export interface RerankTask {
   readonly truncation?: Truncation | undefined;
   /** Most tokens of a document; longer ones are truncated. */
   readonly maxDocumentTokens?: number | undefined;
+  /** What relevance means, for models that are told; their own instruction if absent. */
+  readonly instruction?: string | undefined;
 }
 
 /** The single answer to a rerank task. */
@@ -57,6 +63,8 @@ export type RerankEvent =
     readonly type: "done";
     /** 0 to 1 for each document, in the order of the task. */
     readonly scores: Float32Array;
+    /** What the scores are the sigmoids of; they differ where scores are rounded to 1. */
+    readonly logits: Float32Array;
     /** Tokens of all pairs of query and document. */
     readonly promptTokens: number;
   }
