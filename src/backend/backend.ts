@@ -35,6 +35,8 @@ export interface Backend {
   readonly hasF16: boolean;
   /** Most bytes that one buffer may have. */
   readonly maxBufferBytes: number;
+  /** Whether its memory is the machine's own, as a CPU's and an integrated GPU's is. */
+  readonly usesMachineMemory: boolean;
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
   /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */

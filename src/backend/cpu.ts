@@ -41,6 +41,7 @@ export class CpuBackend implements Backend {
   readonly kind = "cpu";
   readonly hasF16 = false;
   readonly maxBufferBytes = 2 ** 31;
+  readonly usesMachineMemory = true;
   readonly lost = new Promise<string>(() => {});
 
   readonly #options: Partial<CpuRuntimeOptions>;

@@ -4,7 +4,7 @@
  * @module
  */
 import { SampleKernel } from "../../kernels/sample.ts";
-import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { createBuffer, type GpuContext, usesMachineMemory } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
@@ -47,6 +47,7 @@ export class WebGpuBackend implements Backend {
   readonly adapter: string;
   readonly hasF16: boolean;
   readonly maxBufferBytes: number;
+  readonly usesMachineMemory: boolean;
   readonly lost: Promise<string>;
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -60,6 +61,7 @@ export class WebGpuBackend implements Backend {
       gpu.limits.maxBufferSize,
       gpu.limits.maxStorageBufferBindingSize,
     );
+    this.usesMachineMemory = usesMachineMemory(gpu);
     const lost = gpu.lost.then(({ reason, message }) =>
       `the GPU device was lost (${reason}): ${message}`
     );

@@ -33,6 +33,8 @@ interface PagedOpenOptions {
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
+  /** Whether the machine has memory for so many more blocks. */
+  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
   readonly spareBytes?: number;
   /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
@@ -56,6 +58,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const attention = openAttention({
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
+    maxBlocks: limits.maxBlocks,
     blockSize: limits.blockSize,
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
@@ -82,6 +85,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const decoder = new PagedDecoder({
     ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
+    hasRoom: options.hasRoom,
   });
   const { buffers } = decoder;
   const compiled = await (early ?? openCompiled({ ...options, weights, attention, buffers }));

@@ -36,6 +36,8 @@ interface PagedDecoderParts {
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
   readonly limits: DecoderLimits;
+  /** Whether the machine has memory for so many more blocks; only the device is asked if absent. */
+  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -51,11 +53,13 @@ export class PagedDecoder implements Decoder {
   readonly #sampler: TokenSampler;
   #compiled: CompiledSegments | undefined;
   #crossover: Crossover | undefined;
+  #numBlocks: number;
 
   constructor(parts: PagedDecoderParts) {
     const { attention, backend, cut, sessions, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
+    this.#numBlocks = limits.numBlocks;
     this.#runner = new SegmentRunner({
       backend,
       cut,
@@ -196,6 +200,15 @@ export class PagedDecoder implements Decoder {
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
 
+  async resizeCache(numBlocks: number): Promise<boolean> {
+    const { attention, hasRoom } = this.#parts;
+    const numNew = numBlocks - this.#numBlocks;
+    if (numNew > 0 && hasRoom !== undefined && !await hasRoom(numNew)) return false;
+    if (!await attention.resize?.(numBlocks)) return false;
+    this.#numBlocks = numBlocks;
+    return true;
+  }
+
   async dispose(): Promise<void> {
     this.#inputs.dispose();
     this.#sampler.dispose();
@@ -239,6 +252,8 @@ function idsPort({ cut, embeddings }: PagedDecoderParts): TensorPort {
 }
 
 /** The largest step. */
-export function mostOf({ maxBatchTokens, maxSequences }: DecoderLimits): AxisSizes {
+export function mostOf(
+  { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
+): AxisSizes {
   return { tokens: maxBatchTokens, rows: maxSequences };
 }

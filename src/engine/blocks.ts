@@ -21,6 +21,15 @@ export interface BlockStats {
   readonly numPrefixQueryTokens: number;
   /** How many of those were found in the prefix cache. */
   readonly numPrefixHitTokens: number;
+  /** Blocks with a known prefix that were reused for something else. */
+  readonly numEvictedBlocks: number;
+}
+
+/** What a sequence that waits would take from the free list. */
+export interface AdmissionNeeds {
+  readonly numBlocks: number;
+  /** How many of them hold its own prefix already. */
+  readonly numFound: number;
 }
 
 /**
@@ -33,16 +42,17 @@ export interface BlockStats {
  * follows it. The block that it has filled in part stays findable likewise, for one sequence that goes on from there.
  */
 export class BlockManager {
-  readonly #numBlocks: number;
+  #numBlocks: number;
   readonly #blockSize: number;
   readonly #sharesBlocks: boolean;
-  readonly #references: Int32Array;
+  #references: Int32Array;
   readonly #free: FreeList;
   readonly #index: BlockIndex;
   readonly #tails: BlockTails;
   #numCachedBlocks = 0;
   #numPrefixQueryTokens = 0;
   #numPrefixHitTokens = 0;
+  #numEvictedBlocks = 0;
 
   constructor(limits: Pick<DecoderLimits, "numBlocks" | "blockSize" | "sharesBlocks">) {
     this.#numBlocks = limits.numBlocks;
@@ -64,15 +74,8 @@ export class BlockManager {
    */
   admit(sequence: Sequence, numSpare: number): boolean {
     const { blockIds, length } = sequence;
-    let numNeeded = Math.ceil(length / this.#blockSize);
-    for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
-      const blockId = this.#index.find(sequence, i);
-      if (blockId === undefined) break;
-      blockIds.push(blockId);
-      // A block in use costs nothing; one that is only cached leaves the free list like a new one.
-      if (this.#references[blockId]! > 0) numNeeded--;
-    }
-    if (numNeeded + numSpare > this.#free.length) {
+    const { numBlocks } = this.#findPrefix(sequence);
+    if (numBlocks + numSpare > this.#free.length) {
       blockIds.clear();
       return false;
     }
@@ -87,6 +90,13 @@ export class BlockManager {
     return this.grow(sequence, length);
   }
 
+  /** What {@linkcode admit} would take for a sequence that holds nothing. */
+  needsOf(sequence: Sequence): AdmissionNeeds {
+    const needs = this.#findPrefix(sequence);
+    sequence.blockIds.clear();
+    return needs;
+  }
+
   /**
    * Gives a sequence blocks until they hold `numTokens`.
    *
@@ -96,13 +106,7 @@ export class BlockManager {
     while (sequence.blockIds.length * this.#blockSize < numTokens) {
       const blockId = this.#free.takeFirst();
       if (blockId === undefined) return false;
-      if (this.#index.has(blockId)) {
-        this.#index.remove(blockId);
-        this.#numCachedBlocks--;
-      } else if (this.#tails.has(blockId)) {
-        this.#tails.remove(blockId);
-        this.#numCachedBlocks--;
-      }
+      if (this.#forgetContent(blockId)) this.#numEvictedBlocks++;
       this.#references[blockId] = 1;
       sequence.blockIds.push(blockId);
     }
@@ -152,6 +156,32 @@ export class BlockManager {
     }
   }
 
+  /**
+   * Changes the number of blocks. Of a pool that gets smaller, the last blocks go with what they hold, and so do cached
+   * blocks whose prefix goes.
+   *
+   * @returns false, and changes nothing, when a sequence holds a block that would go.
+   */
+  resize(numBlocks: number): boolean {
+    for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
+      if (this.#references[blockId]! > 0) return false;
+    }
+    for (const blockId of this.#blocksBehind(numBlocks)) this.#forgetContent(blockId);
+    this.#free.resize(numBlocks);
+    this.#index.resize(numBlocks);
+    const references = new Int32Array(numBlocks);
+    references.set(this.#references.subarray(0, numBlocks));
+    this.#references = references;
+    // Prefixes begin in low blocks, which stay longest.
+    for (let blockId = Math.min(this.#numBlocks, numBlocks) - 1; blockId >= 0; blockId--) {
+      if (!this.#free.has(blockId) || this.#holdsContent(blockId)) continue;
+      this.#free.remove(blockId);
+      this.#free.pushFirst(blockId);
+    }
+    this.#numBlocks = numBlocks;
+    return true;
+  }
+
   /** How many of a sequence's first `numTokens` tokens may come from blocks that other sequences hold. */
   numShareableTokens(numTokens: number): number {
     if (!this.#sharesBlocks) return 0;
@@ -165,7 +195,51 @@ export class BlockManager {
       numFreeBlocks: this.#free.length - this.#numCachedBlocks,
       numPrefixQueryTokens: this.#numPrefixQueryTokens,
       numPrefixHitTokens: this.#numPrefixHitTokens,
+      numEvictedBlocks: this.#numEvictedBlocks,
     };
+  }
+
+  /** Gives a sequence that holds nothing the indexed blocks of its prefix, without references yet. */
+  #findPrefix(sequence: Sequence): AdmissionNeeds {
+    const { blockIds, length } = sequence;
+    let numBlocks = Math.ceil(length / this.#blockSize);
+    let numFound = 0;
+    for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
+      const blockId = this.#index.find(sequence, i);
+      if (blockId === undefined) break;
+      blockIds.push(blockId);
+      // A block in use costs nothing; one that is only cached leaves the free list like a new one.
+      if (this.#references[blockId]! > 0) numBlocks--;
+      else numFound++;
+    }
+    return { numBlocks, numFound };
+  }
+
+  /** The cached blocks that a pool without those from `firstGone` on cannot keep. */
+  #blocksBehind(firstGone: number): Set<number> {
+    const behind = new Set(this.#index.withPrefixFrom(firstGone));
+    for (const blockId of [...behind]) {
+      const tail = this.#tails.after(blockId);
+      if (tail !== undefined) behind.add(tail);
+    }
+    for (let blockId = firstGone; blockId < this.#numBlocks; blockId++) {
+      if (this.#tails.has(blockId)) behind.add(blockId);
+    }
+    return behind;
+  }
+
+  /** Whether a block is findable. */
+  #holdsContent(blockId: number): boolean {
+    return this.#index.has(blockId) || this.#tails.has(blockId);
+  }
+
+  /** Takes a block out of the index or the tails. @returns whether it was in either. */
+  #forgetContent(blockId: number): boolean {
+    if (this.#index.has(blockId)) this.#index.remove(blockId);
+    else if (this.#tails.has(blockId)) this.#tails.remove(blockId);
+    else return false;
+    this.#numCachedBlocks--;
+    return true;
   }
 
   #acquire(blockId: number): void {
@@ -195,7 +269,7 @@ export class BlockManager {
 
   #drop(blockId: number): void {
     if (--this.#references[blockId]! > 0) return;
-    if (this.#index.has(blockId) || this.#tails.has(blockId)) {
+    if (this.#holdsContent(blockId)) {
       this.#free.pushLast(blockId);
       this.#numCachedBlocks++;
     } else this.#free.pushFirst(blockId);

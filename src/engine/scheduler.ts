@@ -7,6 +7,8 @@ import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { HearthError } from "../errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
+import { contextExceeded } from "./length_limit.ts";
+import { mostBlocks, type PoolDemand } from "./pool_size.ts";
 import { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
@@ -19,6 +21,12 @@ export interface SchedulerStats extends BlockStats {
   readonly numWaiting: number;
   /** Preemptions: a running sequence gave its blocks to an older one. */
   readonly numPreemptions: number;
+}
+
+/** A sequence that the pool can never hold. */
+export interface RefusedSequence {
+  readonly sequence: Sequence;
+  readonly error: HearthError;
 }
 
 /** See {@linkcode Scheduler}. */
@@ -40,8 +48,6 @@ export interface SchedulerOptions {
  * step runs.
  */
 export class Scheduler {
-  /** Most tokens of prompt and completion in one sequence: the context, or what the whole pool holds. */
-  readonly maxSequenceLength: number;
   readonly #limits: DecoderLimits;
   readonly #prefixCache: boolean;
   readonly #blocks: BlockManager;
@@ -53,14 +59,21 @@ export class Scheduler {
   #nextSequenceId = 1;
   #nextRequestId = 1;
   #numPreemptions = 0;
+  /** Blocks that the pool can be given. */
+  #mostBlocks: number;
 
   constructor(limits: DecoderLimits, options: SchedulerOptions) {
     this.#limits = limits;
     this.#prefixCache = options.prefixCache;
     this.#blocks = new BlockManager(limits);
+    this.#mostBlocks = mostBlocks(limits);
+  }
+
+  /** Most tokens of prompt and completion in one sequence: the context, or what the largest pool holds. */
+  get maxSequenceLength(): number {
     // The last token of a completion is never computed, so it needs no slot.
-    const poolLength = limits.numBlocks * limits.blockSize + 1;
-    this.maxSequenceLength = Math.min(limits.contextLength, poolLength);
+    const poolLength = this.#mostBlocks * this.#limits.blockSize + 1;
+    return Math.min(this.#limits.contextLength, poolLength);
   }
 
   /**
@@ -74,7 +87,9 @@ export class Scheduler {
     const numPromptTokens = request.promptTokens.length;
     if (numPromptTokens === 0) throw new HearthError("invalid_value", "The prompt has no tokens.");
     const { maxTokens = Infinity } = request;
-    if (numPromptTokens > this.#longestPrompt(maxTokens)) throw this.#tooLong(request);
+    if (numPromptTokens > this.#longestPrompt(maxTokens)) {
+      throw this.#tooLong(numPromptTokens, maxTokens);
+    }
     const maxLength = Math.max(
       // A token that is not wanted takes no room of the context.
       numPromptTokens + 1,
@@ -93,6 +108,55 @@ export class Scheduler {
       this.#sequences.set(id, sequence);
       this.#waiting.push(sequence);
       return sequence;
+    });
+  }
+
+  /**
+   * What the next step needs of the pool to preempt nobody, and to admit the sequence that waits longest. It looks one
+   * token ahead, so that a pool that cannot grow is known before a sequence has filled it.
+   */
+  demand(): PoolDemand {
+    const { blockSize, maxSequences } = this.#limits;
+    const numAhead = ({ length, maxLength }: Sequence) =>
+      Math.ceil(Math.min(length + 1, maxLength - 1) / blockSize);
+    let numTaken = 0;
+    for (const sequence of this.#running) {
+      numTaken += Math.max(0, numAhead(sequence) - sequence.blockIds.length);
+    }
+    const [next] = this.#waiting;
+    let [numFound, numSpare] = [0, 0];
+    if (next !== undefined && this.#running.length < maxSequences && !this.#awaitsSibling(next)) {
+      const needs = this.#blocks.needsOf(next);
+      const numNow = Math.ceil(next.length / blockSize);
+      numTaken += needs.numBlocks + Math.max(0, numAhead(next) - numNow);
+      numFound = needs.numFound;
+      numSpare = this.#running.length;
+    }
+    const { numFreeBlocks, numCachedBlocks } = this.#blocks.stats();
+    return {
+      numMissing: numTaken + numSpare - numFreeBlocks - numCachedBlocks,
+      numEvicted: numTaken - numFound - numFreeBlocks,
+    };
+  }
+
+  /** Changes the number of blocks of the pool. @returns false when sequences hold blocks that would go. */
+  resize(numBlocks: number): boolean {
+    return this.#blocks.resize(numBlocks);
+  }
+
+  /**
+   * Sets how many blocks the pool can be given, after the device refused more. Sequences end where that ends.
+   *
+   * @returns those that it can never hold, which the caller ends, each with its error.
+   */
+  limitPool(mostBlocks: number): RefusedSequence[] {
+    this.#mostBlocks = mostBlocks;
+    const longest = this.maxSequenceLength;
+    return [...this.#sequences.values()].flatMap((sequence) => {
+      const { numPromptTokens, length, maxLength } = sequence;
+      sequence.maxLength = Math.max(numPromptTokens + 1, Math.min(maxLength, longest));
+      if (length <= mostBlocks * this.#limits.blockSize) return [];
+      return [{ sequence, error: this.#tooLong(numPromptTokens) }];
     });
   }
 
@@ -195,22 +259,16 @@ export class Scheduler {
 
   #longestPrompt(maxTokens: number): number {
     if (maxTokens > 0) return this.maxSequenceLength - 1;
-    const { contextLength, numBlocks, blockSize } = this.#limits;
-    return Math.min(contextLength, numBlocks * blockSize);
+    const { contextLength, blockSize } = this.#limits;
+    return Math.min(contextLength, this.#mostBlocks * blockSize);
   }
 
-  #tooLong({ promptTokens, maxTokens }: GenerationRequest): HearthError {
-    const isAlone = maxTokens === 0;
-    const max = isAlone ? this.#longestPrompt(0) : this.maxSequenceLength;
-    const isPool = max < this.#limits.contextLength;
-    const answer = isAlone ? "" : ", and the answer takes one at least";
-    // Clients look for the words "maximum context length is".
-    return new HearthError(
-      "context_length_exceeded",
-      `This model's maximum context length is ${max} tokens${
-        isPool ? ", as many as its KV cache holds" : ""
-      }; the prompt has ${promptTokens.length}${answer}.`,
-    );
+  #tooLong(numPromptTokens: number, maxTokens = Infinity): HearthError {
+    const wantsAnswer = maxTokens > 0;
+    const most = wantsAnswer ? this.maxSequenceLength : this.#longestPrompt(0);
+    const { contextLength, lengthLimit } = this.#limits;
+    const reason = most < contextLength ? "memory" : lengthLimit;
+    return contextExceeded({ numPromptTokens, wantsAnswer, most, reason });
   }
 
   /** Gives `sequence` the blocks for its next tokens. @returns false when it was preempted itself. */

@@ -58,7 +58,6 @@ export class Sequence {
   readonly requestId: number;
   readonly cacheScope: number;
   readonly numPromptTokens: number;
-  readonly maxLength: number;
   readonly media: readonly MediaSpan[];
   readonly sectionPositions: SectionPositions | undefined;
   readonly encoderInput: object | undefined;
@@ -71,6 +70,8 @@ export class Sequence {
   /** Where its prompt's tokens are to be scored. */
   readonly scoring: PromptScoring | undefined;
 
+  /** Most tokens of prompt and completion. */
+  maxLength: number;
   status: SequenceStatus = "waiting";
   /** Leading tokens whose keys and values are in its blocks. */
   numComputed = 0;

@@ -1,5 +1,6 @@
 import type { DecoderLimits, StepBatch } from "../decoder/decoder.ts";
 import type { EmbeddingSpan } from "../decoder/embedding_span.ts";
+import { mostBlocks } from "./pool_size.ts";
 import type { Sequence } from "./sequence.ts";
 import type { ScheduledStep } from "./step.ts";
 
@@ -15,8 +16,11 @@ export class StepBuilder {
   readonly #maxBlocksPerSequence: number;
 
   constructor(limits: DecoderLimits) {
-    const { contextLength, numBlocks, blockSize, maxBatchTokens, maxSequences } = limits;
-    this.#maxBlocksPerSequence = Math.min(Math.ceil(contextLength / blockSize), numBlocks);
+    const { contextLength, blockSize, maxBatchTokens, maxSequences } = limits;
+    this.#maxBlocksPerSequence = Math.min(
+      Math.ceil(contextLength / blockSize),
+      mostBlocks(limits),
+    );
     const perToken = () => new Int32Array(maxBatchTokens);
     this.#tokenIds = perToken();
     this.#positions = perToken();

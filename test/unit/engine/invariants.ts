@@ -36,10 +36,13 @@ export class Invariants {
   readonly #limits: DecoderLimits;
   /** In order of arrival, by sequence id. */
   readonly #live: ReadonlyMap<number, Tracked>;
+  /** Of the pool at present. */
+  numBlocks: number;
 
   constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
     this.#limits = limits;
     this.#live = live;
+    this.numBlocks = limits.numBlocks;
   }
 
   /** The running sequences are the oldest ones: nobody was overtaken. */
@@ -123,7 +126,8 @@ export class Invariants {
 
   /** What counts as used is exactly what the tables refer to, and no two blocks hold the same prefix. */
   checkBlocks(stats: SchedulerStats): void {
-    const { blockSize, numBlocks, sharesBlocks } = this.#limits;
+    const { numBlocks } = this;
+    const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
     const blockOfPrefix = new Map<string, number>();
     for (const { sequence } of this.#live.values()) {

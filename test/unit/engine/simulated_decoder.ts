@@ -36,8 +36,8 @@ export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
 
 export class SimulatedDecoder {
   readonly #blockSize: number;
-  readonly #tokens: Int32Array;
-  readonly #positions: Int32Array;
+  #tokens: Int32Array;
+  #positions: Int32Array;
 
   constructor(limits: DecoderLimits) {
     this.#blockSize = limits.blockSize;
@@ -55,6 +55,17 @@ export class SimulatedDecoder {
       if (sample !== undefined) sampled.push(nextToken(context, sample));
     }
     return sampled;
+  }
+
+  /** Changes the number of blocks; what goes is lost. */
+  resize(numBlocks: number): void {
+    const resized = (from: Int32Array) => {
+      const to = new Int32Array(numBlocks * this.#blockSize).fill(EMPTY);
+      to.set(from.subarray(0, to.length));
+      return to;
+    };
+    this.#tokens = resized(this.#tokens);
+    this.#positions = resized(this.#positions);
   }
 
   /** The tokens that a row of the batch sees through its block table. */
