@@ -112,7 +112,6 @@ async function makeSession(
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = {
     kvCacheMb,
-    maxModelLength: flags.maxModelLen,
     maxBatchTokens,
     maxSequences,
     cpuThreads,

@@ -8,8 +8,7 @@ import type { Decoder } from "../decoder/decoder.ts";
 import type { EncoderDecoder } from "../decoder/encoder_decoder.ts";
 import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
-import { blockBytesOf, choosePagedLimits, stepLimits } from "../decoder/paged_limits.ts";
-import { mostOf } from "../decoder/paged_decoder.ts";
+import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
 import { StartupError } from "../errors.ts";
@@ -23,8 +22,7 @@ import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
-import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
-import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
+import { needsOfCut, readAvailableBytes, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */
@@ -87,37 +85,20 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, maxBufferBytes)
     : widenCut(result.cut);
+  const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
+  const limits = choosePagedLimits(cut, sizes);
   // Weights are mapped from disk, or in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  const most = mostOf(stepLimits(engine));
+  const needs = needsOfCut(cut, limits, { elementBytes, sharesWeights });
   const availableBytes = await readAvailableBytes();
-  const needs = needsOfCut(cut, { most, sharesWeights });
-  const shares = shareMemory(needs, availableBytes);
-  const limits = choosePagedLimits(cut, {
-    ...{ contextLength, settings: engine, maxBufferBytes, elementBytes },
-    memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
-  });
-  const blockBytes = blockBytesOf(cut, elementBytes);
-  const isSet = engine.kvCacheMb !== undefined;
-  const numBlocks = isSet ? limits.maxBlocks ?? limits.numBlocks : limits.numBlocks;
   const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
-  const offer = { backend, availableBytes, otherDtypes };
-  requireMemory({ ...needs, cacheBytes: numBlocks * blockBytes }, offer);
-  const hasRoom = isSet || !backend.usesMachineMemory
-    ? undefined
-    : (numBlocks: number) => hasRoomFor(numBlocks * blockBytes);
-  const { spareBytes } = shares;
+  requireMemory(needs, { backend, availableBytes, otherDtypes });
+  const { weightsBytes, cacheBytes, stateBytes, activationBytes } = needs;
+  const spareBytes = (availableBytes ?? Infinity) - weightsBytes - cacheBytes - stateBytes -
+    activationBytes;
   const what = `loading ${options.graph.path}`;
   const onProgress = (fraction: number) => options.onProgress({ what, fraction });
-  return await openPagedDecoder({
-    ...options,
-    cut,
-    files,
-    limits,
-    spareBytes,
-    hasRoom,
-    onProgress,
-  });
+  return await openPagedDecoder({ ...options, cut, files, limits, spareBytes, onProgress });
 }
 
 async function openWhole(
@@ -125,9 +106,7 @@ async function openWhole(
 ): Promise<Decoder> {
   try {
     const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
-    const { maxModelLength } = options.engine;
-    const sizes = { contextLength, maxModelLength, vocabSize };
-    return await WholeDecoder.load({ ...options, model, files, ...sizes });
+    return await WholeDecoder.load({ ...options, model, files, contextLength, vocabSize });
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
