@@ -3,129 +3,75 @@
  *
  * @module
  */
-import { type AttentionExports, instantiateAttention, scratchBytes } from "./attention_module.ts";
-import { type AttentionShape, checkShape } from "./attention_shape.ts";
+import { checkShape } from "./attention_shape.ts";
 import {
-  Arena,
-  placeLayers,
-  placeStep,
-  type SimdLayer,
-  type SimdLimits,
-  StepWriter,
-} from "./attention_simd_memory.ts";
-import { type KernelJob, KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
+  type CacheRead,
+  fitsMemory,
+  type SimdInputs,
+  SimdLayers,
+  TILE,
+} from "./attention_simd_layers.ts";
+import type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
 import { checkRotary } from "./kv_write.ts";
 import type { PackedStep } from "./step_plan.ts";
 
 export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
 
-/** Inputs of a layer in a step, with room for `maxTokens`. The next layer overwrites them. */
-interface SimdInputs {
-  /** f32 `[maxTokens, stride]`, in the layout of the layer's `KvWriteParams`. */
-  readonly q: Float32Array;
-  readonly k: Float32Array;
-  readonly v: Float32Array;
-}
-
-/** Keys stored side by side, as in `wasm/layout.ts`. */
-const TILE = 16;
-/** Keys that are read at a time: those of a head stay in the processor's cache until they are copied. */
-const PIECE_KEYS = 256;
-
-interface PlacedLayer {
-  /** Address of its `Site`. */
-  readonly site: number;
-  readonly inputs: SimdInputs;
-  /** f32 `[maxTokens, heads * headSize]`. */
-  readonly out: Float32Array;
-  readonly outWidth: number;
-  readonly shape: AttentionShape;
-  /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
-  readonly vCache: Float32Array;
-}
-
 /**
  * With sums in f32, what `ReferenceKvWrite` and `ReferenceAttention` do in float64; see `wasm/`.
  *
- * Caches, tables, inputs and outputs lie in one linear memory, which is allocated when this is made and freed with it. The
- * cache's layout is this kernel's own: keys lie sixteen side by side.
+ * Caches, tables, inputs and outputs lie in linear memories, which are freed with it. A linear memory holds 4 GiB at most,
+ * so layers are divided among as few of them as can hold the largest cache. The cache's layout is this kernel's own: keys
+ * lie sixteen side by side.
  */
 export class SimdAttention {
-  readonly #memory: WebAssembly.Memory;
-  readonly #exports: AttentionExports;
-  readonly #threads: KernelThreads;
-  readonly #layers: readonly PlacedLayer[];
-  /** Address of the step. */
-  readonly #step: number;
-  readonly #steps: StepWriter;
-  readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
-  /** Addresses of the blocks of a piece of keys, and of the keys as rows. */
-  readonly #read: { readonly table: number; readonly keys: number };
-  #numTokens = 0;
-  /** Number of pairs of a query and a key that it may see. */
-  #numPairs = 0;
+  readonly #limits: SimdLimits;
+  /** Of each memory, its layers. */
+  readonly #parts: readonly (readonly SimdLayer[])[];
+  readonly #memories: SimdLayers[];
+  /** Of each layer, its memory and its index there. */
+  readonly #places: readonly { readonly memory: number; readonly layer: number }[];
+  #numBlocks: number;
 
   /**
    * @throws {RangeError} when the kernels cannot run a layer's shape.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(layers: readonly SimdLayer[], limits: SimdLimits) {
-    for (const { shape, write } of layers) {
-      checkShape(shape);
-      checkRotary(write.rotary, shape.headSize);
-      if (shape.blockSize < TILE || !Number.isInteger(Math.log2(shape.blockSize))) {
-        throw new RangeError(
-          `A KV block of ${shape.blockSize} tokens: the CPU's attention wants a power of two, at least ${TILE}.`,
-        );
-      }
+    for (const layer of layers) checkLayer(layer);
+    this.#limits = limits;
+    this.#numBlocks = limits.numBlocks;
+    this.#parts = divideLayers(layers, limits);
+    this.#places = this.#parts.flatMap((part, memory) =>
+      part.map((_, layer) => ({ memory, layer }))
+    );
+    this.#memories = this.#parts.map((part) => new SimdLayers(part, limits));
+  }
+
+  /** How many memories the layers are divided among. */
+  get numMemories(): number {
+    return this.#memories.length;
+  }
+
+  /**
+   * Changes the number of blocks of the cache; what the blocks hold that stay is kept. A larger cache takes memory only
+   * as it is written to; for a smaller one everything is moved to smaller memories.
+   *
+   * @returns false if there is no memory for it; the cache is as it was then.
+   */
+  resize(numBlocks: number): boolean {
+    if (numBlocks >= this.#numBlocks) {
+      if (!this.#memories.every((memory) => memory.grow(numBlocks))) return false;
+    } else {
+      this.#memories.forEach((memory, i) => {
+        const smaller = new SimdLayers(this.#parts[i]!, { ...this.#limits, numBlocks });
+        smaller.copyBlocks(memory, numBlocks);
+        memory.dispose();
+        this.#memories[i] = smaller;
+      });
     }
-    const arena = new Arena();
-    const layouts = placeLayers(arena, layers, limits);
-    const step = placeStep(arena, limits, layers);
-    this.#threads = limits.threads ?? new KernelThreads(1);
-    const perThread = scratchBytes(Math.max(0, ...layers.map(({ shape }) => shape.headSize)));
-    this.#scratch = {
-      scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
-      scratchBytes: perThread,
-    };
-    this.#read = {
-      table: arena.reserve(PIECE_KEYS / TILE),
-      keys: arena.reserve(
-        Math.max(
-          0,
-          ...layers.map(({ shape: { blockSize, headSize } }) =>
-            Math.max(PIECE_KEYS, blockSize) * headSize
-          ),
-        ),
-      ),
-    };
-    const memory = arena.allocate({
-      what: "The KV cache and its tables",
-      setting: "kvCacheMb",
-      hasLargePages: limits.hasLargePages,
-    });
-    this.#memory = memory;
-    this.#exports = instantiateAttention(memory);
-    const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);
-    this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out, vCache } = layouts[i]!;
-      const rows = (at: number, width: number) => floats(at, limits.maxTokens * width);
-      const outWidth = shape.heads * shape.headSize;
-      const inputs = {
-        q: rows(q, write.q.stride),
-        k: rows(k, write.k.stride),
-        v: rows(v, write.v.stride),
-      };
-      const { kvHeads, blockSize, headSize } = shape;
-      const cacheLength = limits.numBlocks * kvHeads * blockSize * headSize;
-      return {
-        ...{ site, inputs, outWidth, shape },
-        out: rows(out, outWidth),
-        vCache: floats(vCache, cacheLength),
-      };
-    });
-    this.#step = step.step;
-    this.#steps = new StepWriter(memory, step, limits);
+    this.#numBlocks = numBlocks;
+    return true;
   }
 
   /**
@@ -134,17 +80,12 @@ export class SimdAttention {
    * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
    */
   begin(step: PackedStep, skipped: readonly number[] = []): void {
-    this.#steps.write(step, skipped);
-    this.#numTokens = step.numTokens;
-    this.#numPairs = 0;
-    for (let s = 0; s < step.sequences.length; s++) {
-      if (skipped.includes(s)) continue;
-      this.#numPairs += (step.queryStarts[s + 1]! - step.queryStarts[s]!) * step.kvLengths[s]!;
-    }
+    for (const memory of this.#memories) memory.begin(step, skipped);
   }
 
   inputs(layer: number): SimdInputs {
-    return this.#layers[layer]!.inputs;
+    const at = this.#places[layer]!;
+    return this.#memories[at.memory]!.inputs(at.layer);
   }
 
   /**
@@ -159,26 +100,14 @@ export class SimdAttention {
 
   /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
-    this.#exports.kvWrite(this.#layers[layer]!.site, this.#step);
+    const at = this.#places[layer]!;
+    this.#memories[at.memory]!.write(at.layer);
   }
 
   /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
   attend(layer: number): Float32Array {
-    const { site, out, outWidth, shape } = this.#layers[layer]!;
-    const items = this.#steps.itemsFor(shape);
-    this.#threads.run({
-      kernel: "pagedAttention",
-      memory: this.#memory,
-      exports: this.#exports,
-      site,
-      step: this.#step,
-      items: items.at,
-      numWorks: items.count,
-      ...this.#scratch,
-      flops: this.#numPairs * outWidth * 4,
-      polls: STEP_POLLS,
-    });
-    return out.subarray(0, this.#numTokens * outWidth);
+    const at = this.#places[layer]!;
+    return this.#memories[at.memory]!.attend(at.layer);
   }
 
   /**
@@ -190,70 +119,47 @@ export class SimdAttention {
   keysOf(
     layer: number,
     head: number,
-    { firstBlock, numKeys }: { readonly firstBlock: number; readonly numKeys: number },
+    range: { readonly firstBlock: number; readonly numKeys: number },
   ): Float32Array {
-    const { shape: { blockSize, headSize } } = this.#layers[layer]!;
-    const keys = new Float32Array(numKeys * headSize);
-    const numBlocks = Math.ceil(numKeys / blockSize);
-    const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
-    this.#readKeys(layer, { firstHead: head, endHead: head + 1, blocks, numKeys, into: keys });
-    return keys;
+    const at = this.#places[layer]!;
+    return this.#memories[at.memory]!.keysOf(at.layer, head, range);
   }
 
-  /**
-   * Copies keys and values of a sequence.
-   *
-   * @param read.blocks that hold them; `read.keys` and `read.values` are f32 `[kvHeads, numKeys, headSize]`.
-   */
-  readCache(
-    layer: number,
-    { blocks, numKeys, keys, values }: {
-      readonly blocks: Int32Array;
-      readonly numKeys: number;
-      readonly keys: Float32Array;
-      readonly values: Float32Array;
-    },
-  ): void {
-    const { vCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
-    this.#readKeys(layer, { firstHead: 0, endHead: kvHeads, blocks, numKeys, into: keys });
-    for (let head = 0; head < kvHeads; head++) {
-      for (let key = 0; key < numKeys; key += blockSize) {
-        const at = (blocks[key / blockSize]! * kvHeads + head) * blockSize * headSize;
-        const length = Math.min(blockSize, numKeys - key) * headSize;
-        values.set(vCache.subarray(at, at + length), (head * numKeys + key) * headSize);
-      }
-    }
+  /** Copies keys and values of a sequence. */
+  readCache(layer: number, read: CacheRead): void {
+    const at = this.#places[layer]!;
+    this.#memories[at.memory]!.readCache(at.layer, read);
   }
 
-  /** Copies keys of some heads to `into`, `[heads, numKeys, headSize]`. */
-  #readKeys(
-    layer: number,
-    { firstHead, endHead, blocks, numKeys, into }: {
-      readonly firstHead: number;
-      readonly endHead: number;
-      readonly blocks: Int32Array;
-      readonly numKeys: number;
-      readonly into: Float32Array;
-    },
-  ): void {
-    const { site, shape: { blockSize, headSize } } = this.#layers[layer]!;
-    const { buffer } = this.#memory;
-    const { table, keys } = this.#read;
-    const pieceKeys = Math.max(PIECE_KEYS, blockSize);
-    for (let firstKey = 0; firstKey < numKeys; firstKey += pieceKeys) {
-      const count = Math.min(pieceKeys, numKeys - firstKey);
-      const piece = blocks.subarray(firstKey / blockSize, (firstKey + pieceKeys) / blockSize);
-      new Int32Array(buffer, table, piece.length).set(piece);
-      const read = new Float32Array(buffer, keys, count * headSize);
-      for (let head = firstHead; head < endHead; head++) {
-        this.#exports.readKeys(site, table, head, Math.ceil(count / TILE), keys);
-        into.set(read, ((head - firstHead) * numKeys + firstKey) * headSize);
-      }
-    }
-  }
-
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memories, which the engine frees once they are unreferenced. */
   dispose(): void {
-    this.#threads.release(this.#memory);
+    for (const memory of this.#memories) memory.dispose();
   }
+}
+
+/** @throws {RangeError} when the kernels cannot run its shape. */
+function checkLayer({ shape, write }: SimdLayer): void {
+  checkShape(shape);
+  checkRotary(write.rotary, shape.headSize);
+  if (shape.blockSize >= TILE && Number.isInteger(Math.log2(shape.blockSize))) return;
+  throw new RangeError(
+    `A KV block of ${shape.blockSize} tokens: the CPU's attention wants a power of two, at least ${TILE}.`,
+  );
+}
+
+/** As few parts as can each grow in one memory to the largest cache; one layer each where even that is not enough. */
+function divideLayers(layers: readonly SimdLayer[], limits: SimdLimits): SimdLayer[][] {
+  for (let numParts = 1; numParts < layers.length; numParts++) {
+    const size = Math.ceil(layers.length / numParts);
+    const parts = inPartsOf(size, layers);
+    if (parts.every((part) => fitsMemory(part, limits))) return parts;
+  }
+  return inPartsOf(1, layers);
+}
+
+function inPartsOf(size: number, layers: readonly SimdLayer[]): SimdLayer[][] {
+  return Array.from(
+    { length: Math.ceil(layers.length / size) },
+    (_, i) => layers.slice(i * size, (i + 1) * size),
+  );
 }

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { type Setting, StartupError } from "../src/errors.ts";
-import { adviseLargePages } from "../src/large_pages.ts";
+import { ALIGNMENT, type Arena } from "./arena.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
 import type { KernelThreads } from "./kernel_threads.ts";
@@ -28,76 +27,16 @@ export interface SimdLayer {
 /** Limits of the memory, and the threads that use it. */
 export interface SimdLimits extends StepLimits {
   readonly numBlocks: number;
+  /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
   /** Absent if the caller works alone. */
   readonly threads?: KernelThreads | undefined;
   /** Whether the memory is to have large pages: for caches of which large parts are used at once. */
   readonly hasLargePages?: boolean;
 }
 
-const PAGE_BYTES = 2 ** 16;
-const MAX_PAGES = 2 ** 16;
-/** A line of the processor's cache. */
-const ALIGNMENT = 64;
-
-/** What takes a memory, for the message of a failure, and the setting that says how much. */
-interface MemoryUse {
-  readonly what: string;
-  readonly setting?: Setting;
-  readonly hasLargePages?: boolean | undefined;
-  /** That there are; not asked of the machine if absent. */
-  readonly maxBytes?: number | undefined;
-}
-
-/** Allocates addresses; then creates a memory of exactly that size. */
-export class Arena {
-  /** 0 stands for "none". */
-  #end = ALIGNMENT;
-  readonly #contents = new Map<Float32Array | Uint32Array, number>();
-
-  /** Room for `length` elements of four bytes, all 0 at first. */
-  reserve(length: number): number {
-    const at = this.#end;
-    this.#end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
-    return at;
-  }
-
-  /** Room that holds `data` from the beginning; the same each time for the same array. */
-  place(data: Float32Array | Uint32Array): number {
-    const at = this.#contents.get(data) ?? this.reserve(data.length);
-    this.#contents.set(data, at);
-    return at;
-  }
-
-  /** @throws {StartupError} when there is not enough memory. */
-  allocate(use: MemoryUse): WebAssembly.Memory {
-    const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
-    // Before anything is written to it.
-    if (use.hasLargePages) adviseLargePages(memory);
-    for (const [data, at] of this.#contents) {
-      new Uint32Array(memory.buffer, at, data.length)
-        .set(new Uint32Array(data.buffer, data.byteOffset, data.length));
-    }
-    return memory;
-  }
-}
-
-function createMemory(pages: number, { what, setting, maxBytes }: MemoryUse): WebAssembly.Memory {
-  const wanted = `${what} take ${Math.ceil(pages / 16)} MiB`;
-  if (pages > MAX_PAGES) {
-    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}.`, { setting });
-  }
-  if (maxBytes !== undefined && pages * PAGE_BYTES > maxBytes) {
-    throw new StartupError(`${wanted}, and ${Math.floor(maxBytes / 2 ** 20)} MiB are left.`, {
-      setting,
-    });
-  }
-  try {
-    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
-  } catch (cause) {
-    throw new StartupError(`${wanted}, which this machine does not give.`, { cause, setting });
-  }
-}
-
+/** Words of a `Site`. */
+const SITE_WORDS = 25;
 /** Addresses of one layer. */
 interface LayerOffsets {
   /** Of its `Site`. */
@@ -106,18 +45,37 @@ interface LayerOffsets {
   readonly k: number;
   readonly v: number;
   readonly out: number;
-  readonly kCache: number;
+  /** Of the values of block 0. */
   readonly vCache: number;
 }
 
+/** Layers, and the cache that they share: its blocks lie one after the other, each with the keys and values of all. */
+interface PlacedLayers {
+  readonly layers: readonly LayerOffsets[];
+  /** Address of block 0: the end of everything else. */
+  readonly cache: number;
+  readonly blockBytes: number;
+}
+
+/** Bytes of a block of all layers. */
+export function bytesPerBlock(layers: readonly SimdLayer[]): number {
+  return layers.reduce((sum, layer) => sum + 2 * bytesPerHalf(layer), 0);
+}
+
+/** Bytes of a block's keys of a layer, and of its values. */
+function bytesPerHalf({ shape: { kvHeads, blockSize, headSize } }: SimdLayer): number {
+  return Math.ceil(kvHeads * blockSize * headSize * 4 / ALIGNMENT) * ALIGNMENT;
+}
+
 /**
- * Inputs are shared by all layers. Outputs are not: a graph may read one after later layers have run.
+ * Inputs are shared by all layers. Outputs are not: a graph may read one after later layers have run. The cache is
+ * reserved last, so that the memory can grow by blocks.
  */
 export function placeLayers(
   arena: Arena,
   layers: readonly SimdLayer[],
   limits: SimdLimits,
-): LayerOffsets[] {
+): PlacedLayers {
   const { maxTokens, numBlocks } = limits;
   const reserveRows = (widthOf: (layer: SimdLayer) => number) =>
     arena.reserve(maxTokens * Math.max(0, ...layers.map(widthOf)));
@@ -127,36 +85,50 @@ export function placeLayers(
     v: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.v.stride),
   };
 
-  return layers.map((layer) => {
+  const reserved = layers.map(({ shape: { heads, headSize }, rotary, sinks }) => ({
+    site: arena.reserve(SITE_WORDS),
+    out: arena.reserve(maxTokens * heads * headSize),
+    cos: rotary ? arena.place(rotary.cos) : 0,
+    sin: rotary ? arena.place(rotary.sin) : 0,
+    sinks: sinks ? arena.place(sinks) : 0,
+  }));
+  const blockBytes = bytesPerBlock(layers);
+  const cache = arena.reserve(numBlocks * blockBytes / 4);
+  let end = cache;
+  const placed = layers.map((layer, i) => {
     const { heads, kvHeads, headSize, blockSize } = layer.shape;
     const { q, k, v } = layer.isPacked ? { q: inputs.q, k: inputs.q, v: inputs.q } : inputs;
-    const cacheLength = numBlocks * kvHeads * blockSize * headSize;
-    const caches = { k: arena.reserve(cacheLength), v: arena.reserve(cacheLength) };
-    const out = arena.reserve(maxTokens * heads * headSize);
-    const { write, attend, rotary, sinks } = layer;
+    const { site, out, cos, sin, sinks } = reserved[i]!;
+    const kCache = end;
+    const vCache = kCache + bytesPerHalf(layer);
+    end = vCache + bytesPerHalf(layer);
+    const { write, attend } = layer;
     // In the order of `Site`.
-    const site = Uint32Array.of(
+    const words = Uint32Array.of(
       heads,
       kvHeads,
       headSize,
       Math.log2(blockSize),
+      blockBytes,
       ...[q, write.q.stride, write.q.offset],
       ...[k, write.k.stride, write.k.offset],
       ...[v, write.v.stride, write.v.offset],
-      caches.k,
-      caches.v,
+      kCache,
+      vCache,
       out,
       write.rotary?.size ?? 0,
       write.rotary?.isInterleaved ? 1 : 0,
-      rotary ? arena.place(rotary.cos) : 0,
-      rotary ? arena.place(rotary.sin) : 0,
+      cos,
+      sin,
       wordOf(attend.scale),
       wordOf(attend.softcap),
       attend.window,
-      sinks ? arena.place(sinks) : 0,
+      sinks,
     );
-    return { site: arena.place(site), q, k, v, out, kCache: caches.k, vCache: caches.v };
+    arena.fill(site, words);
+    return { site, q, k, v, out, vCache };
   });
+  return { layers: placed, cache, blockBytes };
 }
 
 /** The bits of a float32. */
@@ -171,6 +143,8 @@ interface StepOffsets {
   readonly positions: number;
   readonly queryStarts: number;
   readonly blockTables: number;
+  /** Tokens per block, the least of all layers. */
+  readonly blockSize: number;
   readonly items: readonly ItemOffsets[];
 }
 
@@ -200,7 +174,8 @@ export function placeStep(
     const length = maxItemWords(limits, options);
     items.push({ at: arena.reserve(length), length, options });
   }
-  return { step, positions, queryStarts, blockTables, items };
+  const blockSize = Math.min(...layers.map(({ shape }) => shape.blockSize));
+  return { step, positions, queryStarts, blockTables, blockSize, items };
 }
 
 function isFor({ options }: ItemOffsets, heads: number, kvHeads: number): boolean {
@@ -213,10 +188,12 @@ export class StepWriter {
   readonly #positions: Int32Array;
   readonly #queryStarts: Int32Array;
   readonly #blockTables: Int32Array;
+  readonly #blockSize: number;
   readonly #items: readonly (ItemOffsets & { readonly words: Uint32Array; count: number })[];
 
   constructor({ buffer }: WebAssembly.Memory, offsets: StepOffsets, limits: SimdLimits) {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
+    this.#blockSize = offsets.blockSize;
     this.#counts = new Uint32Array(buffer, offsets.step, 2);
     this.#positions = new Int32Array(buffer, offsets.positions, maxTokens);
     this.#queryStarts = new Int32Array(buffer, offsets.queryStarts, maxSequences + 1);
@@ -238,7 +215,11 @@ export class StepWriter {
     this.#counts[1] = maxBlocksPerSequence;
     this.#positions.set(step.positions.subarray(0, step.numTokens));
     this.#queryStarts.set(step.queryStarts.subarray(0, numSequences + 1));
-    this.#blockTables.set(step.blockTables.subarray(0, numSequences * maxBlocksPerSequence));
+    for (let s = 0; s < numSequences; s++) {
+      const first = s * maxBlocksPerSequence;
+      const numUsed = Math.ceil(step.kvLengths[s]! / this.#blockSize);
+      this.#blockTables.set(step.blockTables.subarray(first, first + numUsed), first);
+    }
     for (const items of this.#items) {
       items.count = writeItems(items.words, step, { ...items.options, skipped });
     }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Arena } from "./attention_simd_memory.ts";
+import { Arena } from "./arena.ts";
 import { floatMatrixLength, floatScratchBytes } from "./float_product.ts";
 import { nbitsMatrixLength, nbitsScratchBytes, nbitsTilesLength } from "./nbits_product.ts";
 

@@ -87,8 +87,10 @@ export interface ServerSettings {
 
 /** Sizes of batches, caches and pools; absent ones are chosen to fit the device. */
 export interface EngineSettings {
-  /** MiB of device memory for keys and values. */
+  /** Most MiB of device memory for keys and values. */
   readonly kvCacheMb?: number | undefined;
+  /** Most tokens of prompt and completion in one sequence. */
+  readonly maxModelLength?: number | undefined;
   /** Most tokens in one step. */
   readonly maxBatchTokens?: number | undefined;
   /** Most sequences in one step. */

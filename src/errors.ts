@@ -45,6 +45,8 @@ export interface WireError {
   readonly kind: ErrorKind;
   readonly message: string;
   readonly param?: string | undefined;
+  /** The server's setting that it is about, which the message does not name yet. */
+  readonly setting?: Setting;
 }
 
 /** An error whose message is meant for the client. */
@@ -53,15 +55,22 @@ export class HearthError extends Error {
   readonly kind: ErrorKind;
   /** Path of the invalid field, of the request (`messages[0].content`) or of its task (`logitBias["7"]`). */
   readonly param: string | undefined;
+  /** The server's setting that it is about. */
+  readonly setting: Setting | undefined;
 
   constructor(
     kind: ErrorKind,
     message: string,
-    options: { param?: string | undefined; cause?: unknown } = {},
+    options: {
+      param?: string | undefined;
+      setting?: Setting | undefined;
+      cause?: unknown;
+    } = {},
   ) {
     super(message, { cause: options.cause });
     this.kind = kind;
     this.param = options.param;
+    this.setting = options.setting;
   }
 
   /** Rebuilds an error that crossed from the worker. */
@@ -71,7 +80,8 @@ export class HearthError extends Error {
 
   /** The form that can cross a message port. */
   toWire(): WireError {
-    return { kind: this.kind, message: this.message, param: this.param };
+    const { kind, message, param, setting } = this;
+    return { kind, message, param, ...setting && { setting } };
   }
 
   /**
@@ -96,6 +106,7 @@ export type Setting =
   | "dtype"
   | "kind"
   | "kvCacheMb"
+  | "maxModelLength"
   | "offline"
   | "speakerEncoderFolder"
   | "vadFolder";

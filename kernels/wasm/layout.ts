@@ -16,6 +16,8 @@ export class Site {
   headSize: u32;
   /** Binary logarithm of the tokens per block, which are a power of two, and at least `TILE`. */
   blockShift: u32;
+  /** Bytes from a block of the cache to the next: blocks of all layers of the memory lie side by side. */
+  blockBytes: u32;
 
   /** f32 `[numTokens, stride]`, and from one token to the next and to the first head, in elements. May be one tensor. */
   q: usize;
@@ -28,9 +30,12 @@ export class Site {
   vStride: u32;
   vOffset: u32;
 
-  /** f32 `[blocks, kvHeads, block size / TILE, headSize, TILE]`: an element of all keys of a tile is four vectors. */
+  /**
+   * Of the first block; f32 `[kvHeads, block size / TILE, headSize, TILE]` each: an element of all keys of a tile is four
+   * vectors.
+   */
   kCache: usize;
-  /** f32 `[blocks, kvHeads, block size, headSize]`. */
+  /** Of the first block; f32 `[kvHeads, block size, headSize]` each. */
   vCache: usize;
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
@@ -94,5 +99,6 @@ export function wordAt(array: usize, index: u32): u32 {
 export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32): usize {
   const block = wordAt(table, position >> site.blockShift);
   const token = position & ((1 << site.blockShift) - 1) & -TILE;
-  return (((block * site.kvHeads + kvHead) << site.blockShift) + token) * site.headSize * 4;
+  return <usize> block * site.blockBytes +
+    ((kvHead << site.blockShift) + token) * site.headSize * 4;
 }

@@ -13,7 +13,6 @@ import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
-import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** How to open a graph without external data. */
@@ -36,6 +35,8 @@ export interface Backend {
   readonly hasF16: boolean;
   /** Most bytes that one buffer may have. */
   readonly maxBufferBytes: number;
+  /** Whether its memory is the machine's own, as a CPU's and an integrated GPU's is. */
+  readonly usesMachineMemory: boolean;
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
   /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
@@ -82,12 +83,6 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
-  /**
-   * The states that a cut graph keeps beside keys and values, in device memory.
-   *
-   * @throws {RangeError} when the kernels cannot run a site's shape.
-   */
-  openStates(options: StatesOptions): SequenceStates;
   /** Segments compiled to Hearth's kernels, if the device runs any. */
   openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined>;
   /**

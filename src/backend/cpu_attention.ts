@@ -20,7 +20,7 @@ interface CpuAttentionHelp {
   readonly openSession?: OpenSession | undefined;
 }
 
-/** The memory of the cache is allocated when it is made. */
+/** The memory of the cache is allocated when it is made, or when it is resized. */
 export class CpuAttention implements PagedAttention {
   readonly #sites: readonly AttentionSite[];
   readonly #prompts: PromptAttention | undefined;
@@ -40,6 +40,10 @@ export class CpuAttention implements PagedAttention {
     if (openSession !== undefined && PromptAttention.canRun(layers)) {
       this.#prompts = new PromptAttention(layers, openSession);
     }
+  }
+
+  resize(numBlocks: number): Promise<boolean> {
+    return Promise.resolve(this.#kernels!.resize(numBlocks));
   }
 
   begin(step: PackedStep): void {

@@ -12,6 +12,8 @@ import type { Tensor } from "../onnx/runtime/ort.ts";
 export interface AttentionOptions {
   readonly sites: readonly AttentionSite[];
   readonly numBlocks: number;
+  /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
   readonly blockSize: number;
   readonly maxTokens: number;
   readonly maxSequences: number;
@@ -43,6 +45,12 @@ export interface PagedAttention {
    * @throws {RangeError} when the kernels do not support the layout.
    */
   openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
+  /**
+   * Changes the number of blocks of the cache between steps; what the blocks hold that stay is kept.
+   *
+   * @returns false if there is no memory for it; the cache is as it was then.
+   */
+  resize?(numBlocks: number): Promise<boolean>;
   dispose(): void;
 }
 

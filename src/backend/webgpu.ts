@@ -4,7 +4,7 @@
  * @module
  */
 import { SampleKernel } from "../../kernels/sample.ts";
-import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { createBuffer, type GpuContext, usesMachineMemory } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
@@ -28,7 +28,6 @@ import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
-import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
 import { WebGpuCrossAttention } from "./webgpu_cross_attention.ts";
@@ -37,7 +36,6 @@ import { openEmbeddingSession } from "./webgpu_embedding.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSegments } from "./webgpu_segments.ts";
-import { WebGpuStates } from "./webgpu_states.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
 /** Read-back buffer: a step reads 8 bytes per sequence, or 168 with log-probabilities. */
@@ -49,6 +47,7 @@ export class WebGpuBackend implements Backend {
   readonly adapter: string;
   readonly hasF16: boolean;
   readonly maxBufferBytes: number;
+  readonly usesMachineMemory: boolean;
   readonly lost: Promise<string>;
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -62,6 +61,7 @@ export class WebGpuBackend implements Backend {
       gpu.limits.maxBufferSize,
       gpu.limits.maxStorageBufferBindingSize,
     );
+    this.usesMachineMemory = usesMachineMemory(gpu);
     const lost = gpu.lost.then(({ reason, message }) =>
       `the GPU device was lost (${reason}): ${message}`
     );
@@ -193,10 +193,6 @@ export class WebGpuBackend implements Backend {
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
-  }
-
-  openStates(options: StatesOptions): SequenceStates {
-    return new WebGpuStates(this.#gpu, options);
   }
 
   openCompiled(options: SegmentsOptions): Promise<CompiledSegments> {

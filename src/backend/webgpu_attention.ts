@@ -20,13 +20,13 @@ import type {
   OperandBuffers,
   PagedAttention,
 } from "./paged_attention.ts";
+import { type LayerCache, WebGpuKvCache } from "./webgpu_kv_cache.ts";
 
 interface Layer {
   readonly site: AttentionSite;
   readonly write: KvWrite;
   readonly attend: AttentionKernel;
-  readonly kCache: GPUBuffer;
-  readonly vCache: GPUBuffer;
+  readonly cache: LayerCache;
   readonly angles: GPUBuffer | undefined;
   /** Destination of rotated or normalised queries. */
   readonly qOut: GPUBuffer | undefined;
@@ -34,10 +34,11 @@ interface Layer {
   readonly sinks: GPUBuffer | undefined;
 }
 
-/** All its memory is allocated when it is made. */
+/** All its memory is allocated when it is made, or when it is resized. */
 export class WebGpuAttention implements PagedAttention {
   readonly #gpu: GpuContext;
   readonly #options: AttentionOptions;
+  readonly #cache: WebGpuKvCache;
   readonly #layers: readonly Layer[];
   /** By shape: sites of one shape share the step's plan. */
   readonly #steps = new Map<string, StepBuffer>();
@@ -51,7 +52,17 @@ export class WebGpuAttention implements PagedAttention {
   constructor(gpu: GpuContext, options: AttentionOptions) {
     this.#gpu = gpu;
     this.#options = options;
-    this.#layers = options.sites.map((site) => this.#openLayer(site));
+    const { sites, numBlocks, blockSize } = options;
+    const blockBytes = sites.map((site) => {
+      const { shape: { kvHeads, headSize, elem } } = this.#paramsOf(site);
+      return kvHeads * blockSize * headSize * sizeOf(elem);
+    });
+    this.#cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
+    this.#layers = sites.map((site, i) => this.#openLayer(site, this.#cache.layers[i]!));
+  }
+
+  resize(numBlocks: number): Promise<boolean> {
+    return this.#cache.resize(numBlocks);
   }
 
   begin(step: PackedStep): void {
@@ -107,32 +118,26 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
-    const { write, attend, kCache, vCache, angles, qOut, gammas, sinks } = layer;
+    const { write, attend, cache: { keys: kCache, values: vCache } } = layer;
+    const { angles, qOut, gammas, sinks } = layer;
     const pass = this.#gpu.commands;
     write.encode(pass, { q, k, v, kCache, vCache, angles, qOut, gammas });
     attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks });
   }
 
   dispose(): void {
-    for (const { kCache, vCache } of this.#layers) {
-      kCache.destroy();
-      vCache.destroy();
-    }
+    this.#cache.dispose();
     for (const step of this.#steps.values()) step.dispose();
     const shared = [...this.#constants.values(), ...this.#queries.values(), ...this.#factors];
     for (const buffer of shared) buffer.destroy();
   }
 
-  #openLayer(site: AttentionSite): Layer {
-    const { shape } = this.#paramsOf(site);
-    const elementBytes = sizeOf(shape.elem);
-    const { numBlocks, blockSize, constants } = this.#options;
-    const cacheBytes = numBlocks * shape.kvHeads * blockSize * shape.headSize * elementBytes;
+  #openLayer(site: AttentionSite, cache: LayerCache): Layer {
+    const { constants } = this.#options;
     return {
       site,
+      cache,
       ...this.#kernelsOf(site),
-      kCache: this.#createBuffer("keys", cacheBytes),
-      vCache: this.#createBuffer("values", cacheBytes),
       angles: site.rotary && this.#anglesOf(site.rotary, {
         cos: constants.get(site.rotary.cos.name)!,
         sin: constants.get(site.rotary.sin.name)!,

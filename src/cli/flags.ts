@@ -76,7 +76,16 @@ export const SERVE_FLAGS = {
     min: 1,
     max: 1_048_576,
     help:
-      "Device memory for keys and values. Default: 1024, or less where the model cannot use it.",
+      "Most device memory for keys and values, which grow as requests need them. Default: what the " +
+      "device gives; on the CPU and where a GPU has no memory of its own, 60 % of what is free.",
+  }),
+  maxModelLen: integer({
+    placeholder: "<tokens>",
+    min: 2,
+    max: 16_777_216,
+    help:
+      "Most tokens of prompt and answer together. Default: as many as the model was made for, or " +
+      "fewer where the memory for keys and values does not hold them.",
   }),
   maxBatchTokens: integer({
     placeholder: "<count>",

@@ -112,6 +112,7 @@ async function makeSession(
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = {
     kvCacheMb,
+    maxModelLength: flags.maxModelLen,
     maxBatchTokens,
     maxSequences,
     cpuThreads,

@@ -6,6 +6,7 @@ export const SETTING_FLAGS: SettingNames = {
   dtype: "--dtype",
   kind: "--kind",
   kvCacheMb: "--kv-cache-mb",
+  maxModelLength: "--max-model-len",
   offline: "--offline, HF_HUB_OFFLINE",
   speakerEncoderFolder: "--speaker-encoder",
   vadFolder: "--vad",

@@ -41,8 +41,8 @@ export class StartReport {
     this.#wasReady = true;
     const seconds = Number((elapsedMs / 1000).toFixed(2));
     if (this.#format === "json") {
-      const { id: model, kind, dtype, backend, adapter, contextLength } = info;
-      const loaded = { model, kind, dtype, backend, adapter, contextLength };
+      const { id: model, kind, dtype, backend, adapter, contextLength, maxModelLength } = info;
+      const loaded = { model, kind, dtype, backend, adapter, contextLength, maxModelLength };
       return log.info("ready", { ...loaded, url: this.#url, secondsToReady: seconds });
     }
     const rows = [
@@ -50,10 +50,16 @@ export class StartReport {
       ["kind", info.kind],
       ["dtype", info.dtype],
       ["adapter", `${info.backend}, ${info.adapter}`],
-      ...(info.contextLength === undefined ? [] : [["context", `${info.contextLength} tokens`]]),
+      ...(info.contextLength === undefined ? [] : [["context", describeContext(info)]]),
       ["address", this.#url],
       ["ready in", `${seconds} s`],
     ];
     for (const [name = "", value] of rows) printNote(`  ${name.padEnd(9)}${value}`);
   }
+}
+
+/** The tokens that are served, and those that the model was made for if they are more. */
+function describeContext({ contextLength, maxModelLength = contextLength }: ModelInfo): string {
+  const isShorter = maxModelLength! < contextLength!;
+  return `${maxModelLength} tokens${isShorter ? ` of the model's ${contextLength}` : ""}`;
 }

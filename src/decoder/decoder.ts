@@ -15,23 +15,32 @@ export type {
   TokenAdjustments,
 } from "../../kernels/sample_row.ts";
 
+/** What keeps sequences shorter than the model was made for: settings, or the memory for keys and values. */
+export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";
+
 /** What a decoder can hold and run at once; fixed when it is loaded. */
 export interface DecoderLimits {
   /** Most tokens of prompt and completion in one sequence. */
   readonly contextLength: number;
+  /** Tokens that the model was made for; `contextLength` if absent. */
+  readonly modelLength?: number | undefined;
   readonly vocabSize: number;
   /** Most sequences in one step, and most rows of logits. */
   readonly maxSequences: number;
   /** Most tokens in one step, over all sequences. */
   readonly maxBatchTokens: number;
-  /** Blocks of the KV cache pool. */
+  /** Blocks of the KV cache pool at first. */
   readonly numBlocks: number;
+  /** Blocks that it may be enlarged to rather than that known prefixes are given up; `numBlocks` if absent. */
+  readonly roomyBlocks?: number | undefined;
+  /** Most blocks that it may be enlarged to, where sequences need them; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
+  /** Why sequences are not longer; as long as the model was made for if absent. */
+  readonly lengthLimit?: LengthLimit | undefined;
   /** Tokens per block. */
   readonly blockSize: number;
   /** Whether several sequences may refer to one block (prefix caching). */
   readonly sharesBlocks: boolean;
-  /** Slots for what sequences keep beside keys and values; absent where they keep nothing else. */
-  readonly numStateSlots?: number | undefined;
 }
 
 /** One sequence's share of a step. */
@@ -72,10 +81,6 @@ export interface StepBatch {
   /** i32 `[sequences.length, maxBlocksPerSequence]`, row-major: the blocks of each sequence in order. */
   readonly blockTables: Int32Array;
   readonly maxBlocksPerSequence: number;
-  /** i32 `[sequences.length]`: the slot of each sequence's states, where it has such; absent: slots 0, 1, 2 … */
-  readonly stateSlots?: Int32Array | undefined;
-  /** Slots whose states others get before the step, in their order. */
-  readonly stateCopies?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
 /** Number of rows of logits that a sequence wants: those of its last tokens in the step. */
@@ -99,6 +104,12 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
    * @param encoderInput what tokens attend to, for a decoder that looks at an encoder.
    */
   calibrate?(encoderInput?: object): Promise<void>;
+  /**
+   * Changes the number of blocks of the KV cache; what the blocks hold that stay is kept. Called between steps.
+   *
+   * @returns false if the device has no memory for it: the cache is as it was. A decoder without it keeps its size.
+   */
+  resizeCache?(numBlocks: number): Promise<boolean>;
   /** Frees all device memory. */
   dispose(): Promise<void>;
 }

@@ -6,7 +6,6 @@
 import type { Backend } from "../backend/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
 import type { CompiledSegments, SegmentsOptions } from "../backend/compiled_segments.ts";
-import { stateConstants } from "../backend/sequence_states.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
@@ -34,6 +33,8 @@ interface PagedOpenOptions {
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
+  /** Whether the machine has memory for so many more blocks. */
+  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
   readonly spareBytes?: number;
   /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
@@ -57,6 +58,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const attention = openAttention({
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
+    maxBlocks: limits.maxBlocks,
     blockSize: limits.blockSize,
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
@@ -64,14 +66,6 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     constants: await readConstants(cut, files),
   });
   opened.defer(() => attention.dispose());
-  const states = cut.states.length === 0 ? undefined : backend.openStates({
-    sites: cut.states,
-    numSlots: limits.numStateSlots!,
-    maxTokens: limits.maxBatchTokens,
-    maxSequences: limits.maxSequences,
-    constants: await readFloats(stateConstants(cut.states), files),
-  });
-  opened.defer(() => states?.dispose());
   // Packs weights while ONNX Runtime opens its sessions.
   const early = backend.kind === "cpu"
     ? openCompiled({ ...options, attention, buffers: new Map() })
@@ -89,8 +83,9 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, sessions, weights, attention, states, limits },
+    ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
+    hasRoom: options.hasRoom,
   });
   const { buffers } = decoder;
   const compiled = await (early ?? openCompiled({ ...options, weights, attention, buffers }));
@@ -153,17 +148,13 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   return new TokenEmbeddings({ backend, session, storage });
 }
 
-function readConstants(cut: GraphCut, files: ModelFiles): Promise<Map<string, Float32Array>> {
-  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
-  return readFloats(named, files);
-}
-
-async function readFloats(
-  tensors: readonly (StoredTensor | undefined)[],
+async function readConstants(
+  cut: GraphCut,
   files: ModelFiles,
 ): Promise<Map<string, Float32Array>> {
   const constants = new Map<string, Float32Array>();
-  for (const tensor of tensors) {
+  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
+  for (const tensor of named) {
     if (tensor === undefined || constants.has(tensor.name)) continue;
     constants.set(tensor.name, asFloat32(tensor, await bytesOfStored(tensor, files)));
   }

@@ -6,7 +6,6 @@
  */
 import type { Backend, TokenSampler } from "../backend/backend.ts";
 import type { PagedAttention } from "../backend/paged_attention.ts";
-import type { SequenceStates } from "../backend/sequence_states.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import { log } from "../log.ts";
@@ -36,9 +35,9 @@ interface PagedDecoderParts {
   /** That the sessions read. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
-  /** For a cut that keeps more than keys and values. */
-  readonly states?: SequenceStates | undefined;
   readonly limits: DecoderLimits;
+  /** Whether the machine has memory for so many more blocks; only the device is asked if absent. */
+  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -54,18 +53,19 @@ export class PagedDecoder implements Decoder {
   readonly #sampler: TokenSampler;
   #compiled: CompiledSegments | undefined;
   #crossover: Crossover | undefined;
+  #numBlocks: number;
 
   constructor(parts: PagedDecoderParts) {
-    const { attention, backend, cut, sessions, states, limits } = parts;
+    const { attention, backend, cut, sessions, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
+    this.#numBlocks = limits.numBlocks;
     this.#runner = new SegmentRunner({
       backend,
       cut,
       sessions,
       most: mostOf(limits),
       attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
-      advance: (index, { tensors, output }) => states!.run(index, tensors, output),
     });
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
     this.#sampler = backend.openSampler({
@@ -189,23 +189,30 @@ export class PagedDecoder implements Decoder {
    * @returns the wanted rows, `[1, rows, width]`, good until the next step; `undefined` if none is wanted.
    */
   async forward(batch: StepBatch): Promise<Tensor | undefined> {
-    const { cut, sessions, attention, states } = this.#parts;
+    const { cut, sessions, attention } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, batch);
     attention.begin(batch);
-    states?.begin(batch);
     // If no rows are wanted, the keys and values are all that is needed.
     await this.#runner.run(tensors, sizes, sessions.length - (rows.length > 0 ? 0 : 1));
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
+  }
+
+  async resizeCache(numBlocks: number): Promise<boolean> {
+    const { attention, hasRoom } = this.#parts;
+    const numNew = numBlocks - this.#numBlocks;
+    if (numNew > 0 && hasRoom !== undefined && !await hasRoom(numNew)) return false;
+    if (!await attention.resize?.(numBlocks)) return false;
+    this.#numBlocks = numBlocks;
+    return true;
   }
 
   async dispose(): Promise<void> {
     this.#inputs.dispose();
     this.#sampler.dispose();
     this.#parts.attention.dispose();
-    this.#parts.states?.dispose();
     await this.#parts.embeddings?.dispose();
     await this.#runner.dispose();
     this.#parts.weights?.dispose();
@@ -245,6 +252,8 @@ function idsPort({ cut, embeddings }: PagedDecoderParts): TensorPort {
 }
 
 /** The largest step. */
-export function mostOf({ maxBatchTokens, maxSequences }: DecoderLimits): AxisSizes {
+export function mostOf(
+  { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
+): AxisSizes {
   return { tokens: maxBatchTokens, rows: maxSequences };
 }

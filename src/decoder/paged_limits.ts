@@ -4,79 +4,106 @@
  * @module
  */
 import type { EngineSettings } from "../config.ts";
-import { stateSize } from "../backend/sequence_states.ts";
 import { StartupError } from "../errors.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import type { DecoderLimits } from "./decoder.ts";
 
 const BLOCK_SIZE = 16;
-const DEFAULT_KV_CACHE_MB = 1024;
+/** The pool at first; it grows when sequences need more. */
+const START_KV_CACHE_MB = 256;
+/** The pool up to which known prefixes are kept rather than given up. */
+const ROOMY_KV_CACHE_MB = 1024;
 const DEFAULT_MAX_BATCH_TOKENS = 512;
 const DEFAULT_MAX_SEQUENCES = 32;
-/** Memory for kept states, and bounds of their number. */
-const SNAPSHOTS_MB = 256;
-const [MIN_SNAPSHOTS, MAX_SNAPSHOTS] = [4, 128];
 const MIB = 2 ** 20;
 
 /** What the limits follow from. */
 export interface PagedLimitsOptions {
+  /** Tokens that the model was made for. */
   readonly contextLength: number;
   readonly settings: EngineSettings;
   /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
   readonly maxBufferBytes: number;
   /** Bytes of one cached element of an attention that works in `dtype`. */
   readonly elementBytes: (dtype: AttentionSite["dtype"]) => number;
+  /** Memory for keys and values where no setting says how much; what the device gives if absent. */
+  readonly memoryBytes?: number | undefined;
+}
+
+/** The most a step may hold, as configured or by default. */
+export function stepLimits(
+  { maxBatchTokens = DEFAULT_MAX_BATCH_TOKENS, maxSequences = DEFAULT_MAX_SEQUENCES }:
+    EngineSettings,
+): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
+  return { maxBatchTokens, maxSequences };
+}
+
+/** Bytes of a block of all attentions of a cut. */
+export function blockBytesOf(
+  cut: Pick<GraphCut, "attentions">,
+  elementBytes: PagedLimitsOptions["elementBytes"],
+): number {
+  return cut.attentions.map((site) => bytesPerBlock(site, elementBytes(site.dtype)))
+    .reduce((sum, { keys, values }) => sum + keys + values, 0);
 }
 
 /**
- * Sizes the cache as configured or by default, but no larger than full contexts for all sequences would fill, and no
- * larger than the device's buffers allow.
+ * Lets sequences be as long as the model was made for, and the pool grow until all of them are, as far as settings, the
+ * memory and the device's buffers allow.
  *
  * @throws {StartupError} when not even one block fits.
  */
 export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): DecoderLimits {
-  const { settings, maxBufferBytes } = options;
-  const maxSequences = settings.maxSequences ?? DEFAULT_MAX_SEQUENCES;
-  const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
-  const perSite = cut.attentions.map((site) =>
-    bytesPerBlock(site, options.elementBytes(site.dtype))
+  const { settings, elementBytes, maxBufferBytes, memoryBytes = Infinity } = options;
+  const { kvCacheMb, maxModelLength = Infinity } = settings;
+  const { maxBatchTokens, maxSequences } = stepLimits(settings);
+  const modelLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
+  const wantedLength = Math.min(modelLength, maxModelLength);
+  const blockBytes = blockBytesOf(cut, elementBytes);
+  const largest = Math.max(
+    ...cut.attentions.flatMap((site) =>
+      Object.values(bytesPerBlock(site, elementBytes(site.dtype)))
+    ),
   );
-  const blockBytes = perSite.reduce((sum, { keys, values }) => sum + keys + values, 0);
-  const largest = Math.max(...perSite.flatMap(({ keys, values }) => [keys, values]));
 
-  const kvCacheMb = settings.kvCacheMb ?? DEFAULT_KV_CACHE_MB;
-  const numBlocks = Math.min(
-    Math.floor((kvCacheMb * MIB) / blockBytes),
-    Math.floor(maxBufferBytes / largest),
-    maxSequences * Math.ceil(contextLength / BLOCK_SIZE),
+  const poolBytes = kvCacheMb === undefined ? memoryBytes : kvCacheMb * MIB;
+  const inPool = Math.floor(poolBytes / blockBytes);
+  const inBuffers = Math.floor(maxBufferBytes / largest);
+  const maxBlocks = Math.min(
+    inPool,
+    inBuffers,
+    maxSequences * Math.ceil(wantedLength / BLOCK_SIZE),
   );
-  if (numBlocks < 1) {
+  if (maxBlocks < 1) {
     throw new StartupError(
-      `A KV cache of ${kvCacheMb} MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes: give it more.`,
+      `A KV cache of ${
+        Math.floor(Math.min(poolBytes, maxBufferBytes) / MIB)
+      } MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes: give it more.`,
       { setting: "kvCacheMb" },
     );
   }
-  const slotBytes = cut.states.map((site) => 4 * stateSize(site));
-  const numStateSlots = cut.states.length === 0 ? undefined : Math.min(
-    maxSequences + numSnapshots(slotBytes.reduce((sum, bytes) => sum + bytes, 0)),
-    Math.floor(maxBufferBytes / Math.max(...slotBytes, 1)),
-  );
+  const blocksIn = (mib: number) => Math.max(1, Math.floor(mib * MIB / blockBytes));
+  const contextLength = Math.min(wantedLength, maxBlocks * BLOCK_SIZE);
+  const poolLimit = inBuffers < inPool
+    ? "buffer"
+    : kvCacheMb === undefined
+    ? "memory"
+    : "kvCacheMb";
   return {
-    contextLength: Math.min(contextLength, numBlocks * BLOCK_SIZE),
+    contextLength,
+    modelLength,
+    ...contextLength < modelLength && {
+      lengthLimit: contextLength < wantedLength ? poolLimit : "maxModelLength",
+    },
     vocabSize: cut.output.width,
     maxSequences,
-    maxBatchTokens: settings.maxBatchTokens ?? DEFAULT_MAX_BATCH_TOKENS,
-    numBlocks,
+    maxBatchTokens,
+    numBlocks: Math.min(maxBlocks, blocksIn(START_KV_CACHE_MB)),
+    roomyBlocks: Math.min(maxBlocks, blocksIn(kvCacheMb ?? ROOMY_KV_CACHE_MB)),
+    maxBlocks,
     blockSize: BLOCK_SIZE,
     sharesBlocks: true,
-    numStateSlots,
   };
-}
-
-/** Slots for states that are kept for the prompts to come, where one takes so many bytes. */
-function numSnapshots(slotBytes: number): number {
-  const affordable = Math.floor(SNAPSHOTS_MB * MIB / slotBytes);
-  return Math.max(MIN_SNAPSHOTS, Math.min(affordable, MAX_SNAPSHOTS));
 }
 
 function bytesPerBlock(

@@ -71,6 +71,10 @@ export class RowDecoder implements Decoder<RowToken> {
     return this.#paged.calibrate();
   }
 
+  resizeCache(numBlocks: number): Promise<boolean> {
+    return this.#paged.resizeCache(numBlocks);
+  }
+
   async dispose(): Promise<void> {
     await this.#head.release();
     await this.#paged.dispose();

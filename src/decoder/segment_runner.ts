@@ -37,11 +37,6 @@ interface SegmentRunnerOptions<Cut extends PlannedCut> {
       readonly sizes: AxisSizes;
     },
   ) => Tensor | Promise<Tensor>;
-  /** Runs a recurrence, likewise; absent for a cut without any. */
-  readonly advance?: (
-    index: number,
-    run: { readonly tensors: ReadonlyMap<string, Tensor>; readonly output: Tensor | undefined },
-  ) => Tensor;
   /** Whether each run's output is the caller's, and not memory that the next run writes to. */
   readonly callerOwnsOutput?: boolean;
 }
@@ -78,10 +73,10 @@ export class SegmentRunner<Cut extends PlannedCut> {
   /** Buffers of the tensors that cross between segments, on a GPU. */
   get buffers(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
-    const { segments, attentions, states = [] } = this.#options.cut;
+    const { segments, attentions } = this.#options.cut;
     const ports = [
       ...segments.flatMap(({ outputs }) => outputs),
-      ...[...attentions, ...states].map(({ output }) => output),
+      ...attentions.map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
       const output = this.#outputOf(port, sizes);
@@ -121,7 +116,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
     sizes: AxisSizes,
     numSegments = this.#options.sessions.length,
   ): Promise<void> {
-    const { cut, sessions, attend, advance } = this.#options;
+    const { cut, sessions, attend } = this.#options;
     const isAllRows = sizes.tokens === sizes.rows;
     for (let index = 0; index < numSegments; index++) {
       const { inputs, outputs } = cut.segments[index]!;
@@ -144,11 +139,6 @@ export class SegmentRunner<Cut extends PlannedCut> {
           site.output.name,
           isDone ? output! : await attend(site, { tensors, output, sizes }),
         );
-      }
-      for (const [state, { afterSegment, output: port }] of (cut.states ?? []).entries()) {
-        if (afterSegment !== index) continue;
-        const output = this.#outputOf(port, sizes);
-        tensors.set(port.name, advance!(state, { tensors, output }));
       }
     }
   }

@@ -38,7 +38,10 @@ interface WholeDecoderOptions {
   readonly model: ModelProto;
   /** Where its weights are. */
   readonly files: ModelFiles;
+  /** Tokens that the model was made for. */
   readonly contextLength: number;
+  /** Most tokens of a sequence, if fewer. */
+  readonly maxModelLength?: number | undefined;
   readonly vocabSize: number;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
@@ -68,12 +71,16 @@ export class WholeDecoder implements Decoder {
       maxRows: 1,
     });
     const rows = Math.floor(MAX_LOGITS_BYTES / (4 * options.vocabSize));
+    const { contextLength: modelLength, maxModelLength = modelLength } = options;
+    const contextLength = Math.min(modelLength, maxModelLength);
     this.limits = {
-      contextLength: options.contextLength,
+      contextLength,
+      modelLength,
+      lengthLimit: contextLength < modelLength ? "maxModelLength" : undefined,
       vocabSize: options.vocabSize,
       maxSequences: 1,
-      maxBatchTokens: Math.max(1, Math.min(rows, MAX_STEP_TOKENS, options.contextLength)),
-      numBlocks: Math.min(MAX_BLOCKS, Math.ceil(options.contextLength / BLOCK_SIZE)),
+      maxBatchTokens: Math.max(1, Math.min(rows, MAX_STEP_TOKENS, contextLength)),
+      numBlocks: Math.min(MAX_BLOCKS, Math.ceil(contextLength / BLOCK_SIZE)),
       blockSize: BLOCK_SIZE,
       sharesBlocks: false,
     };

@@ -28,26 +28,36 @@ interface BlockContent {
 export class BlockIndex {
   readonly #blockSize: number;
   /** i32 `[numBlocks, blockSize]`. */
-  readonly #tokens: Int32Array;
-  readonly #media: string[];
-  readonly #predecessors: Int32Array;
-  readonly #scopes: Int32Array;
-  readonly #hashes: Int32Array;
-  readonly #isIndexed: Uint8Array;
+  #tokens = new Int32Array();
+  #media: string[] = [];
+  #predecessors = new Int32Array();
+  #scopes = new Int32Array();
+  #hashes = new Int32Array();
+  #isIndexed = new Uint8Array();
   /** The first block of each bucket; `#nextInBucket` has the others. */
-  readonly #buckets: Int32Array;
-  readonly #nextInBucket: Int32Array;
+  #buckets = new Int32Array();
+  #nextInBucket = new Int32Array();
 
   constructor(numBlocks: number, blockSize: number) {
     this.#blockSize = blockSize;
-    this.#tokens = new Int32Array(numBlocks * blockSize);
-    this.#media = new Array<string>(numBlocks).fill("");
-    this.#predecessors = new Int32Array(numBlocks);
-    this.#scopes = new Int32Array(numBlocks);
-    this.#hashes = new Int32Array(numBlocks);
-    this.#isIndexed = new Uint8Array(numBlocks);
+    this.resize(numBlocks);
+  }
+
+  /** Changes the number of blocks; its owner has removed those that go. */
+  resize(numBlocks: number): void {
+    this.#tokens = resized(this.#tokens, numBlocks * this.#blockSize);
+    this.#media = Array.from({ length: numBlocks }, (_, i) => this.#media[i] ?? "");
+    this.#predecessors = resized(this.#predecessors, numBlocks);
+    this.#scopes = resized(this.#scopes, numBlocks);
+    this.#hashes = resized(this.#hashes, numBlocks);
+    const isIndexed = new Uint8Array(numBlocks);
+    isIndexed.set(this.#isIndexed.subarray(0, numBlocks));
+    this.#isIndexed = isIndexed;
     this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(numBlocks * 2))).fill(NONE);
     this.#nextInBucket = new Int32Array(numBlocks);
+    for (let blockId = 0; blockId < numBlocks; blockId++) {
+      if (this.has(blockId)) this.#addToBucket(blockId);
+    }
   }
 
   has(blockId: number): boolean {
@@ -57,6 +67,25 @@ export class BlockIndex {
   /** The `cacheScope` of the sequence that brought an indexed block here. */
   scopeOf(blockId: number): number {
     return this.#scopes[blockId]!;
+  }
+
+  /** The indexed blocks from `first` on, and those that have one of them before them in their sequence. */
+  withPrefixFrom(first: number): number[] {
+    /** Of blocks before `first` that were looked at, whether they are among them. */
+    const known = new Map<number, boolean>();
+    const isBehind = (start: number): boolean => {
+      // Walked, not recursed: a prefix may have thousands of blocks.
+      const walked: number[] = [];
+      let blockId = start;
+      while (blockId !== NONE && blockId < first && !known.has(blockId)) {
+        walked.push(blockId);
+        blockId = this.#predecessors[blockId]!;
+      }
+      const found = blockId !== NONE && (known.get(blockId) ?? true);
+      for (const each of walked) known.set(each, found);
+      return found;
+    };
+    return Array.from(this.#isIndexed.keys()).filter((id) => this.has(id) && isBehind(id));
   }
 
   /** The block that holds what the full block `index` of `sequence` holds; its table must reach up to there. */
@@ -76,10 +105,8 @@ export class BlockIndex {
     this.#predecessors[blockId] = content.predecessor;
     this.#scopes[blockId] = content.scope;
     this.#hashes[blockId] = content.hash;
-    const bucket = this.#bucketOf(content.hash);
-    this.#nextInBucket[blockId] = this.#buckets[bucket]!;
-    this.#buckets[bucket] = blockId;
     this.#isIndexed[blockId] = 1;
+    this.#addToBucket(blockId);
     return blockId;
   }
 
@@ -95,6 +122,12 @@ export class BlockIndex {
     }
     this.#media[blockId] = "";
     this.#isIndexed[blockId] = 0;
+  }
+
+  #addToBucket(blockId: number): void {
+    const bucket = this.#bucketOf(this.#hashes[blockId]!);
+    this.#nextInBucket[blockId] = this.#buckets[bucket]!;
+    this.#buckets[bucket] = blockId;
   }
 
   #search(content: BlockContent): number | undefined {
@@ -138,6 +171,13 @@ export class BlockIndex {
   #bucketOf(hash: number): number {
     return spreadHash(hash) & (this.#buckets.length - 1);
   }
+}
+
+/** A copy of another length. */
+function resized(values: Int32Array, length: number): Int32Array<ArrayBuffer> {
+  const copy = new Int32Array(length);
+  copy.set(values.subarray(0, length));
+  return copy;
 }
 
 /** Which media stand in tokens `start` to `end`, and where; empty when none do. */

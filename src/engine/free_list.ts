@@ -1,24 +1,19 @@
 const NONE = -1;
+/** Stands before the first and after the last block: in the arrays, block `id` is at `id + 1`. */
+const SENTINEL = 0;
 
 /**
  * The blocks nobody refers to, in the order in which they will be reused: a doubly linked list threaded through two
  * arrays, so that taking the first, putting one at either end and taking one out of the middle are all O(1).
  */
 export class FreeList {
-  readonly #next: Int32Array;
-  readonly #previous: Int32Array;
-  /** Stands before the first and after the last block. */
-  readonly #sentinel: number;
+  #next = Int32Array.of(SENTINEL);
+  #previous = Int32Array.of(SENTINEL);
   #length = 0;
 
   /** Holds blocks 0 to `numBlocks - 1`, in that order. */
   constructor(numBlocks: number) {
-    this.#sentinel = numBlocks;
-    this.#next = new Int32Array(numBlocks + 1).fill(NONE);
-    this.#previous = new Int32Array(numBlocks + 1).fill(NONE);
-    this.#next[numBlocks] = numBlocks;
-    this.#previous[numBlocks] = numBlocks;
-    for (let blockId = 0; blockId < numBlocks; blockId++) this.pushLast(blockId);
+    this.resize(numBlocks);
   }
 
   get length(): number {
@@ -26,49 +21,68 @@ export class FreeList {
   }
 
   has(blockId: number): boolean {
-    return this.#next[blockId] !== NONE;
+    return this.#next[blockId + 1] !== NONE;
+  }
+
+  /**
+   * Changes the number of blocks. New ones are reused first, the lowest before the others.
+   *
+   * @throws {Error} when a block that goes is not in the list.
+   */
+  resize(numBlocks: number): void {
+    const numBefore = this.#next.length - 1;
+    for (let blockId = numBlocks; blockId < numBefore; blockId++) this.remove(blockId);
+    this.#next = resized(this.#next, numBlocks + 1);
+    this.#previous = resized(this.#previous, numBlocks + 1);
+    for (let blockId = numBlocks - 1; blockId >= numBefore; blockId--) this.pushFirst(blockId);
   }
 
   /** The block to reuse next, taken out; `undefined` when there is none. */
   takeFirst(): number | undefined {
-    const first = this.#next[this.#sentinel]!;
-    if (first === this.#sentinel) return undefined;
-    this.remove(first);
-    return first;
+    const first = this.#next[SENTINEL]!;
+    if (first === SENTINEL) return undefined;
+    this.remove(first - 1);
+    return first - 1;
   }
 
   pushFirst(blockId: number): void {
-    this.#insert(blockId, this.#sentinel, this.#next[this.#sentinel]!);
+    this.#insert(blockId, SENTINEL, this.#next[SENTINEL]!);
   }
 
   pushLast(blockId: number): void {
-    this.#insert(blockId, this.#previous[this.#sentinel]!, this.#sentinel);
+    this.#insert(blockId, this.#previous[SENTINEL]!, SENTINEL);
   }
 
   /** @throws {Error} when the block is not in the list. */
   remove(blockId: number): void {
     if (!this.has(blockId)) throw new Error(`Block ${blockId} is not free.`);
-    const next = this.#next[blockId]!;
-    const previous = this.#previous[blockId]!;
+    const next = this.#next[blockId + 1]!;
+    const previous = this.#previous[blockId + 1]!;
     this.#next[previous] = next;
     this.#previous[next] = previous;
-    this.#next[blockId] = NONE;
+    this.#next[blockId + 1] = NONE;
     this.#length--;
   }
 
   #insert(blockId: number, previous: number, next: number): void {
     if (this.has(blockId)) throw new Error(`Block ${blockId} is free already.`);
-    this.#next[previous] = blockId;
-    this.#previous[blockId] = previous;
-    this.#next[blockId] = next;
-    this.#previous[next] = blockId;
+    const at = blockId + 1;
+    this.#next[previous] = at;
+    this.#previous[at] = previous;
+    this.#next[at] = next;
+    this.#previous[next] = at;
     this.#length++;
   }
 
   /** First to last. */
   *[Symbol.iterator](): Generator<number> {
-    for (let id = this.#next[this.#sentinel]!; id !== this.#sentinel; id = this.#next[id]!) {
-      yield id;
-    }
+    for (let at = this.#next[SENTINEL]!; at !== SENTINEL; at = this.#next[at]!) yield at - 1;
   }
+}
+
+/** A copy of another length; what it adds is `NONE`. */
+function resized(links: Int32Array, length: number): Int32Array<ArrayBuffer> {
+  const copy = new Int32Array(length).fill(NONE);
+  copy.set(links.subarray(0, length));
+  return copy;
 }

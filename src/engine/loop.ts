@@ -11,6 +11,7 @@ import { BusyTurns } from "../next_turn.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
+import { KvPool } from "./kv_pool.ts";
 import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
@@ -70,6 +71,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #decoder: Decoder<Token>;
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
+  readonly #pool: KvPool;
   /** By sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
@@ -79,6 +81,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#decoder = decoder;
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
+    this.#pool = new KvPool({ decoder, scheduler: this.#scheduler });
     this.metrics = new EngineMetrics(() => this.#scheduler.stats());
   }
 
@@ -99,6 +102,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
    * @throws {HearthError} when the prompt can never be held.
    */
   add(request: GenerationRequest, listener: TokenListener<Token>): () => void {
+    this.#pool.updateLimit();
     const sequences = this.#scheduler.add(request);
     const running: Running<Token> = {
       listener,
@@ -118,18 +122,32 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   async close(): Promise<void> {
     for (const running of new Set(this.#running.values())) this.#drop(running);
     await this.#turning;
+    this.#pool.stop();
   }
 
   async #turn(): Promise<void> {
     // Requests that arrive together share the first step.
     const turns = new BusyTurns();
     await turns.next();
-    for (let step = this.#scheduler.schedule(); step; step = this.#scheduler.schedule()) {
+    while (true) {
+      for (const { sequence, error } of await this.#pool.fit()) {
+        const running = this.#running.get(sequence.id);
+        if (running !== undefined) this.#failRequest(running, error);
+      }
+      const step = this.#scheduler.schedule();
+      if (step === undefined) break;
       await this.#runStep(step);
       // Cancellations and new requests come in between steps.
       await turns.next();
     }
     this.#turning = undefined;
+    this.#pool.shrinkLater((shrink) => this.#turning ??= this.#exclusively(shrink));
+  }
+
+  /** Runs what no step may run beside; requests that come meanwhile follow. */
+  async #exclusively(run: () => Promise<void>): Promise<void> {
+    await run();
+    this.#turning = this.#running.size > 0 ? this.#turn() : undefined;
   }
 
   async #runStep(step: ScheduledStep): Promise<void> {
@@ -139,6 +157,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       const sampled = await this.#decoder.run(this.#builder.build(step));
       const committed = this.#scheduler.commit(step, sampled);
       this.metrics.observeStep(step, performance.now() - startedAtMs);
+      this.#pool.observe();
       for (const token of committed) this.#deliver(token);
     } catch (error) {
       this.#fail(step, error);

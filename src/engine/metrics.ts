@@ -67,6 +67,11 @@ export class EngineMetrics {
       (s) => s.numPrefixHitTokens,
     );
     total(
+      "hearth_prefix_evicted_blocks_total",
+      "KV blocks of known prefixes that were reused for other tokens.",
+      (s) => s.numEvictedBlocks,
+    );
+    total(
       "hearth_preemptions_total",
       "Times a sequence gave its KV blocks to an older one.",
       (s) => s.numPreemptions,

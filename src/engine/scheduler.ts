@@ -7,15 +7,13 @@ import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { HearthError } from "../errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
+import { contextExceeded } from "./length_limit.ts";
+import { mostBlocks, type PoolDemand } from "./pool_size.ts";
 import { Sequence } from "./sequence.ts";
-import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** The cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
-
-/** Tokens of a prompt after which a state is kept, where many prompts may begin alike. */
-const STATE_INTERVAL = 1024;
 
 /** Counts since the start, and states now. */
 export interface SchedulerStats extends BlockStats {
@@ -23,6 +21,12 @@ export interface SchedulerStats extends BlockStats {
   readonly numWaiting: number;
   /** Preemptions: a running sequence gave its blocks to an older one. */
   readonly numPreemptions: number;
+}
+
+/** A sequence that the pool can never hold. */
+export interface RefusedSequence {
+  readonly sequence: Sequence;
+  readonly error: HearthError;
 }
 
 /** See {@linkcode Scheduler}. */
@@ -44,12 +48,9 @@ export interface SchedulerOptions {
  * step runs.
  */
 export class Scheduler {
-  /** Most tokens of prompt and completion in one sequence: the context, or what the whole pool holds. */
-  readonly maxSequenceLength: number;
   readonly #limits: DecoderLimits;
   readonly #prefixCache: boolean;
   readonly #blocks: BlockManager;
-  readonly #slots: StateSlots | undefined;
   readonly #sequences = new Map<number, Sequence>();
   /** In order of arrival, all older than those waiting. */
   readonly #running: Sequence[] = [];
@@ -58,15 +59,21 @@ export class Scheduler {
   #nextSequenceId = 1;
   #nextRequestId = 1;
   #numPreemptions = 0;
+  /** Blocks that the pool can be given. */
+  #mostBlocks: number;
 
   constructor(limits: DecoderLimits, options: SchedulerOptions) {
     this.#limits = limits;
     this.#prefixCache = options.prefixCache;
-    this.#slots = limits.numStateSlots ? new StateSlots(limits.numStateSlots) : undefined;
-    this.#blocks = new BlockManager(limits, this.#slots);
+    this.#blocks = new BlockManager(limits);
+    this.#mostBlocks = mostBlocks(limits);
+  }
+
+  /** Most tokens of prompt and completion in one sequence: the context, or what the largest pool holds. */
+  get maxSequenceLength(): number {
     // The last token of a completion is never computed, so it needs no slot.
-    const poolLength = limits.numBlocks * limits.blockSize + 1;
-    this.maxSequenceLength = Math.min(limits.contextLength, poolLength);
+    const poolLength = this.#mostBlocks * this.#limits.blockSize + 1;
+    return Math.min(this.#limits.contextLength, poolLength);
   }
 
   /**
@@ -80,7 +87,9 @@ export class Scheduler {
     const numPromptTokens = request.promptTokens.length;
     if (numPromptTokens === 0) throw new HearthError("invalid_value", "The prompt has no tokens.");
     const { maxTokens = Infinity } = request;
-    if (numPromptTokens > this.#longestPrompt(maxTokens)) throw this.#tooLong(request);
+    if (numPromptTokens > this.#longestPrompt(maxTokens)) {
+      throw this.#tooLong(numPromptTokens, maxTokens);
+    }
     const maxLength = Math.max(
       // A token that is not wanted takes no room of the context.
       numPromptTokens + 1,
@@ -103,22 +112,68 @@ export class Scheduler {
   }
 
   /**
+   * What the next step needs of the pool to preempt nobody, and to admit the sequence that waits longest. It looks one
+   * token ahead, so that a pool that cannot grow is known before a sequence has filled it.
+   */
+  demand(): PoolDemand {
+    const { blockSize, maxSequences } = this.#limits;
+    const numAhead = ({ length, maxLength }: Sequence) =>
+      Math.ceil(Math.min(length + 1, maxLength - 1) / blockSize);
+    let numTaken = 0;
+    for (const sequence of this.#running) {
+      numTaken += Math.max(0, numAhead(sequence) - sequence.blockIds.length);
+    }
+    const [next] = this.#waiting;
+    let [numFound, numSpare] = [0, 0];
+    if (next !== undefined && this.#running.length < maxSequences && !this.#awaitsSibling(next)) {
+      const needs = this.#blocks.needsOf(next);
+      const numNow = Math.ceil(next.length / blockSize);
+      numTaken += needs.numBlocks + Math.max(0, numAhead(next) - numNow);
+      numFound = needs.numFound;
+      numSpare = this.#running.length;
+    }
+    const { numFreeBlocks, numCachedBlocks } = this.#blocks.stats();
+    return {
+      numMissing: numTaken + numSpare - numFreeBlocks - numCachedBlocks,
+      numEvicted: numTaken - numFound - numFreeBlocks,
+    };
+  }
+
+  /** Changes the number of blocks of the pool. @returns false when sequences hold blocks that would go. */
+  resize(numBlocks: number): boolean {
+    return this.#blocks.resize(numBlocks);
+  }
+
+  /**
+   * Sets how many blocks the pool can be given, after the device refused more. Sequences end where that ends.
+   *
+   * @returns those that it can never hold, which the caller ends, each with its error.
+   */
+  limitPool(mostBlocks: number): RefusedSequence[] {
+    this.#mostBlocks = mostBlocks;
+    const longest = this.maxSequenceLength;
+    return [...this.#sequences.values()].flatMap((sequence) => {
+      const { numPromptTokens, length, maxLength } = sequence;
+      sequence.maxLength = Math.max(numPromptTokens + 1, Math.min(maxLength, longest));
+      if (length <= mostBlocks * this.#limits.blockSize) return [];
+      return [{ sequence, error: this.#tooLong(numPromptTokens) }];
+    });
+  }
+
+  /**
    * Chooses the next step. Running sequences get the blocks they need; the newest is preempted when they run out.
    *
    * @returns `undefined` when there is nothing to do.
    */
   schedule(): ScheduledStep | undefined {
-    this.#restartFailed();
     const scheduled: ScheduledSequence[] = [];
     let budget = this.#limits.maxBatchTokens;
     let rows = this.#limits.maxSequences;
     /** One token is reserved for each later sequence; prompts are scored with rows of logits left over. */
-    const chunkOf = (sequence: Sequence, numBehind: number) => {
-      const { numComputed, length, scoring } = sequence;
+    const chunkOf = ({ numComputed, length, scoring }: Sequence, numBehind: number) => {
       const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
       const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
-      const numTokens = Math.min(length - numComputed, budget - numBehind, most);
-      return this.#endWithBlock(sequence, numTokens);
+      return Math.min(length - numComputed, budget - numBehind, most);
     };
     const take = (sequence: Sequence, numTokens: number) => {
       const { numComputed, length, scoring } = sequence;
@@ -126,7 +181,6 @@ export class Scheduler {
       const scored = scoring?.rows(numComputed, end);
       const samples = end === length;
       scheduled.push({ sequence, numTokens, samples, scored });
-      sequence.isComputing = this.#slots !== undefined;
       budget -= numTokens;
       rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
     };
@@ -142,48 +196,7 @@ export class Scheduler {
       take(sequence, chunkOf(sequence, 0));
     }
     if (scheduled.length === 0) return undefined;
-    return {
-      scheduled,
-      numTokens: this.#limits.maxBatchTokens - budget,
-      stateCopies: this.#slots?.takeCopies(),
-    };
-  }
-
-  /**
-   * Sequences with states begin anew if a step that took them was not committed: it may have changed their states, which
-   * unlike keys and values cannot be written again.
-   */
-  #restartFailed(): void {
-    const first = this.#running.findIndex(({ isComputing }) => isComputing);
-    if (first < 0) return;
-    this.#slots!.abandonCopies();
-    // With all that are younger: none runs while an older one waits.
-    for (const sequence of this.#running.splice(first).reverse()) {
-      this.#blocks.release(sequence);
-      sequence.status = "waiting";
-      this.#waiting.unshift(sequence);
-    }
-  }
-
-  /** How many of a sequence's next tokens to compute where a state is worth keeping at the end of a block. */
-  #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
-    if (this.#slots === undefined) return numTokens;
-    const end = numComputed + numTokens;
-    const lastOfPrompt = this.#blocks.numShareableTokens(numPromptTokens);
-    if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
-    // A prompt's chunks end with blocks as well, unless they are too short for that.
-    const { blockSize } = this.#limits;
-    const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
-    return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
-  }
-
-  /** Keeps a sequence's state at the end of its prompt's last block, and now and then on the way there. */
-  #saveState(sequence: Sequence, numTokens: number): void {
-    const { numComputed, numPromptTokens } = sequence;
-    const isLast = numComputed === this.#blocks.numShareableTokens(numPromptTokens);
-    const isPassed = Math.floor(numComputed / STATE_INTERVAL) >
-      Math.floor((numComputed - numTokens) / STATE_INTERVAL);
-    if (isLast || isPassed) this.#blocks.saveState(sequence);
+    return { scheduled, numTokens: this.#limits.maxBatchTokens - budget };
   }
 
   /**
@@ -206,9 +219,7 @@ export class Scheduler {
       }
       if (sequence.status !== "running") continue;
       sequence.numComputed += numTokens;
-      sequence.isComputing = false;
       this.#blocks.seal(sequence);
-      if (this.#slots) this.#saveState(sequence, numTokens);
       tokens.forEach((each, row) => {
         const isScored = row < scored.length;
         const token = isScored ? sequence.scoring!.take(each) : each;
@@ -248,22 +259,16 @@ export class Scheduler {
 
   #longestPrompt(maxTokens: number): number {
     if (maxTokens > 0) return this.maxSequenceLength - 1;
-    const { contextLength, numBlocks, blockSize } = this.#limits;
-    return Math.min(contextLength, numBlocks * blockSize);
+    const { contextLength, blockSize } = this.#limits;
+    return Math.min(contextLength, this.#mostBlocks * blockSize);
   }
 
-  #tooLong({ promptTokens, maxTokens }: GenerationRequest): HearthError {
-    const isAlone = maxTokens === 0;
-    const max = isAlone ? this.#longestPrompt(0) : this.maxSequenceLength;
-    const isPool = max < this.#limits.contextLength;
-    const answer = isAlone ? "" : ", and the answer takes one at least";
-    // Clients look for the words "maximum context length is".
-    return new HearthError(
-      "context_length_exceeded",
-      `This model's maximum context length is ${max} tokens${
-        isPool ? ", as many as its KV cache holds" : ""
-      }; the prompt has ${promptTokens.length}${answer}.`,
-    );
+  #tooLong(numPromptTokens: number, maxTokens = Infinity): HearthError {
+    const wantsAnswer = maxTokens > 0;
+    const most = wantsAnswer ? this.maxSequenceLength : this.#longestPrompt(0);
+    const { contextLength, lengthLimit } = this.#limits;
+    const reason = most < contextLength ? "memory" : lengthLimit;
+    return contextExceeded({ numPromptTokens, wantsAnswer, most, reason });
   }
 
   /** Gives `sequence` the blocks for its next tokens. @returns false when it was preempted itself. */

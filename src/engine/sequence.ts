@@ -58,7 +58,6 @@ export class Sequence {
   readonly requestId: number;
   readonly cacheScope: number;
   readonly numPromptTokens: number;
-  readonly maxLength: number;
   readonly media: readonly MediaSpan[];
   readonly sectionPositions: SectionPositions | undefined;
   readonly encoderInput: object | undefined;
@@ -71,15 +70,13 @@ export class Sequence {
   /** Where its prompt's tokens are to be scored. */
   readonly scoring: PromptScoring | undefined;
 
+  /** Most tokens of prompt and completion. */
+  maxLength: number;
   status: SequenceStatus = "waiting";
   /** Leading tokens whose keys and values are in its blocks. */
   numComputed = 0;
   /** Leading blocks that are full and findable by other sequences. */
   numSealedBlocks = 0;
-  /** The slot of what it keeps beside keys and values, while it runs. */
-  stateSlot: number | undefined;
-  /** Whether a step that has not been committed changes its state. */
-  isComputing = false;
   /** Prompt tokens that were found in the cache when it first ran; `undefined` until then. */
   numCachedTokens: number | undefined;
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SampledToken, SampleRow, StepBatch } from "../decoder/decoder.ts";
+import type { SampledToken, SampleRow } from "../decoder/decoder.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** One sequence's part in a step. */
@@ -21,8 +21,6 @@ export interface ScheduledSequence {
 export interface ScheduledStep {
   readonly scheduled: readonly ScheduledSequence[];
   readonly numTokens: number;
-  /** Slots of states that are copied before it. */
-  readonly stateCopies?: StepBatch["stateCopies"];
 }
 
 /** A new token and the sequence that got it. */

@@ -1,5 +1,6 @@
 import type { DecoderLimits, StepBatch } from "../decoder/decoder.ts";
 import type { EmbeddingSpan } from "../decoder/embedding_span.ts";
+import { mostBlocks } from "./pool_size.ts";
 import type { Sequence } from "./sequence.ts";
 import type { ScheduledStep } from "./step.ts";
 
@@ -12,13 +13,14 @@ export class StepBuilder {
   readonly #queryStarts: Int32Array;
   readonly #kvLengths: Int32Array;
   readonly #blockTables: Int32Array;
-  readonly #stateSlots: Int32Array | undefined;
   readonly #maxBlocksPerSequence: number;
 
   constructor(limits: DecoderLimits) {
-    const { contextLength, numBlocks, blockSize, maxBatchTokens, maxSequences } = limits;
-    this.#maxBlocksPerSequence = Math.min(Math.ceil(contextLength / blockSize), numBlocks);
-    this.#stateSlots = limits.numStateSlots ? new Int32Array(maxSequences) : undefined;
+    const { contextLength, blockSize, maxBatchTokens, maxSequences } = limits;
+    this.#maxBlocksPerSequence = Math.min(
+      Math.ceil(contextLength / blockSize),
+      mostBlocks(limits),
+    );
     const perToken = () => new Int32Array(maxBatchTokens);
     this.#tokenIds = perToken();
     this.#positions = perToken();
@@ -38,7 +40,6 @@ export class StepBuilder {
       const end = start + count;
       this.#queryStarts[row] = numTokens;
       this.#kvLengths[row] = end;
-      if (this.#stateSlots) this.#stateSlots[row] = sequence.stateSlot!;
       this.#blockTables.set(sequence.blockIds.view(), row * this.#maxBlocksPerSequence);
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
       embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
@@ -63,7 +64,6 @@ export class StepBuilder {
       kvLengths: this.#kvLengths,
       blockTables: this.#blockTables,
       maxBlocksPerSequence: this.#maxBlocksPerSequence,
-      ...this.#stateSlots && { stateSlots: this.#stateSlots, stateCopies: step.stateCopies },
     };
   }
 

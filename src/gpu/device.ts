@@ -114,3 +114,15 @@ export function createBuffer(gpu: GpuContext, descriptor: GPUBufferDescriptor): 
   gpu.counts.buffers++;
   return gpu.device.createBuffer(descriptor);
 }
+
+/**
+ * Whether a device has no memory of its own, as far as that can be told: software adapters, Apple's processors, and
+ * Intel's graphics but for its cards.
+ */
+export function usesMachineMemory(
+  { adapterInfo, isFallbackAdapter }: Pick<GpuContext, "adapterInfo" | "isFallbackAdapter">,
+): boolean {
+  const name = `${adapterInfo.vendor} ${adapterInfo.description}`;
+  const isIntegrated = /apple/i.test(name) || /intel|\b(0x)?8086\b|32902/i.test(name);
+  return isFallbackAdapter || isIntegrated && !/\barc\b/i.test(name);
+}

@@ -90,7 +90,7 @@ export class GrammarCompiler {
     this.#masks ??= new MaskCache(vocabulary.numWords);
     try {
       const expressions = new Expressions();
-      expressions.startClock();
+      expressions.beginWork();
       const rules = new Rules(expressions);
       const root = rules.declare();
       rules.define(root, specPhrase(spec, rules, vocabulary.tokens));

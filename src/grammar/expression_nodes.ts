@@ -6,9 +6,12 @@
 import { GrammarError } from "./grammar_error.ts";
 
 /** Most expressions of one grammar; more means exponential growth. */
-const MAX_EXPRESSIONS = 150_000;
-/** Time limit of one piece of work, in milliseconds: other requests wait meanwhile. */
-const MAX_MS = 600;
+const MAX_EXPRESSIONS = 250_000;
+/**
+ * Most visits of expressions and their parts in one piece of work, for which other requests wait. Not a time: what a
+ * grammar may be must not depend on the machine, nor on what else it does.
+ */
+const MAX_VISITS = 2_500_000;
 
 export type ExpressionNode =
   | { readonly kind: "nothing" | "empty" }
@@ -18,12 +21,12 @@ export type ExpressionNode =
   | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
   | { readonly kind: "not"; readonly part: number }
   | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
-  /** Decimal digits that, after digits with the remainder `rest`, form a multiple of `divisor`. */
+  /** Decimal digits, points passed over, that, after digits with the remainder `rest`, form a multiple of `divisor`. */
   | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
 
 /** The nodes of one grammar. */
 export class ExpressionNodes {
-  #deadlineMs = Infinity;
+  #numVisits = 0;
   readonly #nodes: ExpressionNode[] = [];
   readonly #ids = new Map<string, number>();
   readonly #isNullable: boolean[] = [];
@@ -44,24 +47,27 @@ export class ExpressionNodes {
   }
 
   /** Begins a piece of work. */
-  startClock(): void {
-    this.#deadlineMs = performance.now() + MAX_MS;
+  beginWork(): void {
+    this.#numVisits = 0;
   }
 
-  /** @throws {GrammarError} when the piece of work takes too long. */
-  checkClock(): void {
-    if (performance.now() > this.#deadlineMs) {
-      throw new GrammarError(`it is too complex: a step takes more than ${MAX_MS} ms`);
+  /** Counts visits. @throws {GrammarError} when the piece of work has too many. */
+  visit(count: number): void {
+    this.#numVisits += count;
+    if (this.#numVisits > MAX_VISITS) {
+      throw new GrammarError(
+        `it is too complex: a step visits more than ${MAX_VISITS} expressions`,
+      );
     }
   }
 
   /** @throws {GrammarError} when there are too many. */
   intern(node: ExpressionNode): number {
+    this.visit("parts" in node ? 1 + node.parts.length : 1);
     const key = keyOf(node);
     const known = this.#ids.get(key);
     if (known !== undefined) return known;
     if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
-    if (this.#nodes.length % 128 === 0) this.checkClock();
     const id = this.#nodes.push(node) - 1;
     this.#ids.set(key, id);
     this.#isNullable.push(this.#findNullable(node));

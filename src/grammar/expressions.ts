@@ -15,6 +15,8 @@ export const EMPTY_TEXT = 1;
 /** Any bytes. */
 export const ANYTHING = 3;
 
+const POINT = 0x2e;
+
 /** Most expressions visited to decide whether one matches anything. */
 const MAX_SEARCHED = 20_000;
 /** Most alternatives of one expression. */
@@ -35,13 +37,13 @@ export class Expressions {
   }
 
   /** Begins a piece of work. */
-  startClock(): void {
-    this.#nodes.startClock();
+  beginWork(): void {
+    this.#nodes.beginWork();
   }
 
-  /** @throws {GrammarError} when the piece of work takes too long. */
-  checkClock(): void {
-    this.#nodes.checkClock();
+  /** Counts visits of expressions, or what costs as much. @throws {GrammarError} when there are too many. */
+  visit(count: number): void {
+    this.#nodes.visit(count);
   }
 
   /** One of the bytes whose bits are set, u32 `[8]`; owned by the expression. */
@@ -76,6 +78,7 @@ export class Expressions {
     const flat = new Set<number>();
     const bits = new Uint32Array(8);
     let hasSet = false;
+    this.visit(parts.length);
     const take = (id: number) => {
       const node = this.#nodes.get(id);
       if (node.kind === "or") node.parts.forEach(take);
@@ -97,6 +100,7 @@ export class Expressions {
   and(parts: readonly number[]): number {
     const flat = new Set<number>();
     let bits: Uint32Array | undefined;
+    this.visit(parts.length);
     const take = (id: number) => {
       const node = this.#nodes.get(id);
       if (node.kind === "and") node.parts.forEach(take);
@@ -136,7 +140,10 @@ export class Expressions {
     return this.#nodes.intern({ kind: "repeat", part, min: least, max });
   }
 
-  /** A number of decimal digits, leading zeros included, that `divisor` divides; also the empty text. */
+  /**
+   * A number of decimal digits, leading zeros included, that `divisor` divides; also the empty text. Points between the
+   * digits are passed over.
+   */
   multipleOf(divisor: number, rest = 0): number {
     return this.#nodes.intern({ kind: "multiple", divisor, rest });
   }
@@ -151,6 +158,7 @@ export class Expressions {
     const key = id * 256 + byte;
     const known = this.#derivatives.get(key);
     if (known !== undefined) return known;
+    this.visit(1);
     const derivative = this.#derive(this.#nodes.get(id), byte);
     this.#derivatives.set(key, derivative);
     return derivative;
@@ -244,6 +252,7 @@ export class Expressions {
         return this.#join(this.derive(node.part, byte), rest);
       }
       case "multiple": {
+        if (byte === POINT) return this.multipleOf(node.divisor, node.rest);
         const digit = byte - 0x30;
         if (digit < 0 || digit > 9) return NOTHING;
         return this.multipleOf(node.divisor, (node.rest * 10 + digit) % node.divisor);

@@ -1,6 +1,8 @@
 import { type ByteClasses, divideBytes } from "./byte_classes.ts";
 import type { ExpressionNodes } from "./expression_nodes.ts";
 
+const POINT = 0x2e;
+
 /** Classes of the bytes that expressions may begin with: those of one class lead to the same. */
 export class FirstBytes {
   readonly #nodes: ExpressionNodes;
@@ -33,6 +35,7 @@ export class FirstBytes {
   #collect(id: number, sets: Set<number>, seen: Set<number>): void {
     if (seen.has(id)) return;
     seen.add(id);
+    this.#nodes.visit(1);
     const node = this.#nodes.get(id);
     switch (node.kind) {
       case "set":
@@ -51,6 +54,7 @@ export class FirstBytes {
         return this.#collect(node.part, sets, seen);
       case "multiple":
         for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.#setOf(digit));
+        sets.add(this.#setOf(POINT));
     }
   }
 }

@@ -57,8 +57,6 @@ const PATTERNS: Readonly<Record<string, string>> = {
   uuid: "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
   byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
 };
-/** Formats without a syntax of their own. */
-const FREE = new Set(["password", "binary", "text", "textarea", "markdown", "html", "multiline"]);
 /** Formats of numbers, by range. */
 export const NUMBER_FORMATS: Readonly<
   Record<string, { readonly min?: number; readonly max?: number }>
@@ -71,11 +69,14 @@ export const NUMBER_FORMATS: Readonly<
   double: {},
 };
 
-/** The pattern of a format of strings; `""` if any string matches, `undefined` if unknown. */
+/** Formats of strings that are enforced. */
+export const STRING_FORMATS: readonly string[] = Object.keys(PATTERNS);
+
+/**
+ * The pattern of a format of strings; `undefined` for any other format, which is an annotation.
+ *
+ * @see https://json-schema.org/draft/2020-12/json-schema-validation#section-7.2.1
+ */
 export function patternOfFormat(format: string): string | undefined {
-  if (FREE.has(format)) return "";
   return Object.hasOwn(PATTERNS, format) ? `^(?:${PATTERNS[format]})$` : undefined;
 }
-
-/** Formats of strings that are enforced. */
-export const STRING_FORMATS = Object.keys(PATTERNS);

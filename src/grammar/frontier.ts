@@ -43,9 +43,9 @@ export class Frontiers {
     this.start = this.#intern(closure);
   }
 
-  /** Begins a piece of work with a time limit. */
-  startClock(): void {
-    this.#network.expressions.startClock();
+  /** Begins a piece of work, whose visits are limited. */
+  beginWork(): void {
+    this.#network.expressions.beginWork();
   }
 
   /** Where a byte leads; `null` if it cannot come. */
@@ -54,7 +54,7 @@ export class Frontiers {
     const known = frontier.nexts[index];
     if (known !== undefined) return known;
     const { expressions } = this.#network;
-    expressions.checkClock();
+    expressions.visit(1 + frontier.threads.length);
     const closure = new Closure(this.#network);
     for (const { expression, next, call } of frontier.threads) {
       const rest = expressions.derive(expression, byte);

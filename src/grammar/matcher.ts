@@ -48,13 +48,13 @@ export class CompiledGrammar implements Grammar {
 
   /** The tokens that may follow. */
   maskOf(frontier: Frontier): Uint32Array {
-    this.#frontiers.startClock();
+    this.#frontiers.beginWork();
     return this.#masks.get(frontier, () => this.#vocabulary.maskOf(this.#frontiers, frontier));
   }
 
   /** Advances by a token. @throws {RangeError} when the mask does not allow it. */
   advance(frontier: Frontier, tokenId: number): Frontier {
-    this.#frontiers.startClock();
+    this.#frontiers.beginWork();
     const bytes = this.#vocabulary.tokens.bytesOf(tokenId);
     let next: Frontier | null = frontier;
     if (bytes === undefined) next = this.#frontiers.stepToken(frontier, tokenId);

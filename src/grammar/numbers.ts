@@ -12,8 +12,20 @@ export interface NumberBounds {
   readonly isInteger: boolean;
   readonly min?: { readonly value: number; readonly isExclusive: boolean } | undefined;
   readonly max?: { readonly value: number; readonly isExclusive: boolean } | undefined;
-  /** Whole divisors. */
+  /** {@linkcode isEnforceableDivisor} each. */
   readonly multipleOf: readonly number[];
+}
+
+/** Most digits of a divisor behind the point. */
+export const MAX_DIVISOR_DIGITS = 12;
+/** Largest divisor, its digits read without the point: each remainder is a state. */
+export const MAX_DIVISOR = 10_000;
+
+/** Whether multiples of a number are enforced. */
+export function isEnforceableDivisor(divisor: number): boolean {
+  const { whole, fraction } = boundOf(divisor, false);
+  return divisor > 0 && fraction.length <= MAX_DIVISOR_DIGITS &&
+    Number(whole + fraction) <= MAX_DIVISOR;
 }
 
 const MAX_DIGITS = 15;
@@ -62,9 +74,7 @@ class NumberBuilder {
     const digits = this.#expressions.or(parts);
     if (multipleOf.length > 0) {
       const sign = this.#expressions.repeat(this.#text("-"), 0, 1);
-      const multiples = multipleOf.map((divisor) =>
-        this.#concat(sign, this.#expressions.multipleOf(divisor))
-      );
+      const multiples = multipleOf.map((divisor) => this.#concat(sign, this.#multiple(divisor)));
       return this.#expressions.and([digits, ...multiples]);
     }
     if (isInteger || isBounded) return digits;
@@ -74,6 +84,23 @@ class NumberBuilder {
       this.#digits(1, 2),
     );
     return this.#concat(digits, this.#expressions.repeat(exponent, 0, 1));
+  }
+
+  /**
+   * Multiples without a sign, with as many digits behind the point as the divisor has at most. With `n` of them the
+   * digits, read without the point, are a multiple of the divisor's after so many digits fewer, tens cancelled.
+   */
+  #multiple(divisor: number): number {
+    const { whole, fraction } = boundOf(divisor, false);
+    const digits = Number(whole + fraction);
+    if (fraction === "") return this.#expressions.multipleOf(digits);
+    return this.#expressions.or(Array.from({ length: fraction.length + 1 }, (_, n) => {
+      const scale = 10 ** (fraction.length - n);
+      const multiple = this.#expressions.multipleOf(digits / greatestDivisor(digits, scale));
+      const tail = n === 0 ? [] : [this.#text("."), this.#digits(n, n)];
+      const form = this.#concat(this.#digits(1, Infinity), ...tail);
+      return this.#expressions.and([form, multiple]);
+    }));
   }
 
   /** Numbers without a sign. */
@@ -206,6 +233,11 @@ class NumberBuilder {
   #concat(...parts: number[]): number {
     return this.#expressions.concat(parts);
   }
+}
+
+/** Greatest common divisor. */
+function greatestDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
 /** The decimal digits of a non-negative number, exactly as in its shortest form. */

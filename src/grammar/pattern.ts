@@ -17,6 +17,8 @@ interface PatternOptions {
   readonly isSearch: boolean;
 }
 
+/** Most repetitions of what looks at what follows it: each is written out. */
+const MAX_ASSERTING_REPEATS = 16;
 /** Most repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
 
@@ -49,10 +51,31 @@ class PatternBuilder {
     return this.#expressions.or(options.map((items) => this.#first(items, this.#around)));
   }
 
+  /** A part of the text from its beginning on, `rest` all that follows it. */
+  #fromStart(items: Sequence, rest: number): number {
+    const [first, ...others] = items;
+    switch (first?.kind) {
+      case "start":
+        return this.#fromStart(others, rest);
+      case "ahead": {
+        const ahead = first.options.map((each) => this.#fromStart(each, this.#any));
+        return this.#ahead(first, ahead, this.#fromStart(others, rest));
+      }
+      case "group":
+        if (!first.options.some(hasAssertion)) return this.#sequence(items, rest);
+        // Behind a group that may match nothing an anchor of the start could still hold; it is refused there.
+        return this.#expressions.or(
+          first.options.map((each) => this.#fromStart(each, this.#sequence(others, rest))),
+        );
+      default:
+        return this.#sequence(items, rest);
+    }
+  }
+
   /** A sequence that may begin anywhere, or at the start if anchored; `rest` is all that follows it. */
   #first(items: Sequence, rest: number): number {
     const [first, ...others] = items;
-    if (first?.kind === "start") return this.#sequence(others, rest);
+    if (beginsAtStart(items) && first?.kind !== "group") return this.#fromStart(items, rest);
     if (first?.kind === "group" && first.options.some(beginsAtStart)) {
       const after = this.#sequence(others, rest);
       return this.#expressions.or(first.options.map((each) => this.#first(each, after)));
@@ -66,24 +89,62 @@ class PatternBuilder {
 
   /** An item and all that follows it. */
   #item(item: Item, rest: number): number {
-    const { concat, or, and, not, isNullable } = bound(this.#expressions);
+    const { concat, or, isNullable } = bound(this.#expressions);
     switch (item.kind) {
       case "start":
         throw new GrammarError("the pattern cannot be used: ^ can be enforced at its start alone");
       case "end":
         return isNullable(rest) ? EMPTY_TEXT : NOTHING;
-      case "ahead": {
-        const ahead = or(item.options.map((each) => this.#sequence(each, this.#any)));
-        return and([item.isNegative ? not(ahead) : ahead, rest]);
-      }
+      case "ahead":
+        return this.#ahead(item, item.options.map((each) => this.#sequence(each, this.#any)), rest);
       case "group":
         if (item.options.some(hasAssertion)) {
           return or(item.options.map((each) => this.#sequence(each, rest)));
         }
         return concat([this.#plain(item), rest]);
+      case "repeat":
+        if (hasAssertion([item])) return this.#repeatAsserting(item, rest);
+        return concat([this.#plain(item), rest]);
       default:
         return concat([this.#plain(item), rest]);
     }
+  }
+
+  #ahead(
+    { isNegative }: Extract<Item, { kind: "ahead" }>,
+    options: readonly number[],
+    rest: number,
+  ): number {
+    const { or, and, not } = bound(this.#expressions);
+    const ahead = or(options);
+    return and([isNegative ? not(ahead) : ahead, rest]);
+  }
+
+  /** Repetitions that look at what follows them are written out; there is one that has no end. */
+  #repeatAsserting(repeat: Extract<Item, { kind: "repeat" }>, rest: number): number {
+    const { item, min, max } = repeat;
+    if (max === Infinity) return this.#charsWithout(repeat, rest);
+    if (max > MAX_ASSERTING_REPEATS) throw notRepeated();
+    let after = rest;
+    for (let i = max; i > 0; i--) {
+      const once = this.#item(item, after);
+      after = i > min ? this.#expressions.or([once, rest]) : once;
+    }
+    return after;
+  }
+
+  /** `(?:(?!no)[a-z])*` up to the end of the text: characters of which none begins what may not come. */
+  #charsWithout({ item, min, max }: Extract<Item, { kind: "repeat" }>, rest: number): number {
+    const [ahead, char, ...others] = item.kind === "group" && item.options.length === 1
+      ? item.options[0]!
+      : [];
+    const isPlain = ahead?.kind === "ahead" && ahead.isNegative && char?.kind === "set";
+    if (!isPlain || others.length > 0 || rest !== EMPTY_TEXT) throw notRepeated();
+    const { concat, or, and, not, isNullable } = bound(this.#expressions);
+    const unwanted = or(ahead.options.map((each) => this.#sequence(each, this.#any)));
+    if (isNullable(unwanted)) throw notRepeated();
+    const chars = this.#expressions.repeat(this.#set(char.points), min, max);
+    return and([chars, not(concat([this.#any, unwanted]))]);
   }
 
   /** An item whatever follows it. */
@@ -101,9 +162,7 @@ class PatternBuilder {
         }
         return this.#expressions.repeat(this.#plain(item.item), item.min, item.max);
       default:
-        throw new GrammarError(
-          "the pattern cannot be used: anchors and looking ahead cannot be repeated",
-        );
+        throw notRepeated();
     }
   }
 
@@ -113,6 +172,12 @@ class PatternBuilder {
     if (expression === undefined) this.#sets.set(key, expression = this.#encode(points));
     return expression;
   }
+}
+
+function notRepeated(): GrammarError {
+  return new GrammarError(
+    "the pattern cannot be used: what anchors and looks ahead cannot be repeated so",
+  );
 }
 
 function bound(expressions: Expressions) {
@@ -125,7 +190,8 @@ function bound(expressions: Expressions) {
   };
 }
 
-function beginsAtStart([first]: Sequence): boolean {
+function beginsAtStart([first, ...others]: Sequence): boolean {
+  if (first?.kind === "ahead") return beginsAtStart(others);
   return first?.kind === "start" || (first?.kind === "group" && first.options.some(beginsAtStart));
 }
 

@@ -15,7 +15,7 @@ import { readPattern } from "./pattern.ts";
  */
 export function patternTest(pattern: string): ((name: string) => boolean) | GrammarError {
   const expressions = new Expressions();
-  expressions.startClock();
+  expressions.beginWork();
   try {
     const encode = (points: Parameters<typeof encodeSet>[1]) => encodeSet(expressions, points);
     const expression = readPattern(pattern, { expressions, encode, isSearch: true });

@@ -1,9 +1,12 @@
 /**
- * Parses regular expressions as ECMA-262 writes them.
+ * Parses regular expressions as ECMA-262 writes them, and what Python and Rust write otherwise: flags, named groups and
+ * the anchors of the whole text.
  *
  * @module
  */
+import { closeCase } from "./case_folding.ts";
 import {
+  ALL_CODE_POINTS,
   type CodePoints,
   codePointsOf,
   codePointsWith,
@@ -22,6 +25,8 @@ export type Item =
 export type Sequence = readonly Item[];
 
 const MAX_DEPTH = 200;
+/** Longest group of flags. */
+const MAX_FLAGS = 16;
 /** Most items of a pattern. */
 const MAX_ITEMS = 50_000;
 /** @returns the alternatives of the whole pattern. @throws {GrammarError} with the position of the fault. */
@@ -53,8 +58,16 @@ const CONTROLS: Readonly<Record<string, string>> = {
   0: "\0",
 };
 
+/** Flags of a group; others are refused or say nothing of a text. */
+interface Flags {
+  readonly ignoresCase: boolean;
+  /** Whether a dot matches line breaks too. */
+  readonly dotsAll: boolean;
+}
+
 class PatternParser {
   readonly #chars: readonly string[];
+  #flags: Flags = { ignoresCase: false, dotsAll: false };
   #at = 0;
   #depth = 0;
   #numItems = 0;
@@ -72,14 +85,17 @@ class PatternParser {
   #readOptions(): Sequence[] {
     if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are too deep");
     const options: Sequence[] = [];
+    const outer = this.#flags;
     do {
       const items: Item[] = [];
       while (this.#at < this.#chars.length && !"|)".includes(this.#chars[this.#at]!)) {
         if (++this.#numItems > MAX_ITEMS) throw this.#fault("it is too long");
+        if (this.#takeFlags()) continue;
         items.push(this.#readQuantified());
       }
       options.push(items);
     } while (this.#take("|"));
+    this.#flags = outer;
     this.#depth--;
     return options;
   }
@@ -88,11 +104,13 @@ class PatternParser {
     const item = this.#readItem();
     const bounds = this.#readBounds();
     if (bounds === undefined) return item;
-    if (item.kind === "start" || item.kind === "end" || item.kind === "ahead") {
+    if (item.kind === "start" || item.kind === "end") {
       throw this.#fault("nothing that can be repeated stands before the quantifier");
     }
     this.#take("?");
     if (this.#readBounds() !== undefined) throw this.#fault("a quantifier follows a quantifier");
+    // Looking ahead twice is looking ahead once, and where it may be left out it demands nothing.
+    if (item.kind === "ahead") return bounds.min === 0 ? { kind: "group", options: [[]] } : item;
     return { kind: "repeat", item, ...bounds };
   }
 
@@ -119,25 +137,63 @@ class PatternParser {
       case "$":
         return { kind: "end" };
       case ".":
-        return { kind: "set", points: NOT_NEWLINE };
+        return { kind: "set", points: this.#flags.dotsAll ? ALL_CODE_POINTS : NOT_NEWLINE };
       case "(":
         return this.#readGroup();
       case "[":
         return { kind: "set", points: this.#readClass() };
       case "\\":
-        return { kind: "set", points: this.#readEscape() };
+        return this.#readAnchor() ?? { kind: "set", points: this.#cased(this.#readEscape()) };
       case "*":
       case "+":
       case "?":
         throw this.#fault(`nothing stands before "${char}"`);
       default:
-        return { kind: "set", points: codePointsOf(char) };
+        return { kind: "set", points: this.#cased(codePointsOf(char)) };
     }
+  }
+
+  /** Anchors of the whole text by the names that Python and Rust have for them. */
+  #readAnchor(): Item | undefined {
+    if (this.#take("A")) return { kind: "start" };
+    return this.#take("z") || this.#take("Z") ? { kind: "end" } : undefined;
+  }
+
+  #cased(points: CodePoints): CodePoints {
+    return this.#flags.ignoresCase ? closeCase(points) : points;
+  }
+
+  /** Flags alone, which hold to the end of the group that they stand in. */
+  #takeFlags(): boolean {
+    const start = this.#at;
+    if (!/^\(\?[a-z-]+\)/.test(this.#chars.slice(start, start + MAX_FLAGS).join(""))) return false;
+    this.#at += 2;
+    this.#flags = this.#readFlags();
+    return this.#take(")");
+  }
+
+  /** The flags of `(?i)` or `(?i:…)`, up to the character behind them. */
+  #readFlags(): Flags {
+    const flags = { ...this.#flags };
+    let isOn = true;
+    for (; !":)".includes(this.#chars[this.#at] ?? ")"); this.#at++) {
+      const flag = this.#chars[this.#at]!;
+      if (flag === "-") isOn = false;
+      else if (flag === "i") flags.ignoresCase = isOn;
+      else if (flag === "s") flags.dotsAll = isOn;
+      else if (!"ua".includes(flag)) throw this.#fault("the group's kind is not known");
+    }
+    return flags;
   }
 
   #readGroup(): Item {
     let isNegative: boolean | undefined;
+    const outer = this.#flags;
     if (this.#take("?")) {
+      const isNamed = this.#take("P");
+      if (isNamed && this.#chars[this.#at] !== "<") {
+        throw this.#fault("references to groups cannot be enforced");
+      }
       if (this.#take("=")) isNegative = false;
       else if (this.#take("!")) isNegative = true;
       else if (this.#take("<")) {
@@ -146,9 +202,13 @@ class PatternParser {
         }
         while (this.#at < this.#chars.length && this.#chars[this.#at] !== ">") this.#at++;
         this.#at++;
-      } else if (!this.#take(":")) throw this.#fault("the group's kind is not known");
+      } else if (!this.#take(":")) {
+        this.#flags = this.#readFlags();
+        if (!this.#take(":")) throw this.#fault("a group is not closed");
+      }
     }
     const options = this.#readOptions();
+    this.#flags = outer;
     if (!this.#take(")")) throw this.#fault("a group is not closed");
     return isNegative === undefined
       ? { kind: "group", options }
@@ -172,7 +232,8 @@ class PatternParser {
       }
       ranges.push([first[0]![0], last[0]![0]]);
     }
-    return isNegative ? complementOf(unite(ranges)) : unite(ranges);
+    const points = this.#cased(unite(ranges));
+    return isNegative ? complementOf(points) : points;
   }
 
   #readClassPart(): CodePoints {

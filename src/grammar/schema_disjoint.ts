@@ -23,6 +23,9 @@ interface DisjointParts {
 /** Depth to which members and items are compared. */
 const MAX_DEPTH = 4;
 
+/** A comparison of two schemas costs as much as so many visits of expressions. */
+const VISITS_OF_COMPARISON = 100;
+
 type Schemas = readonly SchemaNode[];
 
 /** Whether no value generated for `made` is valid for `other`; false if that cannot be decided. */
@@ -38,7 +41,7 @@ export function excludes(
   const isOpen = choices.length + otherChoices.length > 0;
   if (a === undefined || b === undefined) return true;
   if (depth > MAX_DEPTH) return false;
-  parts.expressions.checkClock();
+  parts.expressions.visit(VISITS_OF_COMPARISON);
   const listed = listedByText(a);
   const otherListed = listedByText(b);
   const { types } = typesOf(a);

@@ -132,8 +132,8 @@ export class SchemaDocument {
       if (!isRecord(schema)) {
         throw new GrammarError("want a schema: an object, true or false", param);
       }
-      checkKeywords(schema, param);
-      this.#nodes.set(schema, node = { id: this.#nodes.size, keywords: schema, param });
+      const keywords = readKeywords(schema, param);
+      this.#nodes.set(schema, node = { id: this.#nodes.size, keywords, param });
     }
     return node;
   }
@@ -227,6 +227,27 @@ function decodePart(part: string): string {
     // A lone percent sign stands for itself.
   }
   return decoded.replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+/**
+ * The keywords of a schema, without those that say nothing: some libraries write `null` for what is absent, and
+ * `not: {}` for a schema that nothing meets.
+ */
+function readKeywords(
+  schema: Readonly<Record<string, unknown>>,
+  param: string,
+): SchemaNode["keywords"] {
+  const isSilent = ([name, value]: [string, unknown]) =>
+    (value === null && (Object.hasOwn(CHECKS, name) || REFUSED.has(name))) ||
+    (name === "not" && value === false);
+  const entries = Object.entries(schema);
+  const said = entries.some(isSilent)
+    ? Object.fromEntries(entries.filter((entry) => !isSilent(entry)))
+    : schema;
+  const { not } = said;
+  if (not === true || (isRecord(not) && Object.keys(not).length === 0)) return false;
+  checkKeywords(said, param);
+  return said;
 }
 
 function checkKeywords(schema: Readonly<Record<string, unknown>>, param: string): void {

@@ -90,6 +90,7 @@ class ObjectReader {
     // Names that are listed can be counted one by one.
     if (min > 1) this.#nameSchemas().flatMap(namesIn).flat().forEach((name) => names.add(name));
     const members: Member[] = [];
+    this.#parts.expressions.visit(names.size * this.#nodes.length);
     for (const name of names) {
       const schemas = this.#schemasOf(name);
       const isAllowed = this.#isNameAllowed(name) &&

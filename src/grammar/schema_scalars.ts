@@ -5,11 +5,17 @@
  */
 import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
 import { ANYTHING, type Expressions } from "./expressions.ts";
-import { NUMBER_FORMATS, patternOfFormat, STRING_FORMATS } from "./formats.ts";
+import { NUMBER_FORMATS, patternOfFormat } from "./formats.ts";
 import { GrammarError, ImpossibleError } from "./grammar_error.ts";
 import { anyJsonChar, encodeJsonSet, inside, quoted } from "./json_text.ts";
 import { anyText } from "./listed_texts.ts";
-import { type NumberBounds, numberExpression } from "./numbers.ts";
+import {
+  isEnforceableDivisor,
+  MAX_DIVISOR,
+  MAX_DIVISOR_DIGITS,
+  type NumberBounds,
+  numberExpression,
+} from "./numbers.ts";
 import { readPattern } from "./pattern.ts";
 import type { SchemaNode } from "./schema_document.ts";
 import { valuesOf } from "./schema_facts.ts";
@@ -110,17 +116,8 @@ export class SchemaScalars {
       this.pattern(value, param)
     );
     const formats = valuesOf<string>(nodes, "format").flatMap(({ value, param }) => {
-      if (Object.hasOwn(NUMBER_FORMATS, value)) return [];
       const pattern = patternOfFormat(value);
-      if (pattern === undefined) {
-        throw new GrammarError(
-          `the format "${value.slice(0, 40)}" cannot be enforced; these can: ${
-            STRING_FORMATS.join(", ")
-          }`,
-          param,
-        );
-      }
-      return pattern === "" ? [] : [this.pattern(pattern, param)];
+      return pattern === undefined ? [] : [this.pattern(pattern, param)];
     });
     return [...patterns, ...formats].filter((each) => each !== ANYTHING);
   }
@@ -171,11 +168,15 @@ function boundsOf(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds 
     if (limits !== undefined && /int/.test(format as string)) isInteger = true;
   }
   for (const { value, param } of valuesOf<number>(nodes, "multipleOf")) {
-    if (!Number.isInteger(value) || value > 10_000) {
-      throw new GrammarError("multiples of whole numbers up to 10000 alone can be enforced", param);
+    if (!isEnforceableDivisor(value)) {
+      throw new GrammarError(
+        `multiples of numbers with up to ${MAX_DIVISOR_DIGITS} digits behind the point, which ` +
+          `without it are ${MAX_DIVISOR} at most, alone can be enforced`,
+        param,
+      );
     }
-    isInteger = true;
-    if (value > 1) multipleOf.push(value);
+    isInteger ||= Number.isInteger(value);
+    if (value !== 1) multipleOf.push(value);
   }
   return { isInteger, min, max, multipleOf };
 }

@@ -52,7 +52,7 @@ export class SchemaValues {
 
   /** The same for what schemas demand. @throws as that. */
   meets(value: unknown, { nodes, choices }: Demands): boolean {
-    this.#parts.expressions.checkClock();
+    this.#parts.expressions.visit(1);
     if (nodes === undefined) return false;
     const [choice, ...others] = choices;
     if (choice === undefined) return this.#fits(value, nodes);

@@ -44,11 +44,11 @@ export abstract class ChatModel {
     const { decoder, tokenizer, defaults, dtype, prefixCache } = parts;
     this.#parts = parts;
     this.engine = new EngineLoop(decoder, { prefixCache });
-    const { vocabSize, contextLength, maxSequences } = this.engine.limits;
+    const { vocabSize, contextLength, modelLength, maxSequences } = this.engine.limits;
     this.#grammars = createGrammars({ tokenizer, vocabSize, endTokenIds: defaults.eosTokenIds });
     this.dtype = dtype;
     this.tokenizer = tokenizer;
-    this.contextLength = contextLength;
+    this.contextLength = modelLength ?? contextLength;
     this.maxModelLength = this.engine.maxSequenceLength;
     this.maxSequences = maxSequences;
     this.metrics = this.engine.metrics.registry;

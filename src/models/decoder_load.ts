@@ -8,7 +8,8 @@ import type { Decoder } from "../decoder/decoder.ts";
 import type { EncoderDecoder } from "../decoder/encoder_decoder.ts";
 import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
-import { choosePagedLimits } from "../decoder/paged_limits.ts";
+import { blockBytesOf, choosePagedLimits, stepLimits } from "../decoder/paged_limits.ts";
+import { mostOf } from "../decoder/paged_decoder.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
 import { StartupError } from "../errors.ts";
@@ -22,7 +23,8 @@ import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
-import { needsOfCut, readAvailableBytes, requireMemory, weighOtherDtypes } from "./memory.ts";
+import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
+import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */
@@ -85,20 +87,37 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, maxBufferBytes)
     : widenCut(result.cut);
-  const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
-  const limits = choosePagedLimits(cut, sizes);
   // Weights are mapped from disk, or in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  const needs = needsOfCut(cut, limits, { elementBytes, sharesWeights });
+  const most = mostOf(stepLimits(engine));
   const availableBytes = await readAvailableBytes();
+  const needs = needsOfCut(cut, { most, sharesWeights });
+  const shares = shareMemory(needs, availableBytes);
+  const limits = choosePagedLimits(cut, {
+    ...{ contextLength, settings: engine, maxBufferBytes, elementBytes },
+    memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
+  });
+  const blockBytes = blockBytesOf(cut, elementBytes);
+  const isSet = engine.kvCacheMb !== undefined;
+  const numBlocks = isSet ? limits.maxBlocks ?? limits.numBlocks : limits.numBlocks;
   const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
-  requireMemory(needs, { backend, availableBytes, otherDtypes });
-  const { weightsBytes, cacheBytes, stateBytes, activationBytes } = needs;
-  const spareBytes = (availableBytes ?? Infinity) - weightsBytes - cacheBytes - stateBytes -
-    activationBytes;
+  const offer = { backend, availableBytes, otherDtypes };
+  requireMemory({ ...needs, cacheBytes: numBlocks * blockBytes }, offer);
+  const hasRoom = isSet || !backend.usesMachineMemory
+    ? undefined
+    : (numBlocks: number) => hasRoomFor(numBlocks * blockBytes);
+  const { spareBytes } = shares;
   const what = `loading ${options.graph.path}`;
   const onProgress = (fraction: number) => options.onProgress({ what, fraction });
-  return await openPagedDecoder({ ...options, cut, files, limits, spareBytes, onProgress });
+  return await openPagedDecoder({
+    ...options,
+    cut,
+    files,
+    limits,
+    spareBytes,
+    hasRoom,
+    onProgress,
+  });
 }
 
 async function openWhole(
@@ -106,7 +125,9 @@ async function openWhole(
 ): Promise<Decoder> {
   try {
     const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
-    return await WholeDecoder.load({ ...options, model, files, contextLength, vocabSize });
+    const { maxModelLength } = options.engine;
+    const sizes = { contextLength, maxModelLength, vocabSize };
+    return await WholeDecoder.load({ ...options, model, files, ...sizes });
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });

@@ -7,14 +7,12 @@
 import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
-import { stateSize } from "../backend/sequence_states.ts";
-import type { DecoderLimits } from "../decoder/decoder.ts";
-import { mostOf } from "../decoder/paged_decoder.ts";
-import { bytesOf } from "../decoder/segment_runner.ts";
+import { type AxisSizes, bytesOf } from "../decoder/segment_runner.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
+import { SMALLEST_KV_CACHE_MIB } from "./free_memory.ts";
 import { log } from "../log.ts";
 import { storedBytes } from "../onnx/file/stored_tensor.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
@@ -22,16 +20,13 @@ import type { GraphCut } from "../onnx/graph_cut.ts";
 /** onnxruntime-web keeps weights in the memory of one WebAssembly module. */
 const WASM_HEAP_BYTES = 2 ** 32;
 const MIB = 2 ** 20;
-const SMALLEST_KV_CACHE_MIB = 64;
 
 export interface MemoryNeeds {
   readonly weightsBytes: number;
   /** The largest tensor of weights, which takes one buffer. */
   readonly largestWeightBytes: number;
-  /** Keys and values; the user may choose their size. */
+  /** Keys and values: as many as the user chose, else what they take at first. */
   readonly cacheBytes: number;
-  /** What sequences keep beside keys and values, and snapshots of that. */
-  readonly stateBytes: number;
   readonly activationBytes: number;
 }
 
@@ -40,7 +35,6 @@ export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,
   cacheBytes: 0,
-  stateBytes: 0,
   activationBytes: 0,
 };
 
@@ -53,35 +47,25 @@ export interface MemoryOffer {
 }
 
 /**
- * The needs of a cut graph's paged decoder.
+ * The needs of a cut graph's paged decoder, but for its keys and values.
  *
+ * @param options.most the largest step.
  * @param options.sharesWeights whether weights that several segments read are in memory once.
  */
 export function needsOfCut(
   cut: GraphCut,
-  limits: DecoderLimits,
-  { elementBytes, sharesWeights }: {
-    readonly elementBytes: (dtype: "float32" | "float16") => number;
-    readonly sharesWeights: boolean;
-  },
+  { most, sharesWeights }: { readonly most: AxisSizes; readonly sharesWeights: boolean },
 ): MemoryNeeds {
   const tensors = cut.segments.flatMap(({ model }) => model.graph.initializers);
   const counted = sharesWeights
     ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
     : tensors;
   const sizes = counted.map(storedBytes);
-  const cachedElements = cut.attentions.reduce(
-    (sum, { dtype, kvHeads, headDim, vHeadDim }) =>
-      sum + kvHeads * (headDim + vHeadDim) * elementBytes(dtype),
-    0,
-  );
-  const { pieces } = planStorage(cut, (port) => bytesOf(port, mostOf(limits)));
+  const { pieces } = planStorage(cut, (port) => bytesOf(port, most));
   return {
+    ...NOTHING,
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
-    cacheBytes: cachedElements * limits.blockSize * limits.numBlocks,
-    stateBytes: cut.states.reduce((sum, site) => sum + 4 * stateSize(site), 0) *
-      (limits.numStateSlots ?? 0),
     activationBytes: pieces.reduce((sum, bytes) => sum + bytes, 0),
   };
 }
@@ -131,15 +115,13 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
       adviseOnWeights(offer, WASM_HEAP_BYTES),
     );
   }
-  const total = needs.weightsBytes + needs.cacheBytes + needs.stateBytes + needs.activationBytes;
+  const total = needs.weightsBytes + needs.cacheBytes + needs.activationBytes;
   if (total <= availableBytes) return;
   const numbers =
     `${formatBytes(needs.weightsBytes)} for weights, ${
       formatBytes(needs.cacheBytes)
     } for keys and ` +
-    `values, ${
-      needs.stateBytes > 0 ? `${formatBytes(needs.stateBytes)} for other states of sequences, ` : ""
-    }${formatBytes(needs.activationBytes)} for activations; ${
+    `values, ${formatBytes(needs.activationBytes)} for activations; ${
       formatBytes(availableBytes)
     } of the ` +
     "machine's memory are free";
@@ -162,16 +144,16 @@ function refusal(fault: string, { text, setting }: Advice): StartupError {
 }
 
 function adviseOnTotal(
-  { weightsBytes, stateBytes, activationBytes }: MemoryNeeds,
+  { weightsBytes, activationBytes }: MemoryNeeds,
   offer: MemoryOffer,
   availableBytes: number,
 ): Advice {
-  const leftMib = Math.floor((availableBytes - weightsBytes - stateBytes - activationBytes) / MIB);
+  const leftMib = Math.floor((availableBytes - weightsBytes - activationBytes) / MIB);
   if (leftMib >= SMALLEST_KV_CACHE_MIB) {
     return { text: `It would fit with a KV cache of ${leftMib} MiB.`, setting: "kvCacheMb" };
   }
   const cacheBytes = SMALLEST_KV_CACHE_MIB * MIB;
-  return adviseOnWeights(offer, availableBytes - stateBytes - activationBytes - cacheBytes);
+  return adviseOnWeights(offer, availableBytes - activationBytes - cacheBytes);
 }
 
 function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advice {
@@ -181,27 +163,4 @@ function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advic
     ? "Free some memory, or choose a smaller model, or smaller weights of it."
     : `It would fit in ${names.join(" or ")}.`;
   return { text, setting: "dtype" };
-}
-
-/** Available bytes of the machine, or of the container if less; `undefined` if unknown. */
-export async function readAvailableBytes(): Promise<number | undefined> {
-  const { available } = Deno.systemMemoryInfo();
-  const machine = available > 0 ? available : Infinity;
-  const least = Math.min(machine, await readContainerBytes());
-  return least === Infinity ? undefined : least;
-}
-
-/** Linux containers have a limit of their own (cgroup v2); caches count as used, but can be reclaimed. */
-async function readContainerBytes(): Promise<number> {
-  try {
-    const folder = "/sys/fs/cgroup";
-    const limit = Number(await Deno.readTextFile(`${folder}/memory.max`));
-    const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
-    const stat = await Deno.readTextFile(`${folder}/memory.stat`);
-    const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    // "max" is not a number.
-    return Number.isNaN(limit) ? Infinity : limit - used + cache;
-  } catch {
-    return Infinity;
-  }
 }

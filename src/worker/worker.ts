@@ -7,7 +7,13 @@ import { join } from "node:path";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
 import { startThreadsBy } from "../start_thread.ts";
-import { HearthError, type Refusal, StartupError, startupMessage } from "../errors.ts";
+import {
+  HearthError,
+  type Refusal,
+  type SettingNames,
+  StartupError,
+  startupMessage,
+} from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
@@ -27,6 +33,7 @@ import {
 const MAX_UNREAD = 2;
 
 interface Loaded {
+  readonly settingNames: SettingNames;
   readonly backend: Backend;
   readonly model: Model;
 }
@@ -57,7 +64,7 @@ async function load(options: LoadOptions): Promise<void> {
       backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
     ]);
     if (isStopping) return await model.dispose();
-    loaded = { backend, model };
+    loaded = { backend, model, settingNames: options.settingNames };
     // Announced even if it happened at the very end of loading.
     backend.lost.then((reason) => {
       cancelAll();
@@ -137,7 +144,8 @@ function take(task: Task, port: MessagePort): void {
   };
   open.set(port, cancel);
   const backpressure = new Backpressure(MAX_UNREAD);
-  const emit = async (event: TaskEvent) => {
+  const emit = async (unnamed: TaskEvent) => {
+    const event = nameSetting(unnamed);
     port.postMessage(event, [...mediaOf(event)]);
     if (event.type === "done" || event.type === "error") close(port);
     if (isPaced(event)) await backpressure.sent();
@@ -166,6 +174,14 @@ function take(task: Task, port: MessagePort): void {
   } catch (error) {
     fail(error);
   }
+}
+
+/** Adds the name of the setting that an error is about to its message. */
+function nameSetting(event: TaskEvent): TaskEvent {
+  if (event.type !== "error" || loaded === undefined) return event;
+  const { setting: _named, ...error } = event.error;
+  const message = startupMessage(event.error, loaded.settingNames);
+  return { ...event, error: { ...error, message } };
 }
 
 /** Frees what is held; loading that is under way ends first, as it would hold more. */

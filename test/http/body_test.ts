@@ -94,11 +94,29 @@ Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async ()
 Deno.test("readJson() takes 5 MiB of text beside media, and no more", async () => {
   const media = "A".repeat(10 * MIB);
   const text = (length: number) => `${BEFORE_MEDIA}${media}"}]}],"input":"${"x".repeat(length)}"}`;
-  const rest = text(0).length - media.length;
+  const rest = ["messages", "content", "image_url", "base64://", "input"].join("").length;
   await readJson(post(text(5 * MIB - rest)));
   await assert.rejects(readJson(post(text(5 * MIB - rest + 1))), {
     kind: "payload_too_large",
-    message: "The text in a request body, media aside, may have at most 5 MiB.",
+    message: "The strings in a request body, media aside, may have at most 5 MiB.",
+  });
+});
+
+Deno.test("readJson() counts strings as UTF-8: neither escapes nor white space, syntax and token ids", async () => {
+  const name = "input".length;
+  const cyrillic = (letters: number) => `{"input":"${"\\u0430".repeat(letters)}"}`;
+  const most = (5 * MIB - name - 1) / 2;
+  const { input } = await readJson(post(cyrillic(most))) as { input: string };
+  assert.deepEqual([input.length, input[0]], [most, "а"]);
+  await assert.rejects(readJson(post(cyrillic(most + 1))), { kind: "payload_too_large" });
+  const ids = Array.from({ length: 900_000 }, (_, id) => 100_000 + id);
+  const tokens = JSON.stringify({ input: ids }, undefined, 1);
+  assert.ok(tokens.length > 7 * MIB);
+  assert.deepEqual(await readJson(post(tokens)), { input: ids });
+  const spacious = `{"input":${" ".repeat(20 * MIB)}"a"}`;
+  assert.deepEqual(await readJson(post(spacious)), { input: "a" });
+  await assert.rejects(readJson(post(`{"input":${" ".repeat(100 * MIB)}"a"}`)), {
+    message: "The request body may have at most 100 MiB.",
   });
 });
 

@@ -151,3 +151,14 @@ Deno.test("readJson() reads a hundred megabytes of spaces within base64 without 
   const { take } = await read([`"base64://QU${" ".repeat(90 * 2 ** 20)}JD"`], () => 65_536);
   assert.equal(new TextDecoder().decode(take()[0]), "ABC");
 });
+
+Deno.test("readJson() decodes base64 without a head wherever its first bytes are cut", async () => {
+  const bytes = Uint8Array.from({ length: 300 }, (_, index) => index * 7);
+  const before = '{"messages":[{"content":"x","images":["';
+  for (let cut = before.length - 1; cut < before.length + 20; cut++) {
+    const lengths = [cut, 1_000][Symbol.iterator]();
+    const request = inPieces(`${before}${bytes.toBase64()}"]}]}`, () => lengths.next().value!);
+    const body = await readJson(request) as { messages: [{ images: [string] }] };
+    assert.deepEqual(inlineMediaOf(request.signal)?.take(body.messages[0].images[0]), bytes);
+  }
+});

@@ -14,6 +14,20 @@ function measure(json: string, pieceBytes = Infinity): { textBytes: number; maxD
   return { textBytes: meter.textBytes, maxDepth: meter.maxDepth };
 }
 
+/** UTF-8 bytes of all names and strings in a value. */
+function stringBytes(value: unknown): number {
+  if (typeof value === "string") return encoder.encode(value).length;
+  if (typeof value !== "object" || value === null) return 0;
+  const names = Array.isArray(value) ? [] : Object.keys(value);
+  return [...names, ...Object.values(value)].reduce<number>(
+    (sum, each) => sum + stringBytes(each),
+    0,
+  );
+}
+
+/** The same of JSON. */
+const bytesOf = (json: string) => stringBytes(JSON.parse(json));
+
 /** A chat request whose one part holds `part`. */
 function chat(part: string): string {
   return `{"messages":[{"role":"user","content":[{${part}}]}]}`;
@@ -35,8 +49,8 @@ Deno.test("TextMeter leaves out media where the schemas have them, in every form
   ) {
     const json = chat(part);
     const { textBytes } = measure(json);
-    assert.ok(textBytes <= json.length - 1000, json);
-    assert.ok(textBytes > json.length - 1040, json);
+    assert.ok(textBytes <= bytesOf(json) - 1000, json);
+    assert.ok(textBytes > bytesOf(json) - 1040, json);
   }
 });
 
@@ -46,13 +60,15 @@ Deno.test("TextMeter leaves out the images beside a message's content, with a he
     const json = `{"messages":[{"content":"x","images":["${image}","${image}"]}]}`;
     for (const pieceBytes of [Infinity, 7, 1]) {
       const { textBytes } = measure(json, pieceBytes);
-      assert.ok(textBytes <= json.length - 2000 && textBytes > json.length - 2060, json);
+      const all = bytesOf(json) - 2000;
+      // Of base64 without a head the first bytes count as text when they come before it can be told.
+      assert.ok(textBytes <= all + 30 && textBytes > all - 60, json);
     }
   }
   for (
     const json of [`{"images":["${media}"]}`, '{"messages":[{"images":["https://a.b/c.png"]}]}']
   ) {
-    assert.equal(measure(json).textBytes, json.length);
+    assert.equal(measure(json).textBytes, bytesOf(json));
   }
 });
 
@@ -78,7 +94,39 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
       '[{"messages":[{"content":[{"image_url":"base64://AAAA"}]}]}]',
       '{"messages":[{"content":[{"a":1}],"image_url":"base64://AAAA"}]}',
     ]
-  ) assert.equal(measure(json).textBytes, encoder.encode(json).length, json);
+  ) assert.equal(measure(json).textBytes, bytesOf(json), json);
+});
+
+Deno.test("TextMeter counts strings as UTF-8 however they are written, and nothing else", () => {
+  const random = new Random(3);
+  const letters = ["a", '"', "\\", "\n", "\u0001", "é", "я", "中", "😀", "\ud800", "\udc00", "/"];
+  const escape = (letter: string) =>
+    letter.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .join("");
+  for (let round = 0; round < 300; round++) {
+    const text = Array.from({ length: 20 }, () => random.pick(letters)).join("");
+    const written = [
+      JSON.stringify(text),
+      `"${text.split("").map(escape).join("")}"`,
+      `"${
+        text.split("").map((each) =>
+          random.chance(0.5) ? escape(each) : JSON.stringify(each).slice(1, -1)
+        ).join("")
+      }"`,
+    ];
+    // A pair of which one half is escaped cannot be encoded.
+    const [plain, escaped, mixed] = written.map((value) =>
+      `{"input" : [\n${value}, 123456, true ,${value}]}`
+    );
+    assert.equal(measure(escaped!).textBytes, stringBytes({ input: [text, text] }), text);
+    for (const json of [plain!, escaped!, mixed!]) {
+      for (const pieceBytes of [Infinity, 1, 3]) {
+        const decoded = JSON.parse(new TextDecoder().decode(encoder.encode(json)));
+        const wanted = stringBytes(decoded);
+        assert.equal(measure(json, pieceBytes).textBytes, wanted, json);
+      }
+    }
+  }
 });
 
 Deno.test("TextMeter counts values, objects, and the names of the object that has most", () => {

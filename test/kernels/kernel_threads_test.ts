@@ -107,10 +107,10 @@ for (const numThreads of [2, 3, 4]) {
 
 Deno.test("KernelThreads starts no helper for little work", options, () => {
   const threads = new KernelThreads(4);
+  const { step, numBlocks } = makeStep([{ queries: 1, keys: 30 }], 16);
   const attention = new SimdAttention([makeLayer(SHAPE)], {
-    ...{ numBlocks: 4, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 4, threads },
+    ...{ numBlocks, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 4, threads },
   });
-  const { step } = makeStep([{ queries: 1, keys: 30 }], 16);
   attention.begin(step);
   attention.run(0);
   assert.equal(threads.numHelpers, 0);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { firstTokens } from "../../src/decoder/crossover.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
-import { readAvailableBytes } from "../../src/models/memory.ts";
+import { readAvailableBytes } from "../../src/models/free_memory.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import { cutForGpu } from "../../src/onnx/compile/gpu_cut.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";

@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 /** Limits of a request body. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** Of these, bytes that are not media. */
+  /** Of these, UTF-8 bytes of strings that are not media, decoded. */
   readonly maxTextBytes: number;
   /** Nesting depth of arrays and objects. */
   readonly maxDepth: number;
@@ -130,7 +130,7 @@ async function readText(
 
 /** @throws {HearthError} `payload_too_large`, `invalid_json`. */
 function requireModest(meter: TextMeter, limits: BodyLimits): void {
-  requireAtMost(meter.textBytes, limits.maxTextBytes, "text in a request body, media aside,");
+  requireAtMost(meter.textBytes, limits.maxTextBytes, "strings in a request body, media aside,");
   if (meter.maxDepth > limits.maxDepth) {
     throw new HearthError(
       "invalid_json",

@@ -4,7 +4,9 @@
  * @module
  */
 import { BASE64_FIELDS, MEDIA_FIELDS, MEDIA_LISTS } from "../../api/media_fields.ts";
+import { StringBytes } from "./string_bytes.ts";
 
+const encoder = new TextEncoder();
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
@@ -51,8 +53,8 @@ interface BodyParts {
 }
 
 /**
- * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it, and tells its text and
- * its media apart. Media is base64 in the media fields of the API's schemas. It takes any bytes; the parser decides
+ * Counts the UTF-8 bytes of a JSON body's strings, names included, how deep it nests, and how much there is in it, and
+ * tells its text and its media apart. Media is base64 in the media fields of the API's schemas. It takes any bytes; the parser decides
  * whether they are JSON.
  *
  * @example
@@ -63,12 +65,12 @@ interface BodyParts {
  * const meter = new TextMeter();
  * const body = (media: string) => `{"messages":[{"content":[{"image_url":"${media}"}]}]}`;
  * meter.feed(new TextEncoder().encode(body("base64://AAAA")));
- * assert.equal(meter.textBytes, body("").length);
+ * assert.equal(meter.textBytes, "messages".length + "content".length + "image_url".length + "base64://".length);
  * assert.equal(meter.maxDepth, 5);
  * ```
  */
 export class TextMeter {
-  #textBytes = 0;
+  readonly #strings = new StringBytes();
   #depth = 0;
   #maxDepth = 0;
   #numValues = 0;
@@ -99,7 +101,7 @@ export class TextMeter {
   }
 
   get textBytes(): number {
-    return this.#textBytes;
+    return this.#strings.bytes;
   }
 
   get maxDepth(): number {
@@ -144,7 +146,6 @@ export class TextMeter {
       if (byte === QUOTE) this.#beginString();
       else if (byte > SPACE) this.#readToken(byte);
     }
-    this.#textBytes += at - start;
     return at;
   }
 
@@ -212,13 +213,13 @@ export class TextMeter {
   #readString(chunk: Uint8Array, start: number): number {
     const end = this.#findClosingQuote(chunk, start);
     const mediaStart = this.#isMedia ? start : this.#findMedia(chunk, start, end);
-    this.#textBytes += mediaStart - start;
+    this.#strings.add(chunk.subarray(start, mediaStart));
     if (this.#isMedia) this.#passMedia(chunk, mediaStart, end);
     if (end === chunk.length) return end;
     if (this.#isMedia) this.#parts?.onMediaEnd();
     if (this.#isType) this.#frames.at(-1)!.type = this.#prefix;
     this.#isInString = false;
-    this.#textBytes++;
+    this.#strings.end();
     return end + 1;
   }
 
@@ -233,7 +234,15 @@ export class TextMeter {
     const head = this.#mayBeMedia ? pattern.exec(this.#prefix)?.[0] : undefined;
     if (head === undefined) return end;
     this.#isMedia = true;
-    return start + head.length - seen;
+    if (head.length >= seen) return start + head.length - seen;
+    // Base64 without a head, whose beginning came with the bytes before.
+    this.#passBeginning(this.#prefix.slice(head.length, seen));
+    return start;
+  }
+
+  /** Passes on the beginning of media that was passed on as text, before it could be told. */
+  #passBeginning(text: string): void {
+    this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
   }
 
   #passMedia(chunk: Uint8Array, start: number, end: number): void {

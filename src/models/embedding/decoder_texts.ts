@@ -10,6 +10,7 @@ import { RowDecoder, type RowToken } from "../../decoder/row_decoder.ts";
 import { generate } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
+import { mostBlocks } from "../../engine/pool_size.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { StartupError } from "../../errors.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
@@ -108,11 +109,11 @@ export async function loadDecoderTexts(
   const rows = await RowDecoder.open(backend, decoder, columns);
   options.onProgress({ what: "warming up" });
   await warmUp(rows);
-  const { contextLength, numBlocks, blockSize } = rows.limits;
+  const { contextLength, blockSize } = rows.limits;
   return {
     texts: new DecoderTexts(rows, engine),
     width: columns?.length ?? width,
     // The engine reserves one position for the next token.
-    maxTokens: Math.min(contextLength - 1, numBlocks * blockSize),
+    maxTokens: Math.min(contextLength - 1, mostBlocks(rows.limits) * blockSize),
   };
 }

@@ -43,9 +43,7 @@ export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut
 
 /** Compiles each segment of a cut, in their order. */
 export function compileCut(
-  cut:
-    & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
-    & Partial<Pick<GraphCut, "states">>,
+  cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
   { takesForm, contextLength, writesSums }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
@@ -82,7 +80,6 @@ export function compileCut(
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
-      ...(cut.states ?? []).flatMap(({ operands }) => operands.map(({ tensor }) => tensor)),
     ].filter((name) => !tables.has(name) || rows.has(name)));
     const [all, some] = [true, false].map((allRows) =>
       compileSegment(segment, { sites, kept, tables, allRows, writesSums })

@@ -8,7 +8,6 @@ function cutOf(maxPositions?: number): GraphCut {
   const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionSite;
   return {
     attentions: Array.from({ length: 28 }, () => site),
-    states: [],
     output: { width: 151_936 },
     maxPositions,
   } as unknown as GraphCut;
@@ -21,32 +20,59 @@ const OPTIONS: PagedLimitsOptions = {
   elementBytes: () => 2,
 };
 
-Deno.test("choosePagedLimits() fills the KV cache it is given and no more", () => {
-  const { numBlocks } = choosePagedLimits(cutOf(), {
-    ...OPTIONS,
-    settings: { prefixCache: true, kvCacheMb: 1792 },
-  });
-  assert.equal(numBlocks * 16 * 112 * 1024, 1792 * 2 ** 20);
+/** Bytes of a block: 16 tokens. */
+const BLOCK_BYTES = 16 * 112 * 1024;
+
+Deno.test("choosePagedLimits() starts with a small pool, which may grow to full contexts for all", () => {
+  const limits = choosePagedLimits(cutOf(), OPTIONS);
+  const { contextLength, numBlocks, roomyBlocks, maxBlocks, lengthLimit } = limits;
+  assert.equal(contextLength, 40_960);
+  assert.equal(lengthLimit, undefined);
+  assert.equal(numBlocks, Math.floor(256 * 2 ** 20 / BLOCK_BYTES));
+  assert.equal(roomyBlocks, Math.floor(2 ** 30 / BLOCK_BYTES));
+  // A buffer of 2 GiB holds the keys of a million tokens.
+  assert.equal(maxBlocks, 2 ** 31 / (16 * 8 * 128 * 2));
+});
+
+Deno.test("choosePagedLimits() lets the pool grow to the memory it is given and no more", () => {
+  const { numBlocks, roomyBlocks, maxBlocks, contextLength, lengthLimit } = choosePagedLimits(
+    cutOf(),
+    { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1792 }, memoryBytes: 2 ** 20 },
+  );
+  assert.equal(maxBlocks! * BLOCK_BYTES, 1792 * 2 ** 20);
+  assert.equal(roomyBlocks, maxBlocks);
+  assert.ok(numBlocks < maxBlocks!);
+  assert.deepEqual([contextLength, lengthLimit], [16_384, "kvCacheMb"]);
+  const byMemory = choosePagedLimits(cutOf(), { ...OPTIONS, memoryBytes: 448 * 2 ** 20 });
+  assert.deepEqual([byMemory.contextLength, byMemory.lengthLimit], [4096, "memory"]);
 });
 
 Deno.test("choosePagedLimits() never makes a buffer larger than the device's", () => {
-  const { numBlocks } = choosePagedLimits(cutOf(), { ...OPTIONS, maxBufferBytes: 2 ** 20 });
-  assert.equal(numBlocks * 16 * 8 * 128 * 2, 2 ** 20);
+  const limits = choosePagedLimits(cutOf(), { ...OPTIONS, maxBufferBytes: 2 ** 20 });
+  assert.equal(limits.maxBlocks! * 16 * 8 * 128 * 2, 2 ** 20);
+  assert.deepEqual([limits.contextLength, limits.lengthLimit], [512, "buffer"]);
 });
 
 Deno.test("choosePagedLimits() makes the pool no larger than full contexts would fill", () => {
-  const { numBlocks } = choosePagedLimits(cutOf(), {
+  const { numBlocks, maxBlocks } = choosePagedLimits(cutOf(), {
     ...OPTIONS,
     contextLength: 256,
     settings: { prefixCache: true, maxSequences: 4 },
   });
-  assert.equal(numBlocks, 4 * 256 / 16);
+  assert.deepEqual([numBlocks, maxBlocks], [4 * 256 / 16, 4 * 256 / 16]);
 });
 
-Deno.test("choosePagedLimits() lowers the context to what the graph's tables and the pool hold", () => {
-  assert.equal(choosePagedLimits(cutOf(512), OPTIONS).contextLength, 512);
-  const { contextLength, numBlocks } = choosePagedLimits(cutOf(), OPTIONS);
-  assert.equal(contextLength, numBlocks * 16);
+Deno.test("choosePagedLimits() lowers the context to what is asked for and the graph's tables hold", () => {
+  const tables = choosePagedLimits(cutOf(512), OPTIONS);
+  assert.deepEqual([tables.contextLength, tables.lengthLimit], [512, undefined]);
+  const settings = { prefixCache: true, maxModelLength: 1000 };
+  const asked = choosePagedLimits(cutOf(), { ...OPTIONS, settings });
+  assert.deepEqual(
+    [asked.contextLength, asked.modelLength, asked.lengthLimit],
+    [1000, 40_960, "maxModelLength"],
+  );
+  const more = choosePagedLimits(cutOf(512), { ...OPTIONS, settings });
+  assert.deepEqual([more.contextLength, more.lengthLimit], [512, undefined]);
 });
 
 Deno.test("choosePagedLimits() refuses a cache that holds no block, with the sizes", () => {

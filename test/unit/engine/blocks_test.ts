@@ -271,3 +271,49 @@ Deno.test("BlockManager neither shares nor keeps blocks where the decoder cannot
   assert(blocks.admit(second, 0));
   assert.equal(second.numComputed, 0);
 });
+
+Deno.test("BlockManager.resize() finds prefixes in a larger pool, and reuses new blocks before them", () => {
+  const blocks = makeBlocks(4);
+  blocks.release(compute(blocks, makeSequence(countFrom(0, 13))));
+  assert(blocks.resize(8));
+  const other = compute(blocks, makeSequence(countFrom(50, 16)));
+  assert.deepEqual(tableOf(other), [4, 5, 6, 7]);
+  assert.equal(blocks.stats().numEvictedBlocks, 0);
+  const again = makeSequence(countFrom(0, 13));
+  assert(blocks.admit(again, 0));
+  assert.equal(again.numComputed, 12);
+});
+
+Deno.test("BlockManager.resize() forgets what goes, and cached blocks behind it", () => {
+  const blocks = makeBlocks(8);
+  const filler = makeSequence(countFrom(90, 8));
+  compute(blocks, filler);
+  // In blocks 2 to 5, the next sequence's in 6 and 7, and then 0 and 1 behind the first's.
+  const long = compute(blocks, makeSequence(countFrom(0, 16)));
+  blocks.release(filler);
+  const longer = compute(blocks, makeSequence(countFrom(0, 25)));
+  assert.deepEqual(tableOf(longer), [2, 3, 4, 5, 6, 7, 1]);
+  blocks.release(long);
+  blocks.release(longer);
+  assert(blocks.resize(5));
+  const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
+  // Blocks 2 to 4 of the sequence, and the filler's first.
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 4, 1]);
+  const again = makeSequence(countFrom(0, 17));
+  assert(blocks.admit(again, 0));
+  assert.deepEqual([again.numComputed, tableOf(again).slice(0, 3)], [12, [2, 3, 4]]);
+});
+
+Deno.test("BlockManager.resize() takes no block from a sequence", () => {
+  const blocks = makeBlocks(4);
+  const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
+  assert.equal(blocks.resize(3), false);
+  assert.deepEqual(tableOf(sequence), [0, 1, 2, 3]);
+});
+
+Deno.test("BlockManager counts the cached blocks that it gives up", () => {
+  const blocks = makeBlocks(4);
+  blocks.release(compute(blocks, makeSequence(countFrom(0, 13))));
+  compute(blocks, makeSequence(countFrom(50, 8)));
+  assert.equal(blocks.stats().numEvictedBlocks, 2);
+});

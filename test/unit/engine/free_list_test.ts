@@ -39,3 +39,16 @@ Deno.test("FreeList refuses to add a block twice and to remove one that is not i
   list.remove(1);
   assert.throws(() => list.remove(1), /Block 1 is not free/);
 });
+
+Deno.test("FreeList.resize() puts new blocks first, and takes out those that go", () => {
+  const list = new FreeList(3);
+  list.remove(1);
+  list.resize(5);
+  assert.deepEqual([...list], [3, 4, 0, 2]);
+  list.pushLast(1);
+  list.resize(2);
+  assert.deepEqual([...list], [0, 1]);
+  assert.equal(list.length, 2);
+  list.remove(1);
+  assert.throws(() => list.resize(1), /Block 1 is not free/);
+});

@@ -36,10 +36,13 @@ export class Invariants {
   readonly #limits: DecoderLimits;
   /** In order of arrival, by sequence id. */
   readonly #live: ReadonlyMap<number, Tracked>;
+  /** Of the pool at present. */
+  numBlocks: number;
 
   constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
     this.#limits = limits;
     this.#live = live;
+    this.numBlocks = limits.numBlocks;
   }
 
   /** The running sequences are the oldest ones: nobody was overtaken. */
@@ -80,9 +83,8 @@ export class Invariants {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a sequence that has ended is scheduled");
       assert(numTokens > 0);
-      // A prompt that is scored, or stops where its state is kept, goes on beside younger sequences, and leaves them
-      // their tokens.
-      if (sequence.scoring !== undefined || this.#limits.numStateSlots) continue;
+      // A prompt that is scored goes on beside younger sequences, and leaves them their tokens.
+      if (sequence.scoring !== undefined) continue;
       if (!tracked.decodes) hasPrompt = true;
       else assert(!hasPrompt, "a prompt comes before a next token");
     }
@@ -124,7 +126,8 @@ export class Invariants {
 
   /** What counts as used is exactly what the tables refer to, and no two blocks hold the same prefix. */
   checkBlocks(stats: SchedulerStats): void {
-    const { blockSize, numBlocks, sharesBlocks } = this.#limits;
+    const { numBlocks } = this;
+    const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
     const blockOfPrefix = new Map<string, number>();
     for (const { sequence } of this.#live.values()) {

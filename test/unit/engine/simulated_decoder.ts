@@ -1,8 +1,7 @@
 /**
  * A decoder without a model. It has a KV pool like a real one, written and read through the block tables alone, and a
  * next token that depends on every slot it reads: a wrong table, a block reused too early or shared by mistake gives
- * another completion. Where it has slots for states, each is the tokens that it has seen: a state that is not that of
- * the tokens before is an error.
+ * another completion.
  *
  * @module
  */
@@ -37,23 +36,17 @@ export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
 
 export class SimulatedDecoder {
   readonly #blockSize: number;
-  readonly #tokens: Int32Array;
-  readonly #positions: Int32Array;
-  readonly #states: (readonly number[])[];
+  #tokens: Int32Array;
+  #positions: Int32Array;
 
   constructor(limits: DecoderLimits) {
     this.#blockSize = limits.blockSize;
     this.#tokens = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
     this.#positions = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
-    this.#states = Array.from({ length: limits.numStateSlots ?? 0 }, () => [EMPTY]);
   }
 
   run(batch: StepBatch): SampledToken[] {
-    for (const { from, to } of batch.stateCopies ?? []) this.#states[to] = this.#states[from]!;
-    for (let row = 0; row < batch.sequences.length; row++) {
-      this.#write(batch, row);
-      if (batch.stateSlots) this.#advance(batch, row);
-    }
+    for (let row = 0; row < batch.sequences.length; row++) this.#write(batch, row);
     const sampled: SampledToken[] = [];
     for (const [row, { sample, scored = [] }] of batch.sequences.entries()) {
       const context = this.read(batch, row);
@@ -62,6 +55,17 @@ export class SimulatedDecoder {
       if (sample !== undefined) sampled.push(nextToken(context, sample));
     }
     return sampled;
+  }
+
+  /** Changes the number of blocks; what goes is lost. */
+  resize(numBlocks: number): void {
+    const resized = (from: Int32Array) => {
+      const to = new Int32Array(numBlocks * this.#blockSize).fill(EMPTY);
+      to.set(from.subarray(0, to.length));
+      return to;
+    };
+    this.#tokens = resized(this.#tokens);
+    this.#positions = resized(this.#positions);
   }
 
   /** The tokens that a row of the batch sees through its block table. */
@@ -80,20 +84,6 @@ export class SimulatedDecoder {
       this.#tokens[slot] = batch.tokenIds[i]!;
       this.#positions[slot] = position;
     }
-  }
-
-  #advance({ stateSlots, queryStarts, positions, ...batch }: StepBatch, row: number): void {
-    const [first, end] = [queryStarts[row]!, queryStarts[row + 1]!];
-    const slot = stateSlots![row]!;
-    assert(!stateSlots!.subarray(0, row).includes(slot), "two sequences have one state");
-    const before = positions[first] === 0 ? [] : this.#states[slot]!;
-    const state = [...before, ...batch.tokenIds.subarray(first, end)];
-    assert.deepEqual(
-      state,
-      this.read({ ...batch, queryStarts, positions }, row),
-      "a state is of other tokens",
-    );
-    this.#states[slot] = state;
   }
 
   #slotOf(batch: StepBatch, row: number, position: number): number {

@@ -5,6 +5,7 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
+import { PoolSize } from "../../../src/engine/pool_size.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { StepBuilder } from "../../../src/engine/step_builder.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
@@ -26,8 +27,12 @@ export class Coverage {
   cancelledInFlight = 0;
   cancelledInCompletion = 0;
   scored = 0;
-  failedSteps = 0;
-  stateHits = 0;
+  enlarged = 0;
+  shrunk = 0;
+  shrinkingPrefixes = 0;
+  refusals = 0;
+  refusedSequences = 0;
+  shortenedSequences = 0;
 }
 
 /** One server's life: limits and requests follow from the seed. */
@@ -42,10 +47,13 @@ export class Workload {
   readonly #invariants: Invariants;
   readonly #coverage: Coverage;
   readonly #cancelChance: number;
-  readonly #failureChance: number;
-  #numFailed = 0;
   /** Requests start with a part of one of these. */
   readonly #prefixes: number[][];
+  /** Where the pool grows and shrinks: its size, and the most that the device gives. */
+  readonly #pool: PoolSize;
+  readonly #deviceBlocks: number;
+  /** Passes as steps run. */
+  #nowMs = 0;
 
   constructor(seed: number, coverage: Coverage) {
     const random = new Random(seed);
@@ -54,18 +62,23 @@ export class Workload {
     const contextLength = random.between(8, 96);
     this.#random = random;
     this.#coverage = coverage;
+    const numBlocks = Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize);
+    const grows = random.chance(0.7);
+    const maxBlocks = grows ? numBlocks * random.pick([2, 5]) : numBlocks;
+    this.#deviceBlocks = random.chance(0.2) ? maxBlocks : random.between(numBlocks, maxBlocks);
     this.#limits = limitsOf({
       blockSize,
-      numBlocks: Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize),
+      numBlocks,
+      roomyBlocks: random.chance(0.7) ? numBlocks : random.between(numBlocks, maxBlocks),
+      maxBlocks,
       contextLength,
       maxBatchTokens: random.pick([1, 7, 16, 64]),
       maxSequences: sharesBlocks ? random.between(1, 8) : 1,
       sharesBlocks,
-      numStateSlots: random.chance(0.4) ? random.between(1, 12) : undefined,
     });
-    this.#failureChance = this.#limits.numStateSlots ? random.pick([0, 0.05]) : 0;
     this.#prefixCache = random.chance(0.7);
     this.#scheduler = new Scheduler(this.#limits, { prefixCache: this.#prefixCache });
+    this.#pool = new PoolSize(this.#limits);
     this.#builder = new StepBuilder(this.#limits);
     this.#decoder = new SimulatedDecoder(this.#limits);
     this.#invariants = new Invariants(this.#limits, this.#live);
@@ -83,10 +96,11 @@ export class Workload {
         maxSteps += this.#add();
         numToCome--;
       }
-      const most = maxSteps * (1 + this.#numFailed);
-      assert(numSteps < most, "more steps than all sequences may have tokens");
+      assert(numSteps < maxSteps, "more steps than all sequences may have tokens");
       this.#maybeCancel();
+      this.#fitPool();
       this.#step();
+      this.#maybeShrink();
     }
     this.#checkIdle();
     const { numPreemptions, numPrefixHitTokens } = this.#scheduler.stats();
@@ -102,8 +116,10 @@ export class Workload {
       ...prefix.slice(0, random.between(0, prefix.length)),
       ...this.#randomTokens(random.between(1, 12)),
     ];
+    this.#scheduler.limitPool(this.#pool.mostAt(this.#nowMs));
+    const longest = this.#scheduler.maxSequenceLength;
     const request = {
-      promptTokens: Int32Array.from(promptTokens.slice(0, this.#scheduler.maxSequenceLength - 1)),
+      promptTokens: Int32Array.from(promptTokens.slice(0, longest - 1)),
       samples: [0, 1, 2, 3].slice(0, random.pick([1, 1, 1, 2, 4])).map((seed) => ({
         ...GREEDY,
         seed,
@@ -127,6 +143,59 @@ export class Workload {
     return maxTokens;
   }
 
+  /** Does what `KvPool` does, with a device that has so many blocks and no more. */
+  #fitPool(): void {
+    this.#nowMs += this.#random.between(0, 5000);
+    const demand = this.#scheduler.demand();
+    const sizes = this.#pool.sizesFor(demand, this.#nowMs);
+    const given = sizes.find((size) => size <= this.#deviceBlocks);
+    if (given !== undefined) {
+      this.#coverage.enlarged++;
+      this.#resize(given);
+      this.#fitPool();
+      return;
+    }
+    if (sizes.length > 0) {
+      this.#pool.refuse(this.#nowMs);
+      this.#coverage.refusals++;
+    }
+    const isShort = demand.numMissing > 0;
+    if (isShort && this.#pool.mostAt(this.#nowMs) === this.#pool.numBlocks) this.#limitPool();
+  }
+
+  #limitPool(): void {
+    const longest = new Map([...this.#live].map(([id, { sequence }]) => [id, sequence.maxLength]));
+    const refused = this.#scheduler.limitPool(this.#pool.numBlocks);
+    for (const { sequence, error } of refused) {
+      assert.equal(error.kind, "context_length_exceeded");
+      assert.equal(sequence.status, "waiting", "a sequence that runs is refused");
+      this.#coverage.refusedSequences++;
+      this.#end(this.#live.get(sequence.id)!);
+    }
+    for (const [id, { sequence }] of this.#live) {
+      if (sequence.maxLength < longest.get(id)!) this.#coverage.shortenedSequences++;
+    }
+  }
+
+  #resize(numBlocks: number): void {
+    assert(this.#scheduler.resize(numBlocks));
+    this.#decoder.resize(numBlocks);
+    this.#pool.set(numBlocks, this.#nowMs);
+    this.#invariants.numBlocks = numBlocks;
+    this.#invariants.checkBlocks(this.#scheduler.stats());
+  }
+
+  #maybeShrink(): void {
+    this.#pool.observe(this.#scheduler.stats().numUsedBlocks, this.#nowMs);
+    if (this.#live.size > 0) return;
+    const inMs = this.#pool.shrinksIn(this.#nowMs);
+    if (inMs === undefined) return;
+    this.#nowMs += inMs;
+    this.#coverage.shrunk++;
+    this.#resize(this.#pool.restingSize);
+    if (this.#scheduler.stats().numCachedBlocks > 0) this.#coverage.shrinkingPrefixes++;
+  }
+
   #step(): void {
     const { size } = this.#live;
     const step = this.#scheduler.schedule();
@@ -138,17 +207,13 @@ export class Workload {
     for (const { sequence: { id, numComputed } } of step.scheduled) {
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
-      if (isAdmitted && numComputed > 0 && step.stateCopies) this.#coverage.stateHits++;
     }
     const batch = this.#builder.build(step);
-    // An encoder, for example, fails before anything has run.
-    if (this.#random.chance(this.#failureChance)) return this.#fail();
     const sampled = this.#decoder.run(batch);
     this.#invariants.checkBatch(step, batch, this.#decoder);
     this.#invariants.checkBlocks(this.#scheduler.stats());
 
     this.#maybeCancel("in flight");
-    if (this.#random.chance(this.#failureChance)) return this.#fail();
     for (const { sequence, token, isScored } of this.#scheduler.commit(step, sampled)) {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a token for a sequence that has ended");
@@ -165,16 +230,6 @@ export class Workload {
       this.#end(tracked);
     }
     this.#invariants.checkBlocks(this.#scheduler.stats());
-  }
-
-  /** A step that is not committed: states of its sequences are no longer known. */
-  #fail(): void {
-    this.#coverage.failedSteps++;
-    this.#numFailed++;
-    for (const tracked of this.#live.values()) {
-      tracked.numSeen = undefined;
-      tracked.decodes = false;
-    }
   }
 
   #maybeCancel(when?: "in flight"): void {

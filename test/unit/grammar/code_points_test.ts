@@ -7,6 +7,7 @@ import {
   intersect,
   unite,
 } from "../../../src/grammar/code_points.ts";
+import { closeCase } from "../../../src/grammar/case_folding.ts";
 import { Expressions } from "../../../src/grammar/expressions.ts";
 import { Random } from "../engine/random.ts";
 
@@ -61,6 +62,23 @@ Deno.test("unite(), complementOf(), intersect() and encodeSet() are right about 
       // What is no UTF-8 is no character.
       const broken = bytes.with(random.between(1, bytes.length - 1), random.pick([0x7f, 0xc0]));
       assert.ok(!matches(broken), String(broken));
+    }
+  }
+});
+
+Deno.test("closeCase() adds the cases that RegExp takes for the same letter", () => {
+  const random = new Random(3);
+  const letters = Array.from({ length: 400 }, () => random.between(0x41, 0x2fff));
+  for (const point of [...letters, 0x130, 0x131, 0x17f, 0x212a, 0x1e9e, 0xdf, 0x3c2, 0x10400]) {
+    const closed = closeCase([[point, point]]);
+    const regex = new RegExp(`^\\u{${point.toString(16)}}$`, "iu");
+    const shown = closed.flatMap(([first, last]) =>
+      Array.from({ length: last - first + 1 }, (_, i) => String.fromCodePoint(first + i))
+    );
+    assert.ok(shown.every((char) => regex.test(char)), point.toString(16));
+    const char = String.fromCodePoint(point);
+    for (const other of [char.toLowerCase(), char.toUpperCase(), "\u212a", "\u017f", "i", "I"]) {
+      if ([...other].length === 1) assert.equal(shown.includes(other), regex.test(other), other);
     }
   }
 });

@@ -37,6 +37,32 @@ Deno.test("numberExpression() holds the numbers within its bounds and no others"
   }
 });
 
+Deno.test("numberExpression() holds the multiples of fractions and no others", () => {
+  const random = new Random(8);
+  for (const divisor of [0.1, 0.01, 0.5, 0.25, 1.25, 2.5, 0.3, 7.5, 12, 0.125, 100, 0.0005]) {
+    const expressions = new Expressions();
+    const expression = numberExpression(expressions, {
+      isInteger: Number.isInteger(divisor),
+      multipleOf: [divisor],
+    });
+    // In units of a millionth, where all is whole.
+    const unit = Math.round(divisor * 1e6);
+    for (let i = 0; i < 400; i++) {
+      const millionths = i % 2
+        ? random.between(-1e6, 1e6) * (i % 5)
+        : random.between(-99, 99) * unit;
+      const text = String(millionths / 1e6);
+      if (/e/.test(text)) continue;
+      const isWhole = Number.isInteger(divisor) ? !text.includes(".") : true;
+      assert.equal(
+        expressions.matches(expression, text),
+        isWhole && millionths % unit === 0,
+        `${text} by ${divisor}`,
+      );
+    }
+  }
+});
+
 Deno.test("numberExpression() keeps to bounds of tiny and huge exponents", () => {
   const expressions = new Expressions();
   const within = (min: number, max: number) =>

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { HearthError } from "../../../src/errors.ts";
 import { STRING_FORMATS } from "../../../src/grammar/formats.ts";
+import { z } from "zod";
 import { compile, matches, schemaSpec } from "../../fixtures/grammar.ts";
+import { BYTES, walkGrammar } from "../../fixtures/grammar_walk.ts";
+import { Random } from "../engine/random.ts";
 
 interface Case {
   readonly schema: unknown;
@@ -325,6 +328,58 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ["0", "-14", "28"],
     bad: ["1", "-21", "35"],
   },
+  "multiples of cents": {
+    schema: { type: "number", multipleOf: 0.01, minimum: 0, maximum: 20 },
+    good: ["0", "19.99", "7.5", "0.07", "20", "1.10"],
+    bad: ["0.001", "20.01", "-0.01", "1.125", "1e1", "."],
+  },
+  "multiples of halves and quarters": {
+    schema: { type: "number", allOf: [{ multipleOf: 2.5 }, { multipleOf: 0.25 }] },
+    good: ["0", "2.5", "-7.5", "10", "1000002.5"],
+    bad: ["0.25", "1", "2.25", "12.4", "2.505"],
+  },
+  "multiples of a fraction that are whole": {
+    schema: { type: "integer", multipleOf: 1.5 },
+    good: ["3", "-6", "0"],
+    bad: ["1", "1.5", "4"],
+  },
+  "an unknown format, and the pattern beside it": {
+    schema: { type: "string", format: "starts_with", pattern: "^ab" },
+    good: ['"ab"', '"abc"'],
+    bad: ['"b"', '"xab"'],
+  },
+  "a member that nothing meets": {
+    schema: {
+      type: "object",
+      properties: { a: { type: "null" }, b: { not: {} }, c: { not: true } },
+      required: ["a"],
+    },
+    good: ['{"a":null}', '{"a":null,"d":1}'],
+    bad: ['{"a":null,"b":1}', '{"a":null,"c":{}}'],
+  },
+  "a choice with an option that nothing meets": {
+    schema: { anyOf: [{ not: {} }, { type: "integer" }], not: false },
+    good: ["1"],
+    bad: ['"a"', "null"],
+  },
+  "keywords that are null": {
+    schema: {
+      type: "object",
+      properties: { a: { type: "integer", enum: null, minimum: null, pattern: null, const: 3 } },
+      required: null,
+      additionalProperties: false,
+      patternProperties: null,
+      $ref: null,
+      not: null,
+    },
+    good: ["{}", '{"a":3}'],
+    bad: ['{"a":2}', '{"b":1}'],
+  },
+  "no properties but null": {
+    schema: { type: "object", properties: null, required: ["x"] },
+    good: ['{"x":1}'],
+    bad: ["{}"],
+  },
 };
 
 for (const [name, { schema, good, bad }] of Object.entries(CASES)) {
@@ -382,14 +437,14 @@ Deno.test("a schema's grammar has the listed values that a validator takes", () 
 });
 
 const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
-  [{ type: "object", properties: { a: { not: {} } } }, "schema.properties.a.not"],
+  [{ type: "object", properties: { a: { not: { const: 1 } } } }, "schema.properties.a.not"],
   [{ type: "array", items: { $ref: "#/$defs/x" }, $defs: { x: { if: {} } } }, "schema.$defs.x.if"],
   [{ type: "array", uniqueItems: true, maxItems: 3 }, "schema.uniqueItems"],
-  [{ type: "string", format: "klingon" }, "schema.format"],
+  [{ type: "string", format: 5 }, "schema.format"],
   [{ type: "string", pattern: "(" }, "schema.pattern"],
   [{ type: "string", minLength: -1 }, "schema.minLength"],
   [{ type: "string", minLength: 3, maxLength: 2 }, "schema.maxLength"],
-  [{ type: "number", multipleOf: 0.1 }, "schema.multipleOf"],
+  [{ type: "number", multipleOf: 1.00001 }, "schema.multipleOf"],
   [{ type: "strin" }, "schema.type"],
   [{ properties: { a: 3 } }, "schema.properties"],
   [{ properties: { "a b": { type: 1 } } }, 'schema.properties["a b"].type'],
@@ -425,6 +480,96 @@ Deno.test("thousands of listed objects are filtered, and as many compared, befor
   assert.ok(!matches(grammar, '{"id": 100, "of": "n100"}'));
   const oneOf = Array.from({ length: 30 }, (_, i) => ({ enum: listed.slice(20 * i, 20 * i + 20) }));
   assert.ok(matches(compile(schemaSpec({ oneOf })), '{"id": 599, "of": "n599"}'));
+});
+
+/** Runs with a clock that each look moves on by an hour. */
+function withBusyMachine<T>(run: () => T): T {
+  const { now } = performance;
+  let hours = 0;
+  Object.assign(performance, { now: () => ++hours * 3_600_000 });
+  try {
+    return run();
+  } finally {
+    Object.assign(performance, { now });
+  }
+}
+
+Deno.test("5,000 choices and as many listed values compile, whatever else the machine does", () => {
+  const words = Array.from({ length: 5000 }, (_, i) => `item ${(i * 7919) % 5003} of ${i}`);
+  const uuids = words.map((_, i) => `${crypto.randomUUID().slice(0, -4)}${1000 + i}`);
+  withBusyMachine(() => {
+    for (const texts of [words, uuids]) {
+      const choice = compile({ kind: "choice", choices: texts });
+      assert.ok(matches(choice, texts[4711]!));
+      assert.ok(!matches(choice, `${texts[4711]}x`));
+      const grammar = compile(schemaSpec(object({ a: { enum: texts } })));
+      assert.ok(matches(grammar, `{"a":"${texts[4999]}"}`));
+      assert.ok(!matches(grammar, `{"a":"${texts[4999]}x"}`));
+    }
+    const numbers = compile(schemaSpec({ enum: words.map((_, i) => 37 * i) }));
+    assert.ok(matches(numbers, "3700") && !matches(numbers, "3701"));
+  });
+});
+
+/** zod's formats of strings, and Pydantic's that have a pattern. */
+const FORMATS: readonly z.ZodType[] = [
+  z.string().startsWith("ab."),
+  z.string().regex(/^(?!x)[a-z]{2,4}$/),
+  z.string().lowercase(),
+  z.string().uppercase(),
+  z.uuid(),
+  z.guid(),
+  z.nanoid(),
+  z.cuid(),
+  z.cuid2(),
+  z.ulid(),
+  z.xid(),
+  z.ksuid(),
+  z.email(),
+  z.ipv4(),
+  z.ipv6(),
+  z.cidrv4(),
+  z.cidrv6(),
+  z.base64(),
+  z.base64url(),
+  z.e164(),
+  z.emoji(),
+  z.iso.date(),
+  z.iso.time(),
+  z.iso.datetime(),
+  z.iso.duration(),
+  z.hex(),
+  z.hash("sha256"),
+];
+
+Deno.test("formats of strings as zod writes them: each answer is one that zod takes", () => {
+  const random = new Random(11);
+  for (const type of FORMATS) {
+    const schema = z.toJSONSchema(type) as { format?: string; pattern?: string };
+    const grammar = BYTES.compile(schemaSpec(schema));
+    let numWhole = 0;
+    for (let i = 0; i < 20; i++) {
+      const text = walkGrammar(grammar, { random, maxBytes: 400 });
+      if (text === undefined) continue;
+      numWhole++;
+      assert.ok(type.safeParse(JSON.parse(text)).success, `${schema.format}: ${text}`);
+    }
+    assert.ok(numWhole > 0, schema.format);
+  }
+});
+
+Deno.test("zod's endsWith and includes are enforced", () => {
+  const end = compile(schemaSpec(z.toJSONSchema(z.string().endsWith("[x]"))));
+  assert.ok(matches(end, '"a[x]"') && !matches(end, '"a[x]b"'));
+  const middle = compile(schemaSpec(z.toJSONSchema(z.string().includes("a+b"))));
+  assert.ok(matches(middle, '"xa+b"') && !matches(middle, '"xaab"'));
+});
+
+Deno.test("a format that nobody knows is an annotation", () => {
+  for (const format of ["path", "file-path", "klingon", "json-string", "regex", "binary"]) {
+    const grammar = compile(schemaSpec({ type: "string", format, maxLength: 3 }));
+    assert.ok(matches(grammar, '"a/b"') && !matches(grammar, '"abcd"'), format);
+  }
 });
 
 Deno.test("every format that is listed as enforced compiles", () => {

@@ -1,0 +1,87 @@
+/**
+ * How long the strings of a JSON body are, whatever form they are written in.
+ *
+ * @module
+ */
+
+const BACKSLASH = 0x5c;
+const LETTER_U = 0x75;
+const HEX_DIGITS = 4;
+
+/**
+ * Counts the UTF-8 bytes of JSON strings, decoded, from the bytes between their quotes, which may come in pieces. `\u0430`
+ * is two bytes, as `а` is.
+ *
+ * @example
+ * ```ts
+ * import { StringBytes } from "./string_bytes.ts";
+ * import assert from "node:assert/strict";
+ *
+ * const counted = new StringBytes();
+ * for (const piece of ["a\\", "n\\u04", "30"]) counted.add(new TextEncoder().encode(piece));
+ * assert.equal(counted.bytes, "a\nа".length + 1);
+ * ```
+ */
+export class StringBytes {
+  #bytes = 0;
+  /** Whether the last byte was the backslash of an escape. */
+  #isEscaped = false;
+  /** Hex digits of a `\u` that are still to come. */
+  #numDigits = 0;
+  #codeUnit = 0;
+  /** Whether a high surrogate comes right before. */
+  #followsHigh = false;
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Counts the next bytes of a string. */
+  add(piece: Uint8Array): void {
+    for (let at = 0; at < piece.length;) {
+      if (this.#isEscaped) this.#readEscape(piece[at++]!);
+      else if (this.#numDigits > 0) this.#readDigit(piece[at++]!);
+      else at = this.#readPlain(piece, at);
+    }
+  }
+
+  /** Begins another string. */
+  end(): void {
+    this.#isEscaped = false;
+    this.#numDigits = 0;
+    this.#followsHigh = false;
+  }
+
+  /** Reads up to after the next backslash. */
+  #readPlain(piece: Uint8Array, start: number): number {
+    const found = piece.indexOf(BACKSLASH, start);
+    const end = found < 0 ? piece.length : found;
+    if (end > start) this.#followsHigh = false;
+    this.#bytes += end - start;
+    this.#isEscaped = found >= 0;
+    return end + 1;
+  }
+
+  #readEscape(byte: number): void {
+    this.#isEscaped = false;
+    if (byte === LETTER_U) {
+      this.#numDigits = HEX_DIGITS;
+      this.#codeUnit = 0;
+      return;
+    }
+    this.#followsHigh = false;
+    this.#bytes++;
+  }
+
+  #readDigit(byte: number): void {
+    // What is no digit is refused by the parser.
+    this.#codeUnit = this.#codeUnit * 16 + (parseInt(String.fromCharCode(byte), 16) || 0);
+    if (--this.#numDigits > 0) return;
+    const unit = this.#codeUnit;
+    const isLow = unit >= 0xdc00 && unit <= 0xdfff;
+    // A pair is four bytes, of which its first half has been counted as three; so is a half alone.
+    if (isLow && this.#followsHigh) this.#bytes += 1;
+    else this.#bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+    this.#followsHigh = unit >= 0xd800 && unit <= 0xdbff;
+  }
+}

@@ -1,0 +1,138 @@
+/** The pool as requests see it: it grows for them, what a device refuses is said, and memory is given back. */
+import assert from "node:assert/strict";
+import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
+import { EngineLoop } from "../../../src/engine/loop.ts";
+import type { HearthError } from "../../../src/errors.ts";
+import { countFrom } from "./make_sequence.ts";
+import { GREEDY, limitsOf, nextToken, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
+
+const PROMPT_TOKENS = 40;
+
+/** Has a device of `most` blocks of four tokens, and starts with eight. */
+class GrowingDecoder implements Decoder {
+  readonly limits = limitsOf({ numBlocks: 8, roomyBlocks: 16, maxBlocks: 64 });
+  readonly sizes: number[] = [];
+  readonly #most: number;
+  readonly #simulated = new SimulatedDecoder(this.limits);
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  run(batch: StepBatch) {
+    return Promise.resolve(this.#simulated.run(batch));
+  }
+
+  async resizeCache(numBlocks: number): Promise<boolean> {
+    // Devices take their time: requests come and go meanwhile.
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    if (numBlocks > this.#most) return false;
+    this.sizes.push(numBlocks);
+    this.#simulated.resize(numBlocks);
+    return true;
+  }
+
+  dispose(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+function generate(engine: EngineLoop, prompt: readonly number[], maxTokens: number) {
+  const tokens: number[] = [];
+  return new Promise<{ tokens: number[]; end: string | undefined }>((resolve, reject) => {
+    let end: string | undefined;
+    engine.add({ promptTokens: Int32Array.from(prompt), samples: [GREEDY], maxTokens }, {
+      onToken: (_, { tokenId }, reason) => {
+        tokens.push(tokenId);
+        end = reason;
+        return false;
+      },
+      onDone: () => resolve({ tokens, end }),
+      onError: reject,
+    });
+  });
+}
+
+function promptOf(seed: number, length = PROMPT_TOKENS): number[] {
+  return countFrom(seed * 7, length).map((value) => value % VOCAB_SIZE);
+}
+
+/** The completion that a prompt gets alone. */
+function completionOf(prompt: readonly number[], length: number): number[] {
+  const tokens = [...prompt];
+  for (let tokenIndex = 0; tokenIndex < length; tokenIndex++) {
+    tokens.push(nextToken(tokens, { params: GREEDY, tokenIndex }).tokenId);
+  }
+  return tokens.slice(prompt.length);
+}
+
+async function metric(engine: EngineLoop, name: string): Promise<number> {
+  const text = await engine.metrics.registry.metrics();
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)![1]);
+}
+
+Deno.test("EngineLoop enlarges the pool for requests that it does not hold, and preempts none", async () => {
+  const decoder = new GrowingDecoder(64);
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const prompts = [0, 1, 2, 3].map((seed) => promptOf(seed));
+  const answers = await Promise.all(prompts.map((prompt) => generate(engine, prompt, 20)));
+  answers.forEach(({ tokens }, i) => assert.deepEqual(tokens, completionOf(prompts[i]!, 20)));
+  assert.deepEqual(decoder.sizes, [16, 32, 64]);
+  assert.equal(await metric(engine, "hearth_preemptions_total"), 0);
+  assert.equal(await metric(engine, "hearth_kv_blocks_used"), 0);
+  await engine.close();
+});
+
+Deno.test("EngineLoop serves what a device that refuses memory holds, and says why not more", async () => {
+  const decoder = new GrowingDecoder(12);
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  assert.equal(engine.maxSequenceLength, 256);
+  const short = generate(engine, promptOf(0, 30), 60);
+  const long = generate(engine, promptOf(1, 60), 5);
+  const other = generate(engine, promptOf(2, 30), 10);
+  await assert.rejects(long, (error: HearthError) => {
+    assert.equal(error.kind, "context_length_exceeded");
+    assert.match(error.message, /maximum context length is 49 tokens.*free memory.*has 60/);
+    return true;
+  });
+  const { tokens, end } = await short;
+  // As many as twelve blocks hold, and one that needs no place.
+  assert.deepEqual(tokens, completionOf(promptOf(0, 30), 49 - 30));
+  assert.equal(end, "length");
+  assert.deepEqual((await other).tokens, completionOf(promptOf(2, 30), 10));
+  // Until the device is asked again, no longer prompt is taken.
+  assert.throws(() =>
+    engine.add({ promptTokens: new Int32Array(60), samples: [GREEDY] }, {
+      onToken: () => false,
+      onDone: () => {},
+      onError: () => {},
+    }), /maximum context length is 49 tokens/);
+  await engine.close();
+});
+
+Deno.test("EngineLoop gives memory back that it has not needed for ten minutes", async () => {
+  const decoder = new GrowingDecoder(64);
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const timers: { run: () => void; ms: number }[] = [];
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout = ((run: () => void, ms: number) => {
+    if (ms < 60_000) return setTimeout(run, ms);
+    timers.push({ run, ms });
+    return { unref: () => {} };
+  }) as unknown as typeof setTimeout;
+  try {
+    await generate(engine, promptOf(0, 100), 4);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.deepEqual(decoder.sizes, [26]);
+    assert.ok(timers[0]!.ms > 9.9 * 60_000);
+    timers[0]!.run();
+    // While it shrinks a request comes, of which the low blocks hold the beginning.
+    const { tokens } = await generate(engine, promptOf(0, 50), 4);
+    assert.deepEqual(tokens, completionOf(promptOf(0, 50), 4));
+    assert.deepEqual(decoder.sizes, [26, 16]);
+    assert.equal(await metric(engine, "hearth_prefix_hit_tokens_total"), 48);
+  } finally {
+    globalThis.setTimeout = setTimeout;
+    await engine.close();
+  }
+});
