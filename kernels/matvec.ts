@@ -94,13 +94,13 @@ export class Matvec {
   constructor(
     gpu: GpuContext,
     params: MatvecParams,
-    tiling: MatvecTiling = chooseMatvecTiling(gpu, params),
+    tiling: MatvecTiling = chooseMatvecTiling(gpu, params, false),
   ) {
     checkMatvec(params);
     this.#gpu = gpu;
     this.#params = params;
     this.#tiling = tiling;
-    this.#takesTiles = takesTiles(params);
+    this.#takesTiles = tiling.hasTiles && takesTiles(params);
     const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
   }
@@ -111,7 +111,7 @@ export class Matvec {
     // Every binding needs a buffer; unused ones are not read.
     const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;
     const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
-    if (this.#takesTiles && numRows >= this.#tiling.tilesFrom) {
+    if (this.#takesTiles) {
       const tiles = [
         Math.ceil(this.#params.n / outputsOfTile(this.#params)),
         Math.ceil(numRows / TILE),

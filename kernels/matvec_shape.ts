@@ -17,21 +17,16 @@ export interface MatvecTiling {
   readonly rowForms: readonly number[];
   /** Whether loops are written out, as graphics cards want it; see matvec_unrolled.ts. */
   readonly isUnrolled: boolean;
-  /** From how many rows on they are taken 64 at a time, where that is possible; see matmul_tile.ts. */
-  readonly tilesFrom: number;
+  /** Whether rows are taken 64 at a time, where that is possible; see matmul_tile.ts. */
+  readonly hasTiles: boolean;
 }
 
-/** Rows that the tensors of a matvec have room for at least. */
-export const MAX_MATVEC_ROWS = 512;
-
-/** From how many rows on graphics cards compute tiles, of as many rows each; see matmul_tile.ts. */
-const TILES_FROM = 33;
+/** Rows and outputs of a tile; see matmul_tile.ts. */
 export const TILE = 64;
 
-/** How many rows tensors must have room for, so that there is room for the last group or tile. */
+/** How many rows tensors must have room for, so that there is room for the last tile. */
 export function roomForRows(most: number): number {
-  const group = most < TILES_FROM ? 8 : TILE;
-  return Math.ceil(most / group) * group;
+  return Math.ceil(most / TILE) * TILE;
 }
 
 /** The form for a number of rows: the smallest that holds all, or the largest. */
@@ -76,10 +71,9 @@ export function numSumsPerPass(
   return Math.min(most, valuesOf(params, form).count);
 }
 
-/** A row's result is the same among up to 32 rows, as many as sequences share a step by default. */
-const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, tilesFrom: TILES_FROM };
+const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
-const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, tilesFrom: Infinity };
+const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, hasTiles: false };
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {
@@ -90,21 +84,24 @@ function powerOfTwo(count: number, limit: number): number {
  * A graphics card reads best where neighbouring threads read neighbouring words, and needs many threads. A software
  * adapter runs eight threads of a workgroup in step and reads for each by itself: there a thread goes along K alone, so
  * that all of them share what they read of `x`.
+ *
+ * @param hasTiles whether steps have many rows.
  */
 export function chooseMatvecTiling(
   { isFallbackAdapter }: Pick<GpuContext, "isFallbackAdapter">,
   { weights, gate, k }: Pick<MatvecParams, "weights" | "gate" | "k">,
+  hasTiles = false,
 ): MatvecTiling {
   const isGated = gate !== undefined;
   if (weights.kind === "columns") {
     const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
     if (isFallbackAdapter) return { ...form, ...SOFTWARE, lanes: 1 };
-    return { ...form, ...HARDWARE, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
+    return { ...form, ...HARDWARE, hasTiles, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
   }
   if (isFallbackAdapter) return { ...SOFTWARE, lanes: 1, groups: 8, outs: 8, unitsFirst: false };
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
   return {
-    ...{ ...HARDWARE, lanes: powerOfTwo(k / perLoad, 32) },
+    ...{ ...HARDWARE, hasTiles, lanes: powerOfTwo(k / perLoad, 32) },
     ...{ groups: 4, outs: 2, unitsFirst: false },
   };
 }

@@ -143,14 +143,21 @@ export interface SamplerOptions {
   readonly maxRows: number;
 }
 
+/** Logits and how to choose from their first rows. */
+export interface LogitRows {
+  /** `[1, rows, vocabSize]`, an output of a session of this backend. */
+  readonly logits: Tensor;
+  readonly rows: readonly SampleRow[];
+}
+
 /** Chooses next tokens. */
 export interface TokenSampler {
   /**
-   * Chooses a token from each of the first `rows.length` rows.
+   * Chooses a token from each row; waits for the device once.
    *
-   * @param logits `[1, rows, vocabSize]`, an output of a session of this backend.
+   * @param parts logits may change as soon as the next part is asked for.
    * @throws {NothingToSampleError} when a row has no token to choose.
    */
-  sample(logits: Tensor, rows: readonly SampleRow[]): Promise<SampledToken[]>;
+  sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]>;
   dispose(): void;
 }

@@ -1,11 +1,12 @@
 /**
- * Segments of a cut decoder, compiled to Hearth's kernels for steps of few rows.
+ * Segments of a cut decoder, compiled to Hearth's kernels.
  *
  * @module
  */
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { Lowering } from "../onnx/compile/program.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { PagedAttention } from "./paged_attention.ts";
 import type { DeviceWeights } from "./device_weights.ts";
@@ -13,6 +14,8 @@ import type { DeviceWeights } from "./device_weights.ts";
 /** How to open them. */
 export interface SegmentsOptions {
   readonly segments: readonly CompiledSegment[];
+  /** Most rows of a step. */
+  readonly maxRows: number;
   /** The caller's; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;
   /** Where other constants are read. */
@@ -21,10 +24,7 @@ export interface SegmentsOptions {
   readonly spareBytes?: number | undefined;
   /** Attentions that segments were compiled for read operands in the segments' layout. */
   readonly attention: PagedAttention;
-  /**
-   * Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows; none on the
-   * CPU.
-   */
+  /** Memory of tensors that cross between segments, with room for all rows of a tile; none on the CPU. */
   readonly buffers: ReadonlyMap<string, GPUBuffer>;
   /** Names of the attentions' outputs, by layer. */
   readonly siteOutputs: readonly string[];
@@ -35,8 +35,7 @@ export interface SegmentsOptions {
 /** A step of a segment. */
 export interface SegmentStep {
   readonly numRows: number;
-  /** Whether every token of the step is a wanted row. */
-  readonly isAllRows: boolean;
+  readonly lowering: Lowering;
   /** Those that enter the first segment, and numbers of rows; on the CPU all that enter the segment or leave it. */
   readonly tensors: ReadonlyMap<string, Tensor>;
 }
@@ -47,10 +46,6 @@ export function firstRefusal(segments: readonly CompiledSegment[]): string | und
 }
 
 export interface CompiledSegments {
-  /** Most rows of a step. */
-  readonly maxRows: number;
-  /** Number of rows from which on a row costs less than among few, if there is one. */
-  readonly manyRows?: number | undefined;
   /** How many segments were compiled. */
   readonly numCompiled: number;
   /** Why the first of the others was not. */
@@ -64,6 +59,6 @@ export interface CompiledSegments {
    *
    * @returns false if the operands are ordinary tensors.
    */
-  attend(index: number, output: string): boolean;
+  attend(index: number, lowering: Lowering, output: string): boolean;
   dispose(): void;
 }

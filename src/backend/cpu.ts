@@ -33,6 +33,7 @@ import { CpuStorages } from "./cpu_storage.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
 import { CpuImages } from "./cpu_images.ts";
+import { SampledTokens } from "./sampled_tokens.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
@@ -143,7 +144,7 @@ export class CpuBackend implements Backend {
       return await CpuSegments.open(options, this.#kernelThreads()!);
     } catch (error) {
       if (!(error instanceof StartupError)) throw error;
-      log.warn("small steps run in ONNX Runtime", { reason: error.message });
+      log.warn("all steps run in ONNX Runtime", { reason: error.message });
       return undefined;
     }
   }
@@ -159,10 +160,14 @@ export class CpuBackend implements Backend {
   openSampler({ vocabSize }: SamplerOptions): TokenSampler {
     const sampler = new ReferenceSampler(vocabSize);
     return {
-      sample: (logits, rows) =>
-        Promise.try(() =>
-          sampler.sample(logits.data as Float32Array | Float16Array, vocabSize, rows)
-        ),
+      sample: async (parts) => {
+        const tokens = new SampledTokens();
+        for await (const { logits, rows } of parts) {
+          const data = logits.data as Float32Array | Float16Array;
+          tokens.add(rows.length, () => sampler.sample(data, vocabSize, rows));
+        }
+        return tokens.finish();
+      },
       dispose: () => {},
     };
   }

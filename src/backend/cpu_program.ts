@@ -12,8 +12,8 @@ import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
 import type { PlannedMatrix } from "./pack_weights.ts";
 
-/** Steps of more rows were not measured. */
-export const MAX_ROWS = 8;
+/** Rows that are computed at a time. */
+const MAX_ROWS = 8;
 
 /** Rows of larger tables are read from their file. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;

@@ -1,6 +1,5 @@
 /**
- * Segments of a cut decoder on our kernels on the CPU, for steps of few rows. They read weights in a layout of their
- * own: a second copy of what ONNX Runtime reads for the other steps.
+ * Segments of a cut decoder on our kernels on the CPU. They read weights in a layout of their own.
  *
  * @module
  */
@@ -13,23 +12,22 @@ import {
   type SegmentsOptions,
   type SegmentStep,
 } from "./compiled_segments.ts";
-import { MAX_ROWS, MemoryPlan, OpenProgram, refusalOf } from "./cpu_program.ts";
+import { MemoryPlan, OpenProgram, refusalOf } from "./cpu_program.ts";
 import { packWeights } from "./pack_weights.ts";
 
 interface OpenSegment {
-  readonly allRows: OpenProgram;
-  readonly someRows: OpenProgram;
+  readonly few: OpenProgram;
+  readonly many: OpenProgram;
 }
 
 /** A segment as our kernels run it on the CPU, or why they do not. */
 export function compiledForCpu(segment: CompiledSegment): CompiledSegment {
   if ("refused" in segment) return segment;
-  const refused = refusalOf(segment.allRows) ?? refusalOf(segment.someRows);
+  const refused = refusalOf(segment.few) ?? refusalOf(segment.many);
   return refused === undefined ? segment : { refused };
 }
 
 export class CpuSegments implements CompiledSegments {
-  readonly maxRows = MAX_ROWS;
   readonly refusal: string | undefined;
   readonly #rows: SimdRows;
   readonly #segments: readonly (OpenSegment | undefined)[];
@@ -66,9 +64,9 @@ export class CpuSegments implements CompiledSegments {
     threads.start();
     using opening = new DisposableStack();
     const plan = opening.use(new MemoryPlan());
-    for (const { allRows, someRows } of open) {
-      await plan.add(allRows, options);
-      await plan.add(someRows, options);
+    for (const { few, many } of open) {
+      await plan.add(few, options);
+      await plan.add(many, options);
     }
     const memory = plan.memory.allocate(threads.numThreads, options.spareBytes);
     const rows = new SimdRows(threads, memory);
@@ -76,8 +74,8 @@ export class CpuSegments implements CompiledSegments {
     await packWeights({ rows, memory, matrices, files: options.files });
     const opened = segments.map((each) =>
       "refused" in each ? undefined : {
-        allRows: new OpenProgram(rows, each.allRows, plan),
-        someRows: new OpenProgram(rows, each.someRows, plan),
+        few: new OpenProgram(rows, each.few, plan),
+        many: new OpenProgram(rows, each.many, plan),
       }
     );
     return new CpuSegments(opened, { rows, refusal: firstRefusal(segments), open: opening.move() });
@@ -92,8 +90,7 @@ export class CpuSegments implements CompiledSegments {
   }
 
   record(index: number, step: SegmentStep): void {
-    const { allRows, someRows } = this.#segments[index]!;
-    (step.isAllRows ? allRows : someRows).run(step);
+    this.#segments[index]![step.lowering].run(step);
   }
 
   attend(): boolean {

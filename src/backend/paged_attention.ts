@@ -22,10 +22,16 @@ export interface AttentionOptions {
   readonly constants: ReadonlyMap<string, Float32Array>;
 }
 
+/** A step as attentions see it. */
+export interface AttentionStep extends PackedStep {
+  /** Where each sequence's keys and values of an encoder are, if it attends to one. */
+  readonly sequences: readonly { readonly encoderSlot?: number | undefined }[];
+}
+
 /** Attention over a paged KV cache, one call per site and step. */
 export interface PagedAttention {
   /** Takes the layout of the next step; its arrays may change once the step is over. */
-  begin(step: PackedStep): void;
+  begin(step: AttentionStep): void;
   /**
    * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
    *

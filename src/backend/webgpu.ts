@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext, usesMachineMemory } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
@@ -35,6 +34,7 @@ import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts
 import { openEmbeddingSession } from "./webgpu_embedding.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
+import { WebGpuSampler } from "./webgpu_sampler.ts";
 import { WebGpuSegments } from "./webgpu_segments.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
@@ -208,20 +208,11 @@ export class WebGpuBackend implements Backend {
   }
 
   openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): TokenSampler {
-    const sampler = new SampleKernel(this.#gpu, {
-      vocabSize,
-      rowStride: vocabSize,
-      elem: dtype === "float16" ? "f16" : "f32",
-      maxRows,
+    const elem = dtype === "float16" ? "f16" : "f32";
+    return new WebGpuSampler(this.#gpu, {
+      readback: this.#readback,
+      kernel: { vocabSize, rowStride: vocabSize, elem, maxRows },
     });
-    return {
-      sample: async (logits, rows) => {
-        sampler.write(rows);
-        sampler.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
-        return sampler.decode(await this.#readback.readRecorded(sampler.results()));
-      },
-      dispose: () => sampler.dispose(),
-    };
   }
 
   openSpeech(options: SpeechOptions): SpeechKernels {

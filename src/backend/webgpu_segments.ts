@@ -4,14 +4,20 @@
  * @module
  */
 import { Matvec } from "../../kernels/matvec.ts";
-import { MAX_MATVEC_ROWS, TILE } from "../../kernels/matvec_shape.ts";
+import { chooseMatvecTiling, roomForRows } from "../../kernels/matvec_shape.ts";
 import { Norm } from "../../kernels/norm.ts";
 import { Pointwise } from "../../kernels/pointwise.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
 import type { ComputePass } from "../gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
+import {
+  type Dispatch,
+  type Lowering,
+  LOWERINGS,
+  type Program,
+  tensorsOf,
+} from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { FormConstants } from "./paged_attention.ts";
@@ -32,17 +38,17 @@ type Recorder = (
   outside: ReadonlyMap<string, Tensor>,
 ) => void;
 
-interface OpenSegment {
-  readonly allRows: readonly Recorder[];
-  readonly someRows: readonly Recorder[];
+/** A segment in one lowering. */
+interface OpenProgram {
+  readonly dispatches: readonly Recorder[];
   /** Records of the attentions after it, by the names of their outputs. */
   readonly attends: ReadonlyMap<string, () => void>;
 }
 
+type OpenSegment = Readonly<Record<Lowering, OpenProgram>>;
+
 /** The weights are the caller's. */
 export class WebGpuSegments implements CompiledSegments {
-  readonly maxRows = MAX_MATVEC_ROWS;
-  readonly manyRows: number | undefined;
   readonly #gpu: GpuContext;
   readonly #options: SegmentsOptions;
   readonly #segments: readonly (OpenSegment | undefined)[];
@@ -59,8 +65,6 @@ export class WebGpuSegments implements CompiledSegments {
   ) {
     this.#gpu = gpu;
     this.#options = options;
-    // Two tiles of each product.
-    this.manyRows = gpu.isFallbackAdapter ? undefined : 2 * TILE;
     this.#segments = open(this);
   }
 
@@ -72,7 +76,7 @@ export class WebGpuSegments implements CompiledSegments {
   static async open(gpu: GpuContext, options: SegmentsOptions): Promise<WebGpuSegments> {
     const { segments, weights, readFloats } = options;
     const programs = segments.flatMap((each) =>
-      "refused" in each ? [] : [each.allRows, each.someRows]
+      "refused" in each ? [] : LOWERINGS.map((lowering) => each[lowering])
     );
     await weights!.upload(programs.flatMap((program) => program.weights));
     const constants = await readConstants(
@@ -98,16 +102,15 @@ export class WebGpuSegments implements CompiledSegments {
     return this.#segments[index] !== undefined;
   }
 
-  record(index: number, { numRows, isAllRows, tensors }: SegmentStep): void {
-    const segment = this.#segments[index]!;
+  record(index: number, { numRows, lowering, tensors }: SegmentStep): void {
     const pass = this.#gpu.commands;
-    for (const record of isAllRows ? segment.allRows : segment.someRows) {
+    for (const record of this.#segments[index]![lowering].dispatches) {
       record(pass, numRows, tensors);
     }
   }
 
-  attend(index: number, output: string): boolean {
-    const attend = this.#segments[index]!.attends.get(output);
+  attend(index: number, lowering: Lowering, output: string): boolean {
+    const attend = this.#segments[index]![lowering].attends.get(output);
     attend?.();
     return attend !== undefined;
   }
@@ -117,14 +120,25 @@ export class WebGpuSegments implements CompiledSegments {
     for (const { buffer } of this.#uploads.values()) buffer.destroy();
   }
 
-  #open(segment: CompiledSegment, constants: ReadonlyMap<number, FormConstants>) {
+  #open(
+    segment: CompiledSegment,
+    constants: ReadonlyMap<number, FormConstants>,
+  ): OpenSegment | undefined {
     if ("refused" in segment) return undefined;
+    const open = (lowering: Lowering): OpenProgram => ({
+      dispatches: this.#openDispatches(segment[lowering]),
+      attends: this.#openAttends(segment[lowering], constants),
+    });
+    return { few: open("few"), many: open("many") };
+  }
+
+  #openAttends(
+    program: Program,
+    constants: ReadonlyMap<number, FormConstants>,
+  ): OpenProgram["attends"] {
     const { attention, buffers: crossing, siteOutputs } = this.#options;
-    const [allRows, someRows] = [segment.allRows, segment.someRows].map((program) =>
-      this.#openProgram(program)
-    ) as [Recorder[], Recorder[]];
-    const scratch = this.#scratchOf(segment.allRows);
-    const attends = new Map(segment.allRows.forms.map((form) => {
+    const scratch = this.#scratchOf(program);
+    return new Map(program.forms.map((form) => {
       const attend = attention.openForm!(form, constants.get(form.layer)!);
       const output = siteOutputs[form.layer]!;
       const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
@@ -132,7 +146,6 @@ export class WebGpuSegments implements CompiledSegments {
       const buffers = { q, k, v, out: crossing.get(output)! };
       return [output, () => attend(buffers)];
     }));
-    return { allRows, someRows, attends };
   }
 
   #scratchOf({ scratch }: Program): Map<string, GPUBuffer> {
@@ -142,7 +155,7 @@ export class WebGpuSegments implements CompiledSegments {
       if (buffer === undefined) {
         buffer = createBuffer(this.#gpu, {
           label: "scratch",
-          size: Math.ceil(rowBytes * MAX_MATVEC_ROWS / 16) * 16,
+          size: Math.ceil(rowBytes * roomForRows(this.#options.maxRows) / 16) * 16,
           usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
         });
         this.#scratch.set(key, buffer);
@@ -158,7 +171,7 @@ export class WebGpuSegments implements CompiledSegments {
     if (upload === undefined) {
       const buffer = createBuffer(this.#gpu, {
         label: name,
-        size: MAX_MATVEC_ROWS * BigInt64Array.BYTES_PER_ELEMENT,
+        size: this.#options.maxRows * BigInt64Array.BYTES_PER_ELEMENT,
         usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
       });
       this.#uploads.set(name, upload = { buffer, tensor: undefined });
@@ -171,7 +184,7 @@ export class WebGpuSegments implements CompiledSegments {
     return upload.buffer;
   }
 
-  #openProgram(program: Program): Recorder[] {
+  #openDispatches(program: Program): Recorder[] {
     const scratch = this.#scratchOf(program);
     const { buffers: crossing, weights } = this.#options;
     const constants = new Set(program.weights.map(({ name }) => name));
@@ -203,7 +216,8 @@ function openKernel(
 ): (pass: ComputePass, buffers: Buffers, numRows: number) => void {
   switch (dispatch.kind) {
     case "matvec": {
-      const kernel = new Matvec(gpu, dispatch.params);
+      const { params, hasTiles } = dispatch;
+      const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
       return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
     }
     case "norm": {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { MAX_ROWS } from "../backend/cpu_program.ts";
 import { compiledForCpu } from "../backend/cpu_segments.ts";
+import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -63,16 +63,13 @@ function describeSegment(segment: Segment, compiled?: CompiledSegments): string[
 
 function describeOnCpu(compiled: CompiledSegment): string {
   if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
-  return `Hearth's kernels in steps of up to ${MAX_ROWS} rows, where they are faster`;
+  return `Hearth's kernels for up to ${MOST_FEW_ROWS_ON_CPU} decoding sequences, ONNX Runtime for other steps`;
 }
 
 function describeOnGpu(compiled: CompiledSegment): string {
   if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
-  const [all, some] = [compiled.allRows, compiled.someRows].map(({ dispatches }) =>
-    dispatches.length
-  ) as [number, number];
-  const picked = some === all ? "" : `, ${some} where not all rows are wanted`;
-  return `in steps of few rows ${all} ${all === 1 ? "dispatch" : "dispatches"}${picked}`;
+  const [few, many] = [compiled.few, compiled.many].map(({ dispatches }) => dispatches.length);
+  return `${few} ${few === 1 ? "dispatch" : "dispatches"} for decoding, ${many} for prompts`;
 }
 
 /** Names of the attentions of a cut that are to an encoder. */
@@ -102,7 +99,7 @@ function summarizeSteps(
   compiled: readonly CompiledSegment[],
   { size: numCross }: CrossSites,
 ): string {
-  const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.allRows]);
+  const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.few]);
   const ours = programs.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const left = compiled.length - programs.length;
   return `small step ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
@@ -191,7 +188,7 @@ export function ownConstants(
   lifted: readonly WeightInputs[],
 ): StoredTensor[] {
   const shared = new Set(lifted.flatMap(({ weights }) => weights.map(({ name }) => name)));
-  const read = compiled.flatMap((each) => "refused" in each ? [] : each.allRows.weights);
+  const read = compiled.flatMap((each) => "refused" in each ? [] : each.few.weights);
   return read.filter(({ name }) => !shared.has(name));
 }
 

@@ -38,7 +38,10 @@ export async function testBackend(backend: Backend): Promise<string> {
     if (wrong >= 0 || back.length !== logits.length) {
       throw new Error(`what was written did not come back: element ${wrong} of ${back.length}.`);
     }
-    const tokens = await sampler.sample(tensor, new Array(ROWS).fill(GREEDY_ROW));
+    const tokens = await sampler.sample([{
+      logits: tensor,
+      rows: new Array(ROWS).fill(GREEDY_ROW),
+    }]);
     tokens.forEach(({ tokenId }, row) => requireLargest(logits, row, tokenId));
   } finally {
     sampler.dispose();

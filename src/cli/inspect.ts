@@ -169,12 +169,12 @@ function toPlain({ path, result }: Inspected): unknown {
   };
 }
 
-/** Dispatches of our kernels that a step of few rows takes on a GPU, or why it takes none. */
+/** Dispatches of our kernels that a step takes on a GPU, or why it takes none. */
 function smallStepsOf(compiled: CompiledSegment | undefined): object {
   if (compiled === undefined) return {};
   if ("refused" in compiled) return { notCompiled: compiled.refused };
-  const { allRows, someRows } = compiled;
-  return { numDispatches: { all: allRows.dispatches.length, some: someRows.dispatches.length } };
+  const { few, many } = compiled;
+  return { numDispatches: { few: few.dispatches.length, many: many.dispatches.length } };
 }
 
 /** Reports the number of bytes, not the bytes. */

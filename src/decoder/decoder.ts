@@ -44,14 +44,18 @@ export interface DecoderLimits {
 }
 
 /** One sequence's share of a step. */
-interface StepSequence {
+export interface StepSequence {
   readonly sequenceId: number;
+  /** Whether it computes the one token that was chosen last, and none of its prompt. */
+  readonly isDecoding?: boolean | undefined;
   /** Present when this step computes the sequence's last token, so that a new one is sampled. */
   readonly sample?: SampleRow | undefined;
   /** Further rows wanted, of the tokens before the one that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
   /** Input of the encoder whose output its tokens attend to; equal objects share keys and values. */
   readonly encoderInput?: object | undefined;
+  /** Where the keys and values of that input are; known where the step runs. */
+  readonly encoderSlot?: number | undefined;
 }
 
 /**
@@ -91,6 +95,8 @@ export function rowsOf({ scored = [], sample }: StepSequence): readonly SampleRo
 /** A loaded decoder. One `run` at a time. `Token` is the result for a sequence whose last token was computed. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
+  /** Decoding sequences for which all programs of the device are compiled: more take none of their own. One if absent. */
+  readonly numWarmUpSequences?: number;
   /**
    * Runs the step, writes its keys and values, and samples.
    *
@@ -98,12 +104,6 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
   run(batch: StepBatch): Promise<Token[]>;
-  /**
-   * Measures which of several implementations of a step is faster on this device; called once, before the first step.
-   *
-   * @param encoderInput what tokens attend to, for a decoder that looks at an encoder.
-   */
-  calibrate?(encoderInput?: object): Promise<void>;
   /**
    * Changes the number of blocks of the KV cache; what the blocks hold that stay is kept. Called between steps.
    *

@@ -8,7 +8,6 @@ import type { Backend } from "../backend/backend.ts";
 import type { SiteHeads } from "../backend/cross_alignment.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { CrossProjection } from "./cross_projection.ts";
-import { firstTokens } from "./crossover.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
@@ -65,54 +64,23 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     this.#aligner = new TextAligner({ ...parts, firstBlock: numBlocks, blocksPerSequence });
   }
 
+  get numWarmUpSequences(): number {
+    return this.#parts.decoder.numWarmUpSequences;
+  }
+
   get logitsDtype(): "float32" | "float16" {
     return this.#parts.decoder.output.dtype as "float32" | "float16";
   }
 
   run(batch: StepBatch): Promise<SampledToken[]> {
     return this.#exclusively(async () => {
-      await this.#attendTo(batch);
-      return await this.#parts.decoder.run(batch);
+      return await this.#parts.decoder.run(await this.#encode(batch));
     });
-  }
-
-  /**
-   * On the CPU the weights are kept in one form alone, and nothing is encoded, which takes long there.
-   *
-   * @param encoderInput is encoded once, before anything is measured.
-   */
-  async calibrate(encoderInput?: object): Promise<void> {
-    const { backend, attention, decoder } = this.#parts;
-    if (backend.kind === "cpu") {
-      return await this.#exclusively(async () => {
-        const [slot] = this.#slots.assign([{}]).slots as [number];
-        attention.keepNothing(slot);
-        await decoder.chooseWith((batch) => {
-          attention.useSlots(batch.sequences.map(() => slot));
-          return decoder.run(batch);
-        });
-      });
-    }
-    const run = (batch: StepBatch) =>
-      this.run({
-        ...batch,
-        sequences: batch.sequences.map((sequence) => ({ ...sequence, encoderInput })),
-      });
-    await run(firstTokens(1, this.limits));
-    await this.#parts.decoder.calibrateWith(run);
-  }
-
-  /** Has steps of more rows than that run in ONNX Runtime. */
-  limitCompiledRows(maxRows: number): void {
-    this.#parts.decoder.limitCompiledRows(maxRows);
   }
 
   /** Runs the step without sampling: see {@linkcode PagedDecoder.forward}. */
-  forward(batch: StepBatch): Promise<Tensor | undefined> {
-    return this.#exclusively(async () => {
-      await this.#attendTo(batch);
-      return await this.#parts.decoder.forward(batch);
-    });
+  async *forward(batch: StepBatch): ReturnType<PagedDecoder["forward"]> {
+    yield* this.#parts.decoder.forward(await this.#encode(batch));
   }
 
   /**
@@ -144,10 +112,16 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     return running;
   }
 
-  async #attendTo({ sequences }: StepBatch): Promise<void> {
+  /** The step with the slots of its encoder inputs, which are encoded first where they are new. */
+  async #encode(batch: StepBatch): Promise<StepBatch> {
+    const { sequences } = batch;
     const inputs = sequences.map(({ encoderInput }) => encoderInput as Input);
     try {
-      this.#parts.attention.useSlots(await this.#slotsOf(inputs));
+      const slots = await this.#slotsOf(inputs);
+      return {
+        ...batch,
+        sequences: sequences.map((sequence, s) => ({ ...sequence, encoderSlot: slots[s]! })),
+      };
     } catch (error) {
       if (!(error instanceof InputsError)) throw error;
       const failed = sequences.filter((_, s) => error.inputs.includes(inputs[s]!));

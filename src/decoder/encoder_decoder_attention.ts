@@ -3,20 +3,19 @@
  *
  * @module
  */
-import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { Backend } from "../backend/backend.ts";
 import type {
   AttentionForm,
   AttentionOptions,
+  AttentionStep,
   FormConstants,
   PagedAttention,
 } from "../backend/paged_attention.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";
-import { elementsOf } from "../onnx/file/dtype.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import { Tensor } from "../onnx/runtime/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** How to open them. */
 interface EncoderDecoderOptions extends AttentionOptions {
@@ -44,9 +43,7 @@ export class EncoderDecoderAttention implements PagedAttention {
   /** By site: self- or cross-attention, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
-  readonly #numPositions: number;
   #capture: QueryCapture | undefined;
-  #slots: readonly number[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
   constructor(
@@ -56,7 +53,6 @@ export class EncoderDecoderAttention implements PagedAttention {
     const own = sites.filter((site) => !isCross(site));
     const cross = sites.filter(isCross);
     this.#sites = sites;
-    this.#numPositions = numPositions;
     this.#layers = sites.map((site) =>
       isCross(site)
         ? { isCross: true, layer: cross.indexOf(site) }
@@ -77,18 +73,6 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#cross.keep(this.#layers[site]!.layer, tensors, slots);
   }
 
-  /** Keeps as many keys and values as an input may have, all of them 0, for steps that are but measured on the CPU. */
-  keepNothing(slot: number): void {
-    for (const { kvHeads, headDim, vHeadDim, layer } of this.#sites) {
-      if (!this.#layers[layer]!.isCross) continue;
-      const [keys, values] = [headDim, vHeadDim].map((size) => {
-        const dims = [1, this.#numPositions, kvHeads, size];
-        return new Tensor("float32", new Float32Array(elementsOf(dims)), dims);
-      }) as [Tensor, Tensor];
-      this.keep(layer, { keys, values }, [slot]);
-    }
-  }
-
   /** The aligner of texts with the encoder's output. The caller owns it. */
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
     return this.#cross.openAlignment(options);
@@ -99,17 +83,12 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#capture = capture;
   }
 
-  /** Sets the slots that the sequences of the next step attend to. */
-  useSlots(slots: readonly number[]): void {
-    this.#slots = slots;
-  }
-
-  begin(step: PackedStep): void {
+  begin(step: AttentionStep): void {
     this.#own.begin(step);
     const { queryStarts } = step;
     this.#cross.begin(
-      this.#slots.flatMap((slot, s) =>
-        new Array<number>(queryStarts[s + 1]! - queryStarts[s]!).fill(slot)
+      step.sequences.flatMap(({ encoderSlot }, s) =>
+        new Array<number>(queryStarts[s + 1]! - queryStarts[s]!).fill(encoderSlot!)
       ),
     );
   }

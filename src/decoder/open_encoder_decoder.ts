@@ -17,6 +17,7 @@ import type { GraphSession } from "../onnx/runtime/ort.ts";
 import { CrossProjection } from "./cross_projection.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
+import type { KernelRule } from "./kernel_rule.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
 import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
 
@@ -34,6 +35,8 @@ export interface EncoderDecoderOptions<Input extends object> {
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
+  /** What kernels run; what suits the device if absent. */
+  readonly rule?: KernelRule | undefined;
 }
 
 /** Tokens per sequence that a step has room for: a prompt. */
@@ -113,6 +116,7 @@ async function openCut<Input extends object>(
   let attention: EncoderDecoderAttention;
   const decoder = await openPagedDecoder({
     ...options,
+    keepsOneLayout: true,
     maxCompiledFloatBytes: backend.kind === "cpu" ? MAX_COMPILED_FLOAT_BYTES : undefined,
     openEmbedding: options.openEmbedding ??
       (() => Promise.reject(new Error("The graph takes embeddings."))),

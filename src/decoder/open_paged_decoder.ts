@@ -7,17 +7,20 @@ import type { Backend } from "../backend/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
 import type { CompiledSegments, SegmentsOptions } from "../backend/compiled_segments.ts";
 import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
+import { LOWERINGS } from "../onnx/compile/program.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { bytesOfStored } from "../onnx/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { openSegments } from "./open_segments.ts";
+import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
+import { openSegments, releaseSessions } from "./open_segments.ts";
 import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
-import { bytesOf } from "./segment_runner.ts";
+import { bytesOf, type SegmentExecutors, SegmentRunner } from "./segment_runner.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
@@ -37,6 +40,10 @@ interface PagedOpenOptions {
   readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
   readonly spareBytes?: number;
+  /** Whether weights are kept in one layout, where the device has several: see `kernel_rule.ts`. */
+  readonly keepsOneLayout?: boolean | undefined;
+  /** What kernels run; what suits the device if absent. */
+  readonly rule?: KernelRule | undefined;
   /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
   readonly maxCompiledFloatBytes?: number | undefined;
   /** Called with the share that is loaded, 0 to 1. */
@@ -66,43 +73,76 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     constants: await readConstants(cut, files),
   });
   opened.defer(() => attention.dispose());
-  // Packs weights while ONNX Runtime opens its sessions.
-  const early = backend.kind === "cpu"
-    ? openCompiled({ ...options, attention, buffers: new Map() })
-    : undefined;
-  // It is awaited after the sessions, or when one of them fails.
-  early?.catch(() => {});
-  opened.defer(async () => (await early?.catch(() => undefined))?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
-  const sessions = await openSegments(cut, {
-    ...{ backend, files, weights },
-    onProgress: weights ? undefined : options.onProgress,
+  const runner = new SegmentRunner({
+    backend,
+    cut,
+    most: mostOf(limits),
+    attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
   });
-  for (const session of sessions) opened.defer(() => session.release());
+  opened.defer(() => runner.dispose());
+  const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
+  const buffers = backend.kind === "webgpu" ? runner.buffers : new Map<string, GPUBuffer>();
+  runner.use(await openExecutors({ ...options, attention, weights, buffers, rule }));
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, sessions, weights, attention, limits },
+    ...{ backend, cut, embeddings, runner, weights, attention, limits },
+    maxFewRows: rule.maxFewRows,
     processLogits: options.processLogits,
     hasRoom: options.hasRoom,
   });
-  const { buffers } = decoder;
-  const compiled = await (early ?? openCompiled({ ...options, weights, attention, buffers }));
-  if (compiled) decoder.useCompiled(compiled);
   await files.requireUnchanged?.();
   options.onProgress(1);
   opened.move();
   return decoder;
 }
 
-/** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
+type ExecutorsOptions =
+  & PagedOpenOptions
+  & Pick<SegmentsOptions, "attention" | "buffers" | "weights">
+  & { readonly rule: KernelRule };
+
+/** Opens kernels where the rule wants them and segments compile, and sessions for the rest. */
+async function openExecutors(options: ExecutorsOptions): Promise<SegmentExecutors> {
+  const { backend, cut, files, weights, rule: { kernels } } = options;
+  const opening = openCompiled(options);
+  // It is awaited below, or when a session cannot be opened.
+  opening.catch(() => {});
+  await using opened = new AsyncDisposableStack();
+  opened.defer(async () => (await opening.catch(() => undefined))?.dispose());
+  const runsAll = kernels.length === LOWERINGS.length;
+  // Where ONNX Runtime runs prompts, weights are packed while its sessions open.
+  const compiled = runsAll ? await opening : undefined;
+  const sessions = await openSegments(cut, {
+    ...{ backend, files, weights },
+    isWanted: ({ index }) => !compiled?.has(index),
+    onProgress: weights ? undefined : options.onProgress,
+  });
+  opened.defer(() => releaseSessions(sessions));
+  const executors = { sessions, kernels, compiled: await opening };
+  note(executors, options);
+  opened.move();
+  return executors;
+}
+
+function note({ compiled, kernels = [] }: SegmentExecutors, { cut, rule }: ExecutorsOptions): void {
+  const { numCompiled = 0, refusal } = compiled ?? {};
+  const fewRows = Number.isFinite(rule.maxFewRows) ? { decoding: rule.maxFewRows } : {};
+  log.info("segments of the decoder run in Hearth's kernels, others in ONNX Runtime", {
+    segments: `${numCompiled} of ${cut.segments.length}`,
+    ...kernels.includes("many") ? {} : fewRows,
+    ...refusal === undefined ? {} : { reason: refusal },
+  });
+}
+
+/** Compiles segments to Hearth's kernels, as far as kernels, graph and device allow. */
 async function openCompiled(
-  { backend, cut, files, limits, attention, ...options }:
-    & PagedOpenOptions
-    & Pick<SegmentsOptions, "attention" | "buffers" | "weights">,
+  { backend, cut, files, limits, attention, ...options }: ExecutorsOptions,
 ): Promise<CompiledSegments | undefined> {
-  const { spareBytes, maxCompiledFloatBytes = Infinity, weights, buffers } = options;
+  const { spareBytes, maxCompiledFloatBytes = Infinity, weights, buffers, rule } = options;
+  if (rule.kernels.length === 0) return undefined;
   if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return undefined;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const { contextLength } = limits;
@@ -112,6 +152,7 @@ async function openCompiled(
   const segments = compileCut(adapted, { takesForm, contextLength, writesSums });
   return await backend.openCompiled({
     ...{ segments, weights, files, attention, spareBytes, buffers },
+    maxRows: limits.maxBatchTokens,
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });

@@ -6,13 +6,15 @@
 import type { Backend } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
-import type { GraphCut } from "../onnx/graph_cut.ts";
+import type { GraphCut, Segment } from "../onnx/graph_cut.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 
 /** What to open, and where. */
 interface OpenSegmentsOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
+  /** Whether a segment needs a session; all do if absent. */
+  readonly isWanted?: ((segment: Segment) => boolean) | undefined;
   /** Where the segments read their large weights, if not each its own. */
   readonly weights?: DeviceWeights | undefined;
   /** Called after each segment with the share that is open, 0 to 1. */
@@ -22,21 +24,32 @@ interface OpenSegmentsOptions {
 /**
  * Opens the segments one by one, so that only one segment's weights are held at a time; the caller owns the sessions.
  *
+ * @returns the session of each segment that needs one.
  * @throws {Error} with ONNX Runtime's message when it refuses one; those before it are released.
  */
 export async function openSegments(
   cut: Pick<GraphCut, "segments">,
-  { backend, files, weights, onProgress }: OpenSegmentsOptions,
-): Promise<GraphSession[]> {
-  const sessions: GraphSession[] = [];
+  { backend, files, isWanted = () => true, weights, onProgress }: OpenSegmentsOptions,
+): Promise<(GraphSession | undefined)[]> {
+  const sessions: (GraphSession | undefined)[] = [];
   try {
-    for (const { model } of cut.segments) {
-      sessions.push(await backend.openModel(model, files, { weights, keepsMemory: false }));
+    for (const segment of cut.segments) {
+      sessions.push(
+        isWanted(segment)
+          ? await backend.openModel(segment.model, files, { weights, keepsMemory: false })
+          : undefined,
+      );
       onProgress?.(sessions.length / cut.segments.length);
     }
   } catch (error) {
-    for (const session of sessions) await session.release();
+    await releaseSessions(sessions);
     throw error;
   }
   return sessions;
+}
+
+export async function releaseSessions(
+  sessions: readonly (GraphSession | undefined)[],
+): Promise<void> {
+  for (const session of sessions) await session?.release();
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import type { GraphSession } from "../onnx/runtime/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import { int64Tensor, makeNode } from "../onnx/file/proto.ts";
 import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
@@ -43,13 +43,13 @@ export class RowDecoder implements Decoder<RowToken> {
     return this.#paged.limits;
   }
 
-  run(batch: StepBatch): Promise<RowToken[]> {
-    return this.#paged.timed(batch, () => this.#rowsOf(batch));
+  async run(batch: StepBatch): Promise<RowToken[]> {
+    const tokens: RowToken[] = [];
+    for await (const { rows } of this.#paged.forward(batch)) tokens.push(...await this.#read(rows));
+    return tokens;
   }
 
-  async #rowsOf(batch: StepBatch): Promise<RowToken[]> {
-    const output = await this.#paged.forward(batch);
-    if (output === undefined) return [];
+  async #read(output: Tensor): Promise<RowToken[]> {
     const [input] = this.#head.inputs;
     const rows = Object.values(await this.#head.run({ [input!.name]: output }))[0]!;
     try {
@@ -65,10 +65,6 @@ export class RowDecoder implements Decoder<RowToken> {
     } finally {
       rows.dispose();
     }
-  }
-
-  calibrate(): Promise<void> {
-    return this.#paged.calibrate();
   }
 
   resizeCache(numBlocks: number): Promise<boolean> {

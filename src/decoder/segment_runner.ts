@@ -6,6 +6,7 @@
 import type { Backend, Storage } from "../backend/backend.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import { roomForRows } from "../../kernels/matvec_shape.ts";
+import type { Lowering } from "../onnx/compile/program.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
@@ -20,8 +21,8 @@ export interface AxisSizes {
 interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
-  /** Of the cut's segments, in their order; the runner owns them. */
-  readonly sessions: readonly GraphSession[];
+  /** Of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode SegmentRunner.use}. */
+  readonly sessions?: readonly (GraphSession | undefined)[];
   /** The largest there will be: memory for what crosses between segments is allocated once. */
   readonly most: AxisSizes;
   /**
@@ -41,33 +42,53 @@ interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly callerOwnsOutput?: boolean;
 }
 
-/** Most rows of a compiled step before anything was measured. */
-const UNMEASURED_ROWS = 16;
+/** What runs the segments; the runner owns it. */
+export interface SegmentExecutors {
+  /** Of the segments, in their order; none of one that kernels run in every lowering. */
+  readonly sessions: readonly (GraphSession | undefined)[];
+  readonly compiled?: CompiledSegments | undefined;
+  /** The lowerings that kernels run where a segment compiles. */
+  readonly kernels?: readonly Lowering[];
+}
+
+/** How a run is. */
+interface RunOptions {
+  /** That of the prompts if absent. */
+  readonly lowering?: Lowering;
+  /** Segments to run, from the first on; all if absent. */
+  readonly numSegments?: number;
+}
+
 /** Most run sizes whose output tensors are kept. */
 const MAX_KEPT_SIZES = 64;
 
 export class SegmentRunner<Cut extends PlannedCut> {
   readonly #options: SegmentRunnerOptions<Cut>;
   readonly #plan: StoragePlan;
-  readonly #pieces: readonly (Storage | undefined)[];
+  /** Memory of the plan; none before it is needed, when the backend has a runtime. */
+  #storages: readonly (Storage | undefined)[] | undefined;
   /** The attentions that run after each segment. */
   readonly #sitesAfter: readonly (readonly Cut["attentions"][number][])[];
   readonly #lastSegment: number;
   /** Tensors of the storage by the sizes of a run, and by name. */
   readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
-  #compiled: CompiledSegments | undefined;
-  #mostCompiledRows = 0;
+  #executors: SegmentExecutors;
 
   constructor(options: SegmentRunnerOptions<Cut>) {
-    const { backend, cut, most } = options;
+    const { cut, most, sessions = [] } = options;
     this.#options = options;
+    this.#executors = { sessions };
     const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
     this.#plan = planStorage(cut, (port) => bytesOf(port, room));
     this.#lastSegment = cut.segments.length - 1;
-    this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
     this.#sitesAfter = cut.segments.map(({ index }) =>
       cut.attentions.filter(({ afterSegment }) => afterSegment === index)
     );
+  }
+
+  get #pieces(): readonly (Storage | undefined)[] {
+    const { backend } = this.#options;
+    return this.#storages ??= this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
   }
 
   /** Buffers of the tensors that cross between segments, on a GPU. */
@@ -84,49 +105,31 @@ export class SegmentRunner<Cut extends PlannedCut> {
     }));
   }
 
-  /** Has segments run compiled where they have `maxRows` rows at most; they are the runner's to dispose. */
-  useCompiled(compiled: CompiledSegments, maxRows = UNMEASURED_ROWS): void {
-    this.#compiled = compiled;
-    this.#mostCompiledRows = Math.min(maxRows, compiled.maxRows);
-  }
-
-  /** Has segments that are compiled run so in all steps from now on, and frees their sessions. */
-  async useCompiledAlone(): Promise<void> {
-    const compiled = this.#compiled;
-    this.#mostCompiledRows = Infinity;
-    for (const [index, session] of this.#options.sessions.entries()) {
-      if (compiled?.has(index)) await session.release();
-    }
-  }
-
-  /** Disposes of what {@linkcode useCompiled} was given. */
-  releaseCompiled(): void {
-    this.#compiled?.dispose();
-    this.#compiled = undefined;
-    this.#mostCompiledRows = 0;
+  /** Sets what runs the segments, before the first run. */
+  use(executors: SegmentExecutors): void {
+    this.#executors = executors;
   }
 
   /**
-   * Runs the first `numSegments` segments, all if absent, and the attentions after each.
+   * Runs segments and the attentions after each.
    *
    * @param tensors the cut's inputs by name; what is computed is added.
    */
   async run(
     tensors: Map<string, Tensor>,
     sizes: AxisSizes,
-    numSegments = this.#options.sessions.length,
+    { lowering = "many", numSegments = this.#lastSegment + 1 }: RunOptions = {},
   ): Promise<void> {
-    const { cut, sessions, attend } = this.#options;
-    const isAllRows = sizes.tokens === sizes.rows;
+    const { cut, attend } = this.#options;
+    const { sessions, kernels = [] } = this.#executors;
     for (let index = 0; index < numSegments; index++) {
       const { inputs, outputs } = cut.segments[index]!;
       const numRows = index === this.#lastSegment ? sizes.rows : sizes.tokens;
-      const compiled = numRows <= this.#mostCompiledRows && this.#compiled?.has(index)
-        ? this.#compiled
-        : undefined;
+      const isCompiled = kernels.includes(lowering) && this.#executors.compiled?.has(index);
+      const compiled = isCompiled ? this.#executors.compiled : undefined;
       if (compiled) {
         for (const port of outputs) tensors.set(port.name, this.#outputOf(port, sizes)!);
-        compiled.record(index, { numRows, isAllRows, tensors });
+        compiled.record(index, { numRows, lowering, tensors });
       } else {
         const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
         const results = await sessions[index]!.run(feeds, this.#outputsOf(outputs, sizes));
@@ -134,7 +137,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
       }
       for (const site of this.#sitesAfter[index]!) {
         const output = this.#outputOf(site.output, sizes);
-        const isDone = compiled?.attend(index, site.output.name);
+        const isDone = compiled?.attend(index, lowering, site.output.name);
         tensors.set(
           site.output.name,
           isDone ? output! : await attend(site, { tensors, output, sizes }),
@@ -143,11 +146,12 @@ export class SegmentRunner<Cut extends PlannedCut> {
     }
   }
 
-  /** Frees memory and sessions. */
+  /** Frees memory, kernels and sessions. */
   async dispose(): Promise<void> {
-    this.releaseCompiled();
-    for (const piece of this.#pieces) piece?.dispose();
-    for (const session of this.#options.sessions) await session.release();
+    const { sessions, compiled } = this.#executors;
+    compiled?.dispose();
+    for (const piece of this.#storages ?? []) piece?.dispose();
+    for (const session of sessions) await session?.release();
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */

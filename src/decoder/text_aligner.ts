@@ -44,11 +44,12 @@ export class TextAligner {
     const alignment = this.#alignments.get(sites) ??
       attention.openAlignment({ sites, maxTokens: contextLength });
     this.#alignments.set(sites, alignment);
-    attention.useSlots([slot]);
     try {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
         attention.captureQueries({ alignment, firstToken: first });
-        await decoder.forward(this.#stepOf(tokens.slice(first, first + maxBatchTokens), first));
+        const step = this.#stepOf(tokens.slice(first, first + maxBatchTokens), { first, slot });
+        // No rows are wanted of it.
+        for await (const _ of decoder.forward(step));
       }
     } finally {
       attention.captureQueries();
@@ -61,10 +62,13 @@ export class TextAligner {
     for (const alignment of this.#alignments.values()) alignment.dispose();
   }
 
-  #stepOf(tokens: readonly number[], first: number): StepBatch {
+  #stepOf(
+    tokens: readonly number[],
+    { first, slot }: { readonly first: number; readonly slot: number },
+  ): StepBatch {
     const { firstBlock, blocksPerSequence } = this.#options;
     return {
-      sequences: [{ sequenceId: 0 }],
+      sequences: [{ sequenceId: 0, encoderSlot: slot }],
       numTokens: tokens.length,
       tokenIds: Int32Array.from(tokens),
       positions: Int32Array.from(tokens, (_, i) => first + i),

@@ -122,7 +122,7 @@ export class WholeDecoder implements Decoder {
     if (numTokens > 1) (await this.#compute(batch, 0, numTokens - 1)).dispose();
     const logits = await this.#compute(batch, numTokens - 1, numTokens);
     try {
-      return await this.#sampler.sample(logits, [sample]);
+      return await this.#sampler.sample([{ logits, rows: [sample] }]);
     } finally {
       logits.dispose();
     }

@@ -90,7 +90,7 @@ export class WholeEncoderDecoder<Input extends object> implements Decoder {
     try {
       if (sample === undefined) return [];
       this.#parts.processLogits?.(logits!, [sample]);
-      return await this.#parts.sampler.sample(logits!, [sample]);
+      return await this.#parts.sampler.sample([{ logits: logits!, rows: [sample] }]);
     } finally {
       logits!.dispose();
     }

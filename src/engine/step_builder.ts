@@ -49,7 +49,8 @@ export class StepBuilder {
       }
       const { id, encoderInput, sampling } = sequence;
       const rows = { sample: samples ? sampling : undefined, ...(scored && { scored }) };
-      return { sequenceId: id, encoderInput, ...rows };
+      const isDecoding = count === 1 && start >= sequence.numPromptTokens;
+      return { sequenceId: id, isDecoding, encoderInput, ...rows };
     });
     this.#queryStarts[sequences.length] = numTokens;
     return {

@@ -9,29 +9,32 @@ import { EngineLoop } from "./loop.ts";
 const PROMPT_TOKENS = 24;
 
 /**
- * Runs a short prompt and two next tokens: devices compile their programs when they first meet a shape, and a model
- * that loads but cannot run fails now.
+ * Runs a short prompt and two next tokens of one sequence, and of as many as take programs of their own: devices compile
+ * programs when they first meet a shape, and a model that loads but cannot run fails now.
  *
  * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.
  */
 export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
-  const { contextLength, vocabSize } = decoder.limits;
+  const { limits: { contextLength, vocabSize, maxSequences }, numWarmUpSequences = 1 } = decoder;
   const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
-  await decoder.calibrate?.(encoderInput);
   const engine = new EngineLoop(decoder, { prefixCache: false });
-  await new Promise<void>((resolve, reject) =>
-    engine.add({
-      promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
-      samples: [{ ...GREEDY, temperature: 1 }],
-      maxTokens: 3,
-      topLogprobs: 0,
-      encoderInput,
-    }, {
-      onToken: () => false,
-      onDone: () => resolve(),
-      onError: reject,
-    })
-  );
+  const run = (numSequences: number) =>
+    new Promise<void>((resolve, reject) =>
+      engine.add({
+        promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
+        samples: Array.from({ length: numSequences }, () => ({ ...GREEDY, temperature: 1 })),
+        maxTokens: 3,
+        topLogprobs: 0,
+        encoderInput,
+      }, {
+        onToken: () => false,
+        onDone: () => resolve(),
+        onError: reject,
+      })
+    );
+  await run(1);
+  const numSequences = Math.min(numWarmUpSequences, maxSequences);
+  if (numSequences > 1) await run(numSequences);
   await engine.close();
 }

@@ -7,6 +7,7 @@ import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import type { EncoderDecoder } from "../decoder/encoder_decoder.ts";
 import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
+import type { KernelRule } from "../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import { blockBytesOf, choosePagedLimits, stepLimits } from "../decoder/paged_limits.ts";
 import { mostOf } from "../decoder/paged_decoder.ts";
@@ -34,6 +35,8 @@ export interface DecoderLoadOptions
   readonly contextLength?: number | undefined;
   /** Opens what turns tokens into embeddings of a dtype, where the decoder takes those; `embed_tokens` if absent. */
   readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
+  /** What kernels run; what suits the device if absent. */
+  readonly rule?: KernelRule | undefined;
 }
 
 /** What a decoder's graph calls embeddings that it takes in place of token ids. */

@@ -183,7 +183,7 @@ async function benchCase(
   });
   const label = `${one.model} ${one.dtype}`;
   return await withEngine(
-    { backend, folder, dtype: one.dtype, calibrates: true },
+    { backend, folder, dtype: one.dtype },
     async (engine) => {
       const contenders = {
         ours: ours(engine),

@@ -8,18 +8,19 @@
  */
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
-import { firstTokens } from "../../src/decoder/crossover.ts";
+import { WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/decoder_load.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
+import { firstTokens } from "../fixtures/steps.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";
 import { median, printTable } from "./report.ts";
 
 const STEPS = 40;
-const WAYS = [["Hearth's kernels", 16], ["ONNX Runtime", 0]] as const;
+const WAYS = [["Hearth's kernels", undefined], ["ONNX Runtime", WITHOUT_KERNELS]] as const;
 
 /** Milliseconds. */
 interface Cost {
@@ -55,19 +56,23 @@ async function costOf(run: () => Promise<unknown>): Promise<Cost> {
 
 async function benchModel(backend: WebGpuBackend, path: string, dtype: Dtype): Promise<string[][]> {
   const folder = await openFolder(path);
-  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype }));
-  if (!(decoder instanceof PagedDecoder)) throw new Error(`${path} is not cut.`);
-  const step = firstTokens(1, decoder.limits);
+  const decoders = [];
+  for (const [way, rule] of WAYS) {
+    const context = contextOf(folder, { backend, dtype });
+    const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
+    if (!(decoder instanceof PagedDecoder)) throw new Error(`${path} is not cut.`);
+    decoders.push({ way, decoder });
+  }
   const costs: Record<string, Cost[]> = {};
   for (let i = 0; i <= STEPS; i++) {
-    for (const [way, rows] of WAYS) {
-      decoder.limitCompiledRows(rows);
+    for (const { way, decoder } of decoders) {
+      const step = firstTokens(1, decoder.limits, { isDecoding: true });
       const cost = await costOf(() => decoder.run(step));
       // The first step compiles.
       if (i > 0) (costs[way] ??= []).push(cost);
     }
   }
-  await decoder.dispose();
+  for (const { decoder } of decoders) await decoder.dispose();
   return WAYS.map(([way]) => [
     `${path.split("/").at(-1)} ${dtype}`,
     way,

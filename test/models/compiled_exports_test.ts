@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
+import { WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { compileCut } from "../../src/onnx/compile/compile_cut.ts";
@@ -13,6 +14,7 @@ import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
+import { forward } from "../fixtures/steps.ts";
 
 const FOLDER = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
 /** Positions that their position embeddings reach. */
@@ -59,7 +61,14 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
 const tokenAt = (sequence: number, position: number) => (7 + 5 * sequence + 11 * position) % 29;
 
 /** Tokens `from` to `to` of two sequences, the second two tokens behind, in the blocks from `firstBlock` on. */
-function stepOf(from: number, to: number, firstBlock: number): StepBatch {
+function stepOf(
+  { from, to, firstBlock, isDecoding = false }: {
+    readonly from: number;
+    readonly to: number;
+    readonly firstBlock: number;
+    readonly isDecoding?: boolean;
+  },
+): StepBatch {
   const spans = [[from, to], [Math.max(0, from - 2), to - 2]] as const;
   const positions = spans.flatMap(([start, end]) =>
     Array.from({ length: end - start }, (_, i) => start + i)
@@ -67,7 +76,7 @@ function stepOf(from: number, to: number, firstBlock: number): StepBatch {
   const first = to - from;
   const sample = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 };
   return {
-    sequences: [0, 1].map((sequenceId) => ({ sequenceId, sample })),
+    sequences: [0, 1].map((sequenceId) => ({ sequenceId, isDecoding, sample })),
     numTokens: positions.length,
     tokenIds: Int32Array.from(positions, (position, i) => tokenAt(i < first ? 0 : 1, position)),
     positions: Int32Array.from(positions),
@@ -80,13 +89,12 @@ function stepOf(from: number, to: number, firstBlock: number): StepBatch {
 
 async function open(
   backend: WebGpuBackend,
-  files: FolderFiles,
-  cut: GraphCut,
+  options: Pick<Parameters<typeof openPagedDecoder>[0], "files" | "cut" | "rule">,
 ): Promise<PagedDecoder> {
   return await openPagedDecoder({
-    ...{ backend, files, cut },
+    ...{ backend, ...options },
     limits: {
-      ...{ contextLength: CONTEXT, vocabSize: cut.output.width, maxSequences: 2 },
+      ...{ contextLength: CONTEXT, vocabSize: options.cut.output.width, maxSequences: 2 },
       ...{ maxBatchTokens: 32, numBlocks: 6 * BLOCKS, blockSize: BLOCK, sharesBlocks: false },
     },
     openEmbedding: () => Promise.reject(new Error("The graph has its own.")),
@@ -104,35 +112,32 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
       writesSums: true,
     });
     assert.deepEqual(
-      compiled.map((each) => "refused" in each ? each.refused : each.allRows.dispatches.length),
+      compiled.map((each) => "refused" in each ? each.refused : each.few.dispatches.length),
       counts,
     );
     const backend = await WebGpuBackend.create(gpu);
-    const decoder = await open(backend, files, cut);
-    const logitsOf = async (step: StepBatch) => {
-      const encoded = await decoder.forward(step);
+    const byOrt = await open(backend, { files, cut, rule: WITHOUT_KERNELS });
+    const decoder = await open(backend, { files, cut });
+    const logitsOf = async (decoder: PagedDecoder, step: StepBatch) => {
+      const encoded = await forward(decoder, step);
       // What was recorded is submitted with the read.
       gpu.commands.submit();
       return await backend.read(encoded!);
     };
-    // By ONNX Runtime alone, the prompt by it and what follows compiled, and all compiled.
-    const ways = [[0, 0], [0, 16], [32, 32]] as const;
     for (let at = PROMPT; at < END; at++) {
-      const results: Float32Array[] = [];
-      for (const [way, [prompt, later]] of ways.entries()) {
-        const isPrompt = at === PROMPT;
-        decoder.limitCompiledRows(isPrompt ? prompt : later);
-        using submits = countCalls(GPUQueue.prototype, "submit");
-        results.push(await logitsOf(stepOf(isPrompt ? 0 : at - 1, at, way * 2 * BLOCKS)));
-        if (way === 2) assert.ok(submits.count <= 2, `${submits.count} submits`);
-      }
-      const [want, ...others] = results as [Float32Array, ...Float32Array[]];
+      const from = at === PROMPT ? 0 : at - 1;
+      const want = await logitsOf(byOrt, stepOf({ from, to: at, firstBlock: 0 }));
       assert.equal(want.length, 2 * cut.output.width);
-      for (const got of others) {
+      // What follows the prompt as few rows, and in other blocks as many.
+      for (const [firstBlock, isDecoding] of [[0, from > 0], [2 * BLOCKS, false]] as const) {
+        using submits = countCalls(GPUQueue.prototype, "submit");
+        const got = await logitsOf(decoder, stepOf({ from, to: at, firstBlock, isDecoding }));
+        assert.ok(submits.count <= 2, `${submits.count} submits`);
         const off = Math.max(...got.map((x, i) => Math.abs(x - want[i]!)));
         assert.ok(off <= TOLERANCE, `off by ${off} at ${at} tokens`);
       }
     }
+    await byOrt.dispose();
     await decoder.dispose();
   });
 }

@@ -1,10 +1,10 @@
-/** Decoders with weights in f32 run on the CPU in our kernels or in ONNX Runtime, whichever is faster, and answer alike. */
+/** Decoders with weights in f32 run on the CPU in our kernels or in ONNX Runtime, and answer alike. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import { CpuSegments } from "../../src/backend/cpu_segments.ts";
-import { firstTokens } from "../../src/decoder/crossover.ts";
+import type { SampledToken } from "../../src/decoder/decoder.ts";
 import type { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
+import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { openEncoderDecoder as openDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
@@ -26,20 +26,7 @@ import { findModelFolder } from "../fixtures/goldens.ts";
 import { buildMergedDecoder } from "../fixtures/merged_decoder_graph.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
-
-/** A method whose calls take 5 ms longer, until it is disposed of. */
-function slowDown<Name extends string>(
-  prototype: Record<Name, (...args: never[]) => unknown>,
-  name: Name,
-): Disposable {
-  const method = prototype[name];
-  const word = new Int32Array(new SharedArrayBuffer(4));
-  prototype[name] = function (this: unknown, ...args) {
-    Atomics.wait(word, 0, 0, 5);
-    return method.apply(this, args);
-  };
-  return { [Symbol.dispose]: () => prototype[name] = method };
-}
+import { firstTokens } from "../fixtures/steps.ts";
 
 /** The class behind ONNX Runtime's factory. */
 async function sessionClass(): Promise<Record<"run", (...args: never[]) => unknown>> {
@@ -51,9 +38,13 @@ async function sessionClass(): Promise<Record<"run", (...args: never[]) => unkno
 /** Runs of sessions that a step of so many rows takes. */
 async function countRuns(
   decoder: PagedDecoder | EncoderDecoder<Encoded>,
-  { numRows, encoderInput }: { readonly numRows: number; readonly encoderInput?: object },
+  { numRows, encoderInput, isDecoding = false }: {
+    readonly numRows: number;
+    readonly encoderInput?: object;
+    readonly isDecoding?: boolean;
+  },
 ): Promise<number> {
-  const batch = firstTokens(numRows, decoder.limits);
+  const batch = firstTokens(numRows, decoder.limits, { isDecoding });
   const sequences = batch.sequences.map((sequence) => ({ ...sequence, encoderInput }));
   using runs = countCalls(await sessionClass(), "run");
   await decoder.run({ ...batch, sequences });
@@ -64,13 +55,16 @@ const SEEDS = Array.from({ length: 8 }, (_, seed) => seed);
 /** One of two layers, each with an attention to its own tokens and one to the sound, the last, and the embeddings. */
 const SEGMENTS = 6;
 
-for (const faster of ["our kernels", "ONNX Runtime"] as const) {
-  Deno.test(`a decoder of speech runs in ${faster} alone where that is faster`, async () => {
-    const backend = await CpuBackend.open({ threads: 2 });
-    const folder = findModelFolder("hearth-demo-asr")!;
-    const decoder = await openEncoderDecoder(backend, folder, { ...SPEECH, dtype: "fp32" });
+Deno.test("a small decoder of speech runs in our kernels alone, and writes what ONNX Runtime writes", async () => {
+  const backend = await CpuBackend.open({ threads: 2 });
+  const folder = findModelFolder("hearth-demo-asr")!;
+  const speech = { ...SPEECH, dtype: "fp32" } as const;
+  const windows = SEEDS.map((seed) => encodedOf(seed + 1, SPEECH));
+  const ties = new Ties(TIES.fp32);
+  const written: (readonly SampledToken[])[][] = [];
+  for (const [rule, numRuns] of [[WITHOUT_KERNELS, SEGMENTS], [undefined, 1]] as const) {
+    const decoder = await openEncoderDecoder(backend, folder, { ...speech, ...rule && { rule } });
     const engine = new EngineLoop(decoder, { prefixCache: false });
-    const windows = SEEDS.map((seed) => encodedOf(seed + 1, SPEECH));
     const write = async (seed: number) =>
       (await generate(engine, {
         tokens: promptOf(seed),
@@ -78,27 +72,20 @@ for (const faster of ["our kernels", "ONNX Runtime"] as const) {
         topLogprobs: 2,
         encoderInput: windows[seed]!,
       })).tokens;
-    decoder.limitCompiledRows(0);
-    const wanted = await Promise.all(SEEDS.map(write));
-    {
-      using _ = faster === "our kernels"
-        ? slowDown(await sessionClass(), "run")
-        : slowDown(CpuSegments.prototype as never, "record");
-      await decoder.calibrate();
-    }
-    const ties = new Ties(TIES.fp32);
     // Prompts of eight are 48 rows, more than the kernels take at a time.
-    (await Promise.all(SEEDS.map(write))).forEach((got, i) => ties.compare(got, wanted[i]!));
-    ties.compare(await write(3), wanted[3]!);
-    ties.requireAtMost(1);
-    const numRuns = faster === "our kernels" ? 1 : SEGMENTS;
+    const together = await Promise.all(SEEDS.map(write));
+    ties.compare(await write(3), together[3]!);
+    written.push(together);
     for (const numRows of [1, 8, 20]) {
       assert.equal(await countRuns(decoder, { numRows, encoderInput: windows[0]! }), numRuns);
     }
     await decoder.dispose();
-    await backend.dispose();
-  });
-}
+  }
+  const [wanted, got] = written as [SampledToken[][], SampledToken[][]];
+  got.forEach((tokens, i) => ties.compare(tokens, wanted[i]!));
+  ties.requireAtMost(1);
+  await backend.dispose();
+});
 
 const small = findModelFolder("stories260k-llama");
 Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels alone", {
@@ -107,22 +94,25 @@ Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = await openFolder(small!);
   const context = contextOf(folder, { backend, dtype: "fp32", engine: { prefixCache: false } });
-  const { decoder } = await loadDecoder(context);
-  assert.ok(decoder instanceof PagedDecoder);
-  const engine = new EngineLoop(decoder, { prefixCache: false });
-  const answer = async (seed: number) => {
-    const request = { tokens: promptOf(seed), maxTokens: 24, topLogprobs: 2 };
-    return (await generate(engine, request)).tokens;
+  const open = async (rule?: KernelRule) => {
+    const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
+    assert.ok(decoder instanceof PagedDecoder);
+    const engine = new EngineLoop(decoder, { prefixCache: false });
+    const answer = async (seed: number) => {
+      const request = { tokens: promptOf(seed), maxTokens: 24, topLogprobs: 2 };
+      return (await generate(engine, request)).tokens;
+    };
+    return { decoder, answer };
   };
-  decoder.limitCompiledRows(0);
-  const wanted = await Promise.all(SEEDS.map(answer));
-  decoder.limitCompiledRows(8);
-  assert.equal(await countRuns(decoder, { numRows: 8 }), 0);
+  const [ours, ort] = [await open(), await open(WITHOUT_KERNELS)];
+  const wanted = await Promise.all(SEEDS.map(ort.answer));
+  assert.equal(await countRuns(ours.decoder, { numRows: 4, isDecoding: true }), 0);
   const ties = new Ties(TIES.fp32);
-  for (const seed of SEEDS) ties.compare(await answer(seed), wanted[seed]!);
-  (await Promise.all(SEEDS.map(answer))).forEach((got, i) => ties.compare(got, wanted[i]!));
+  for (const seed of SEEDS) ties.compare(await ours.answer(seed), wanted[seed]!);
+  (await Promise.all(SEEDS.map(ours.answer))).forEach((got, i) => ties.compare(got, wanted[i]!));
   ties.requireAtMost(1);
-  await decoder.dispose();
+  await ours.decoder.dispose();
+  await ort.decoder.dispose();
   await backend.dispose();
 });
 
@@ -145,10 +135,6 @@ Deno.test("a later segment of a decoder on the CPU may read what the first compu
     },
   });
   assert.ok(!("refused" in decoder));
-  {
-    using _ = slowDown(await sessionClass(), "run");
-    await decoder.calibrate();
-  }
   const engine = new EngineLoop(decoder, { prefixCache: false });
   const encoderInput = encodedOf(1, { kind: "asr", vocabSize: 53, numPositions: 12, width: 64 });
   const { ids } = await generate(engine, { tokens: [1, 4], maxTokens: 7, encoderInput });

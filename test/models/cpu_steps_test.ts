@@ -1,11 +1,9 @@
 /** Steps of few rows on the CPU run in our kernels where the graph allows rows of 8 bits; answers stay what they were. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { EngineSettings } from "../../src/config.ts";
-import { firstTokens } from "../../src/decoder/crossover.ts";
+import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
@@ -22,6 +20,7 @@ import { runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { promptOf, Ties } from "../fixtures/small_steps.ts";
+import { firstTokens } from "../fixtures/steps.ts";
 
 const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
 const GRAPHS = { q4: "model_q4.onnx", q4f16: "model_q4f16.onnx" };
@@ -62,17 +61,16 @@ async function copyModel(level?: number, dtype: Dtype = "q4"): Promise<ModelFold
 /** The built-in model in 4 bits, as it is or with an accuracy level. */
 async function openModel(
   backend: CpuBackend,
-  { level, dtype = "q4", engine }: {
+  { level, dtype = "q4", rule }: {
     readonly level?: number | undefined;
     readonly dtype?: Dtype;
-    readonly engine?: Partial<EngineSettings>;
+    readonly rule?: KernelRule;
   } = {},
 ): Promise<PagedDecoder> {
   await using copy = await copyModel(level, dtype);
   const folder = await openFolder(copy.path);
-  const settings = { prefixCache: false, ...engine };
-  const context = contextOf(folder, { backend, dtype, engine: settings });
-  const { decoder } = await loadDecoder(context);
+  const context = contextOf(folder, { backend, dtype, engine: { prefixCache: false } });
+  const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
   assert.ok(decoder instanceof PagedDecoder);
   return decoder;
 }
@@ -90,51 +88,59 @@ async function countRuns(work: () => Promise<unknown>): Promise<number> {
   return runs.count;
 }
 
+/** Runs of sessions that a step takes of so many tokens that follow others. */
+function countDecoding(decoder: PagedDecoder, numRows: number): Promise<number> {
+  const step = firstTokens(numRows, decoder.limits, { isDecoding: true });
+  return countRuns(() => decoder.run(step));
+}
+
 for (const dtype of ["q4", "q4f16"] as const) {
-  Deno.test(`a step of one token in ${dtype} on the CPU runs in our kernels, and answers as ONNX Runtime`, async () => {
+  Deno.test(`a step of up to four tokens in ${dtype} on the CPU runs in our kernels, and answers as ONNX Runtime`, async () => {
     const backend = await CpuBackend.open({ threads: 2 });
-    const decoder = await openModel(backend, { level: 4, dtype });
-    const engine = new EngineLoop(decoder, { prefixCache: false });
-    const answer = async (seed: number) => {
-      const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
-      return (await generate(engine, request)).tokens;
+    const open = async (rule?: KernelRule) => {
+      const decoder = await openModel(backend, { level: 4, dtype, ...rule && { rule } });
+      const engine = new EngineLoop(decoder, { prefixCache: false });
+      const answer = async (seed: number) => {
+        const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+        return (await generate(engine, request)).tokens;
+      };
+      return { decoder, answer };
     };
-    const step = () => decoder.run(firstTokens(1, decoder.limits));
+    const [ours, ort] = [await open(), await open(WITHOUT_KERNELS)];
     const ties = new Ties(TIE);
     const seeds = Array.from({ length: 8 }, (_, i) => i);
-    decoder.limitCompiledRows(0);
     // The segments before and after each attention.
-    assert.equal(await countRuns(step), LAYERS + 1);
-    const wanted = await Promise.all(seeds.map(answer));
-    decoder.limitCompiledRows(4);
-    assert.equal(await countRuns(step), 0);
-    for (const seed of seeds) ties.compare(await answer(seed), wanted[seed]!);
+    assert.equal(await countDecoding(ort.decoder, 1), LAYERS + 1);
+    const wanted = await Promise.all(seeds.map(ort.answer));
+    for (const numRows of [1, 4]) assert.equal(await countDecoding(ours.decoder, numRows), 0);
+    assert.equal(await countDecoding(ours.decoder, 5), LAYERS + 1);
+    for (const seed of seeds) ties.compare(await ours.answer(seed), wanted[seed]!);
     // Prompts are not steps of one row, and few of these steps are.
-    const together = await Promise.all(seeds.map(answer));
+    const together = await Promise.all(seeds.map(ours.answer));
     together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
     ties.requireAtMost(4);
-    await decoder.dispose();
+    await ours.decoder.dispose();
+    await ort.decoder.dispose();
     await backend.dispose();
   });
 }
 
-Deno.test("segments in which no step is faster are given up", async () => {
+Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts and three other answers", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
-  // At most one token a step: the only size that is measured.
-  const decoder = await openModel(backend, { level: 4, engine: { maxBatchTokens: 1 } });
-  const step = () => decoder.run(firstTokens(1, decoder.limits));
-  decoder.limitCompiledRows(1);
-  assert.equal(await countRuns(step), 0);
-  let isCompiled = false;
-  await decoder.calibrateWith(async (batch) => {
-    // Each round times a compiled step first.
-    isCompiled = !isCompiled;
-    if (isCompiled) await pause(50);
-    return await decoder.run(batch);
-  });
-  assert.equal(await countRuns(step), LAYERS + 1);
-  decoder.limitCompiledRows(1);
-  assert.equal(await countRuns(step), LAYERS + 1);
+  const decoder = await openModel(backend, { level: 4 });
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const answer = async (tokens: readonly number[]) => {
+    const request = { tokens, maxTokens: NUM_TOKENS, topLogprobs: 2 };
+    return (await generate(engine, request)).tokens;
+  };
+  const alone = await answer(promptOf(1));
+  const beside = answer(promptOf(1));
+  // Long prompts come one after the other while it is written.
+  const prompts = [2, 3, 4].map((seed) => Array.from({ length: 9 }, () => promptOf(seed)).flat());
+  for (const prompt of prompts) await generate(engine, { tokens: prompt, maxTokens: 2 });
+  const others = prompts.map(answer);
+  assert.deepEqual(await beside, alone);
+  await Promise.all(others);
   await decoder.dispose();
   await backend.dispose();
 });
@@ -143,8 +149,7 @@ Deno.test("a graph that wants rows of 32 bits stays with ONNX Runtime", async ()
   const backend = await CpuBackend.open({ threads: 2 });
   for (const level of [undefined, 1]) {
     const decoder = await openModel(backend, { level });
-    decoder.limitCompiledRows(4);
-    assert.equal(await countRuns(() => decoder.run(firstTokens(1, decoder.limits))), LAYERS + 1);
+    assert.equal(await countDecoding(decoder, 1), LAYERS + 1);
     await decoder.dispose();
   }
   await backend.dispose();
@@ -158,7 +163,7 @@ Deno.test("hearth inspect says which segments the CPU's kernels run, and why not
     return stdout.match(/^ {4}CPU .*$/gm);
   };
   const lines = Array(LAYERS + 1).fill(
-    "    CPU  Hearth's kernels in steps of up to 8 rows, where they are faster",
+    "    CPU  Hearth's kernels for up to 4 decoding sequences, ONNX Runtime for other steps",
   );
   assert.deepEqual(await inspected(4), lines);
   const [, second] = (await inspected())!;

@@ -19,6 +19,7 @@ import {
 } from "../../src/onnx/runtime/ort.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
+import { forward } from "../fixtures/steps.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
@@ -203,7 +204,7 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
   const decoder = await open(graphs, { backend, files, maxSequences: 2, encoder });
   const [older, younger, other] = texts as [Text, Text, Text];
   const logitsOf = async (...rows: Row[]) =>
-    await readRows(backend, (await decoder.forward(stepOf(rows)))!);
+    await readRows(backend, (await forward(decoder, stepOf(rows)))!);
 
   const prompt = { input: older, row: 1, tokens: older.tokens.slice(0, 3), position: 0 };
   const [first] = await logitsOf(prompt);
@@ -245,7 +246,7 @@ gpuTest("EncoderDecoder.forward() waits for nothing on the GPU", async (gpu) => 
   const decoder = await open(await readGraphs(files, "sdpa"), { backend, files, maxSequences: 1 });
   const input = { hidden: new Float32Array(NUM_PLACES * WIDTH).fill(1) };
   using map = countCalls(GPUBuffer.prototype, "mapAsync");
-  const logits = await decoder.forward(stepOf([{ input, row: 0, tokens: [51], position: 0 }]));
+  const logits = await forward(decoder, stepOf([{ input, row: 0, tokens: [51], position: 0 }]));
   assert.equal(map.count, 0);
   await backend.read(logits!);
   assert.equal(map.count, 1);

@@ -49,7 +49,7 @@ function mixedPrompts({ prompt, tokens }: Golden): Prompt[] {
 async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Promise<void> {
   const golden = await readGolden(folder, dtype);
   const prompts = mixedPrompts(golden);
-  await withEngine({ backend, folder, dtype, calibrates: true }, async (engine) => {
+  await withEngine({ backend, folder, dtype }, async (engine) => {
     const alone: number[][] = [];
     for (const prompt of prompts) alone.push([...(await generate(engine, prompt)).ids]);
     assert.deepEqual(alone[1], golden.tokens, "alone");

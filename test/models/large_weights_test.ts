@@ -1,7 +1,6 @@
 /** A model of 3.2 GB, whose file has holes in place of weights, is loaded on a GPU within bounds of memory. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { firstTokens } from "../../src/decoder/crossover.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { readAvailableBytes } from "../../src/models/free_memory.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
@@ -9,6 +8,7 @@ import { cutForGpu } from "../../src/onnx/compile/gpu_cut.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
+import { firstTokens } from "../fixtures/steps.ts";
 import { decoder, lengths, projections } from "../unit/onnx/test_decoder.ts";
 
 const MIB = 2 ** 20;

@@ -1,21 +1,15 @@
 /** Decoders that read sound, images or texts to embed run their small steps in our kernels as those of chat do. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
-import { GREEDY } from "../../src/decoder/decoder.ts";
+import { type Decoder, GREEDY } from "../../src/decoder/decoder.ts";
+import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { RowDecoder } from "../../src/decoder/row_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder_load.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../../src/models/decoder_load.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
-import {
-  type Encoded,
-  encodedOf,
-  OCR,
-  openEncoderDecoder,
-  SPEECH,
-} from "../fixtures/encoded_decoder.ts";
+import { encodedOf, OCR, openEncoderDecoder, SPEECH } from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -40,16 +34,25 @@ const SMALLEST_VOCAB = 256;
 
 /** Asserts what a step of one token asks for. */
 async function assertSteps(
-  decoder: PagedDecoder | EncoderDecoder<Encoded>,
+  open: (rule?: KernelRule) => Promise<Decoder>,
   { ours, ort }: Costs,
   encoderInput?: object,
 ): Promise<void> {
-  const engine = new EngineLoop(decoder, { prefixCache: false });
   const tokens = promptOf(1).map((token) => token % SMALLEST_VOCAB);
   const prompt = { tokens, ...encoderInput && { encoderInput } };
-  assert.deepEqual(await countStep(engine, prompt), ours);
-  decoder.limitCompiledRows(0);
-  assert.deepEqual(await countStep(engine, prompt), ort);
+  for (const [rule, costs] of [[undefined, ours], [WITHOUT_KERNELS, ort]] as const) {
+    const decoder = await open(rule);
+    const engine = new EngineLoop(decoder, { prefixCache: false });
+    assert.deepEqual(await countStep(engine, prompt), costs);
+    await decoder.dispose();
+  }
+}
+
+/** Opens a decoder that must be cut. */
+async function openPaged(options: DecoderLoadOptions): Promise<PagedDecoder> {
+  const { decoder } = await loadDecoder(options);
+  assert.ok(decoder instanceof PagedDecoder);
+  return decoder;
 }
 
 /** Of ours: those of the segments, of attentions to the own tokens, of attentions to the sound, and the sampler's. */
@@ -65,16 +68,16 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
       const backend = await WebGpuBackend.create(gpu);
       const speech = { ...SPEECH, dtype };
       const folder = findModelFolder("hearth-demo-asr")!;
-      const decoder = await openEncoderDecoder(backend, folder, speech);
+      const open = (rule?: KernelRule) =>
+        openEncoderDecoder(backend, folder, { ...speech, ...rule && { rule } });
       const ours = { dispatches, submits: 1, runs: 0 };
       const ort = { dispatches: before, submits: 10, runs: 5 };
-      await assertSteps(decoder, { ours, ort }, encodedOf(1, speech));
-      await decoder.dispose();
+      await assertSteps(open, { ours, ort }, encodedOf(1, speech));
     },
   );
 
   gpuTest(
-    `hearth-demo-asr ${dtype} writes the same alone, among 8 and across the crossover, but for ${most} ties below ${
+    `hearth-demo-asr ${dtype} writes the same alone, among 8 and in ONNX Runtime, but for ${most} ties below ${
       TIES[dtype]
     }`,
     async (gpu) => {
@@ -82,29 +85,28 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
       const speech = { ...SPEECH, dtype };
       const folder = findModelFolder("hearth-demo-asr")!;
       const decoder = await openEncoderDecoder(backend, folder, speech);
-      const engine = new EngineLoop(decoder, { prefixCache: false });
+      const byOrt = await openEncoderDecoder(backend, folder, { ...speech, rule: WITHOUT_KERNELS });
+      const [engine, ort] = [decoder, byOrt].map((each) =>
+        new EngineLoop(each, { prefixCache: false })
+      ) as [EngineLoop, EngineLoop];
       const windows = Array.from({ length: 8 }, (_, seed) => encodedOf(seed + 1, speech));
-      const write = async (seed: number) =>
-        (await generate(engine, {
+      const write = async (seed: number, by = engine) =>
+        (await generate(by, {
           tokens: promptOf(seed),
           maxTokens: 16,
           topLogprobs: 2,
           encoderInput: windows[seed]!,
         })).tokens;
       const seeds = [...windows.keys()];
-      const together = await Promise.all(seeds.map(write));
+      const together = await Promise.all(seeds.map((seed) => write(seed)));
       const alone = await write(3);
       assert.deepEqual(alone.map(({ tokenId }) => tokenId), together[3]!.map((t) => t.tokenId));
       const ties = new Ties(TIES[dtype]);
-      for (const limit of [64, 4, 0]) {
-        decoder.limitCompiledRows(limit);
-        const others = await Promise.all(seeds.map(write));
-        others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
-      }
-      await decoder.calibrate(windows[0]!);
-      ties.compare(await write(3), alone);
+      const others = await Promise.all(seeds.map((seed) => write(seed, ort)));
+      others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       ties.requireAtMost(most);
       await decoder.dispose();
+      await byOrt.dispose();
     },
   );
 }
@@ -134,9 +136,9 @@ for (const [family, costs] of OCR_STEPS) {
     async (gpu) => {
       await using made = await makeTinyOcr(family);
       const backend = await WebGpuBackend.create(gpu);
-      const decoder = await openEncoderDecoder(backend, made.folder, OCR);
-      await assertSteps(decoder, costs, encodedOf(1, OCR));
-      await decoder.dispose();
+      const open = (rule?: KernelRule) =>
+        openEncoderDecoder(backend, made.folder, { ...OCR, ...rule && { rule } });
+      await assertSteps(open, costs, encodedOf(1, OCR));
     },
   );
 }
@@ -144,33 +146,31 @@ for (const [family, costs] of OCR_STEPS) {
 gpuTest("a step of hearth-demo-vision's decoder is 32 dispatches in one submit", async (gpu) => {
   const folder = await openFolder(findModelFolder("hearth-demo-vision")!);
   const backend = await WebGpuBackend.create(gpu);
-  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype: "q4" }));
-  assert.ok(decoder instanceof PagedDecoder);
-  await assertSteps(decoder, {
+  const context = contextOf(folder, { backend, dtype: "q4" });
+  await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
     // 21 of the segments, ten of five attentions, one of the sampler.
     ours: { dispatches: 32, submits: 1, runs: 0 },
     ort: { dispatches: 75, submits: 12, runs: 6 },
   });
-  await decoder.dispose();
 });
 
 gpuTest("a step of 28 layers in Qwen3's layout is 170 dispatches in one submit", async (gpu) => {
   const path = await Deno.makeTempDir({ prefix: "hearth-qwen3-" });
   await writeQwen3(path, { sizes: SMALL_QWEN3, dtypes: ["q4f16"] });
   const backend = await WebGpuBackend.create(gpu);
-  const { decoder } = await loadDecoder(contextOf(await openFolder(path), { backend }));
-  assert.ok(decoder instanceof PagedDecoder);
-  await assertSteps(decoder, {
+  const context = contextOf(await openFolder(path), { backend });
+  await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
     // Four of each layer and two of its attention, one before the layers, and the sampler's.
     ours: { dispatches: 28 * 6 + 2, submits: 1, runs: 0 },
     ort: { dispatches: 397, submits: 2 * 28 + 2, runs: 29 },
   });
-  await decoder.dispose();
   await Deno.remove(path, { recursive: true });
 });
 
-/** A text's rows in our kernels, and in ONNX Runtime. */
-async function countRows(rows: RowDecoder, decoder: PagedDecoder): Promise<Costs> {
+/** What a text asks for, and its row. */
+async function countRow(
+  rows: RowDecoder,
+): Promise<{ readonly costs: StepCounts; readonly row: Float32Array }> {
   const numTokens = 9;
   let row = new Float32Array();
   const ask = async () => {
@@ -187,14 +187,7 @@ async function countRows(rows: RowDecoder, decoder: PagedDecoder): Promise<Costs
     row = token!.row.slice();
   };
   await ask();
-  const ours = await countCosts(ask);
-  const expected = row;
-  decoder.limitCompiledRows(0);
-  await ask();
-  const ort = await countCosts(ask);
-  const most = Math.max(...expected.map(Math.abs));
-  row.forEach((x, i) => assert.ok(Math.abs(x - expected[i]!) < 1e-2 * most, `${x}`));
-  return { ours, ort };
+  return { costs: await countCosts(ask), row };
 }
 
 /** Texts of nine tokens; of ours the last run chooses columns and makes them f32, and the last submit is the copy read. */
@@ -223,11 +216,18 @@ for (const [kind, { columns, ...costs }] of Object.entries(TEXT_STEPS)) {
         givesHidden: columns === undefined,
       });
       const backend = await WebGpuBackend.create(gpu);
-      const { decoder } = await loadDecoder(contextOf(await openFolder(path), { backend }));
-      assert.ok(decoder instanceof PagedDecoder);
-      const rows = await RowDecoder.open(backend, decoder, columns);
-      assert.deepEqual(await countRows(rows, decoder), costs);
-      await rows.dispose();
+      const context = contextOf(await openFolder(path), { backend });
+      const count = async (rule?: KernelRule) => {
+        const decoder = await openPaged({ ...context, ...rule && { rule } });
+        const rows = await RowDecoder.open(backend, decoder, columns);
+        const counted = await countRow(rows);
+        await rows.dispose();
+        return counted;
+      };
+      const [ours, ort] = [await count(), await count(WITHOUT_KERNELS)];
+      assert.deepEqual({ ours: ours.costs, ort: ort.costs }, costs);
+      const most = Math.max(...ort.row.map(Math.abs));
+      ours.row.forEach((x, i) => assert.ok(Math.abs(x - ort.row[i]!) < 1e-2 * most, `${x}`));
       await Deno.remove(path, { recursive: true });
     },
   );

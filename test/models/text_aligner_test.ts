@@ -15,6 +15,7 @@ import { type GraphSession, Tensor, type Tensors } from "../../src/onnx/runtime/
 import type { ModelProto } from "../../src/onnx/file/proto.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
+import { forward } from "../fixtures/steps.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
@@ -144,7 +145,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   const encoderInput = { hidden: sound };
   const other = { hidden: otherSound };
   const stepOther = async (tokens: readonly number[], position: number) => {
-    const logits = await decoder.forward(stepOf(other, tokens, position));
+    const logits = await forward(decoder, stepOf(other, tokens, position));
     return (await backend.read(logits!)).slice();
   };
   const alone = await stepOther(OTHER, 0);

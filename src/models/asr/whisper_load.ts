@@ -132,10 +132,7 @@ async function warmUpWhisper(
   { backend, metrics }: Pick<OpenContext, "backend"> & Pick<RecogniserOptions, "metrics">,
 ): Promise<void> {
   // On the CPU nothing is compiled, and to encode a window takes long.
-  if (backend.kind === "cpu") {
-    if (decoder instanceof EncoderDecoder) await decoder.calibrate();
-    return;
-  }
+  if (backend.kind === "cpu") return;
   const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
   speech.measure([row]);
   await warmUp(decoder, { row });

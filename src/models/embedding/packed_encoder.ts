@@ -7,7 +7,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { PackedAttention } from "../../backend/packed_attention.ts";
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
-import { openSegments } from "../../decoder/open_segments.ts";
+import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { EncoderCut } from "../../onnx/cut/encoder_cut.ts";
@@ -63,7 +63,10 @@ export class PackedEncoder implements Encoder {
   private constructor(
     cut: EncoderCut,
     { backend, summary, longestText }: PackedEncoderOptions,
-    parts: { readonly sessions: readonly GraphSession[]; readonly maxTokens: number },
+    parts: {
+      readonly sessions: readonly (GraphSession | undefined)[];
+      readonly maxTokens: number;
+    },
   ) {
     const { maxTokens, sessions } = parts;
     this.#backend = backend;
@@ -109,7 +112,7 @@ export class PackedEncoder implements Encoder {
       return encoder;
     } catch (error) {
       if (encoder) await encoder.dispose();
-      else for (const session of sessions) await session.release();
+      else await releaseSessions(sessions);
       throw error;
     }
   }

@@ -8,16 +8,10 @@ import { compileSegment } from "./compile_segment.ts";
 import { slicesToSplits } from "../rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
-import { type Program, tensorsOf } from "./program.ts";
+import { type Lowering, type Program, tensorsOf } from "./program.ts";
 
-/** A segment's dispatches, or why it has none. */
-export type CompiledSegment =
-  | {
-    /** For steps whose every token is a wanted row; of all segments but the last the same as the other. */
-    readonly allRows: Program;
-    readonly someRows: Program;
-  }
-  | { readonly refused: string };
+/** A segment's dispatches in each lowering, or why it has none. */
+export type CompiledSegment = Readonly<Record<Lowering, Program>> | { readonly refused: string };
 
 /** How to compile. */
 interface CompileCutOptions {
@@ -25,7 +19,7 @@ interface CompileCutOptions {
   readonly takesForm: (site: AttentionSite) => boolean;
   /** Tokens of the longest sequence. */
   readonly contextLength: number;
-  /** Whether a product may compute the sum that it is of, a residual's and a norm's, and write it. */
+  /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
   readonly writesSums: boolean;
 }
 
@@ -81,12 +75,14 @@ export function compileCut(
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
     ].filter((name) => !tables.has(name) || rows.has(name)));
-    const [all, some] = [true, false].map((allRows) =>
-      compileSegment(segment, { sites, kept, tables, allRows, writesSums })
-    ) as [ReturnType<typeof compileSegment>, ReturnType<typeof compileSegment>];
-    if ("refused" in all) return all;
-    if ("refused" in some) return some;
-    return { allRows: all.program, someRows: some.program };
+    // The last segment is for wanted rows alone.
+    const hasTiles = own.index < cut.segments.length - 1;
+    const options = { sites, kept, tables, writesSums };
+    const few = compileSegment(segment, { ...options, allRows: true, hasTiles: false });
+    const many = compileSegment(segment, { ...options, allRows: false, hasTiles });
+    if ("refused" in few) return few;
+    if ("refused" in many) return many;
+    return { few: few.program, many: many.program };
   }
 
   function isReadUncompiled(name: string): boolean {
@@ -99,7 +95,7 @@ export function compileCut(
 /** What the dispatches of a segment read. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
-  return [segment.allRows, segment.someRows].flatMap(({ dispatches }) =>
+  return [segment.few, segment.many].flatMap(({ dispatches }) =>
     dispatches.flatMap((dispatch) =>
       tensorsOf(dispatch).flatMap(([role, name]) => role === "out" ? [] : name)
     )

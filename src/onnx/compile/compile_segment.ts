@@ -38,7 +38,9 @@ interface CompileOptions {
   readonly kept: ReadonlySet<string>;
   /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
   readonly allRows: boolean;
-  /** Whether a product may compute the sum that it is of, a residual's and a norm's, and write it. */
+  /** Whether products are of many rows; they compute neither layer norms nor sums then. */
+  readonly hasTiles: boolean;
+  /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
   readonly writesSums: boolean;
 }
 
@@ -72,7 +74,8 @@ class Compiler {
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
     this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
-    this.#program = new ProgramBuilder({ dtype, kept: options.kept });
+    const { kept: stays, hasTiles } = options;
+    this.#program = new ProgramBuilder({ dtype, kept: stays, hasTiles });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
   }
 
@@ -204,14 +207,17 @@ class Compiler {
 
   #product(name: string, plan: ProductPlan, within?: Rows): Rows {
     const { k, outputs } = plan.matrix;
+    const { hasTiles, writesSums } = this.#options;
     const found = findNorm(this.#index, originalOf(this.#index, plan.input));
-    const norm = found?.gamma.shape[0] === k ? found : undefined;
+    const isTaken = found?.gamma.shape[0] === k &&
+      !(hasTiles && found.params.kind === "layer");
+    const norm = isTaken ? found : undefined;
     const n = plan.gate?.n ?? outputs;
     const requireWidth = ({ width }: Rows) => {
       if (width === k) return;
       throw new Refusal(`Its product "${name}" takes ${k} of ${width} elements of a row.`);
     };
-    const sum = this.#options.writesSums
+    const sum = writesSums && !hasTiles
       ? findSum(this.#index, { plan, norm, isFree: (...read) => this.#isReadBy(...read) })
       : undefined;
     if (sum !== undefined && !this.#known.has(sum.name)) {

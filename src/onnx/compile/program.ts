@@ -1,5 +1,5 @@
 /**
- * A segment as dispatches of the kernels for few rows.
+ * A segment as dispatches of kernels.
  *
  * @module
  */
@@ -10,6 +10,14 @@ import type { TakeRowsParams } from "../../../kernels/take_rows.ts";
 import type { HeadRows, Rotary } from "../graph_cut.ts";
 import type { Tensor } from "../file/proto.ts";
 
+/**
+ * The two forms of a program. `few` is for decoding: one token of each sequence, whose logits are all wanted, so that
+ * reading the weights is what takes time. `many` is for prompts, of whose rows few are wanted at the end.
+ */
+export type Lowering = "few" | "many";
+
+export const LOWERINGS = ["few", "many"] as const satisfies readonly Lowering[];
+
 /** A kernel, what specialises it, and its buffers by the names of tensors; `undefined` is one it does without. */
 type DispatchOf<Kind extends string, Params, Names extends string, Optional extends string> = {
   readonly kind: Kind;
@@ -19,14 +27,19 @@ type DispatchOf<Kind extends string, Params, Names extends string, Optional exte
     & Readonly<Partial<Record<Optional, string | undefined>>>;
 };
 
-/** One dispatch. */
-export type Dispatch =
-  | DispatchOf<
+/** A product with a matrix; `hasTiles` tells whether it is of many rows. */
+type Product =
+  & DispatchOf<
     "matvec",
     MatvecParams,
     "x" | "weights" | "out",
     "scales" | "zeroPoints" | "affine" | "bias" | "residual" | "sum"
   >
+  & { readonly hasTiles: boolean };
+
+/** One dispatch. */
+export type Dispatch =
+  | Product
   | DispatchOf<
     "norm",
     NormKernelParams,

@@ -46,19 +46,25 @@ export class ProgramBuilder {
   /** Of all that is computed. */
   readonly #dtype: "float32" | "float16";
   readonly #kept: ReadonlySet<string>;
+  readonly #hasTiles: boolean;
   readonly #dispatches: Dispatch[] = [];
   readonly #weights = new Map<string, Tensor>();
   readonly #scratch = new Map<string, number>();
   /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
   readonly #outputAliases = new Map<string, string>();
 
-  /** @param options.kept outputs of the segment that stay, each in a buffer of its own. */
+  /**
+   * @param options.kept outputs of the segment that stay, each in a buffer of its own.
+   * @param options.hasTiles whether products are of many rows.
+   */
   constructor(
-    { dtype, kept }: {
+    { dtype, kept, hasTiles }: {
       readonly dtype: "float32" | "float16";
       readonly kept: ReadonlySet<string>;
+      readonly hasTiles: boolean;
     },
   ) {
+    this.#hasTiles = hasTiles;
     this.#dtype = dtype;
     this.#kept = kept;
   }
@@ -140,6 +146,7 @@ export class ProgramBuilder {
     const out = within?.tensor ?? this.#target(name, n);
     this.#dispatches.push({
       kind: "matvec",
+      hasTiles: this.#hasTiles,
       params,
       tensors: {
         x: x.tensor,

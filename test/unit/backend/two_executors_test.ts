@@ -26,7 +26,7 @@ for (const file of ["model.onnx", "model_q4f16.onnx"]) {
     const { segments } = cutForGpu(result.cut, Infinity);
     const lifted = segments.map(({ model }) => liftWeights(model));
     const own = ownConstants(compiled, lifted);
-    const read = compiled.flatMap((each) => "refused" in each ? [] : each.allRows.weights);
+    const read = compiled.flatMap((each) => "refused" in each ? [] : each.few.weights);
 
     const backend = await WebGpuBackend.create(gpu);
     const weights = backend.openWeights(files);

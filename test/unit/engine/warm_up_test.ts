@@ -16,6 +16,7 @@ const LIMITS: DecoderLimits = {
 class NotingDecoder implements Decoder {
   readonly steps: number[] = [];
   readonly limits: DecoderLimits;
+  numWarmUpSequences = 1;
   readonly #failsAt: number;
 
   constructor(
@@ -45,6 +46,17 @@ Deno.test("warmUp() runs a prompt and next tokens, also in a context too short f
   const short = new NotingDecoder({ contextLength: 3 });
   await warmUp(short);
   assert.deepEqual(short.steps, [1, 1]);
+});
+
+Deno.test("warmUp() runs as many sequences as take programs of their own, and are allowed", async () => {
+  for (const [maxSequences, most] of [[8, 4], [3, 3]] as const) {
+    const decoder = new NotingDecoder({
+      ...{ maxSequences, maxBatchTokens: 64, numBlocks: 32, sharesBlocks: true },
+    });
+    decoder.numWarmUpSequences = 4;
+    await warmUp(decoder);
+    assert.ok(decoder.steps.slice(-2).includes(most), `${decoder.steps}`);
+  }
 });
 
 Deno.test("warmUp() throws what the decoder throws", async () => {

@@ -47,13 +47,13 @@ for (const [name, graph, counts] of BUILT_IN) {
       });
       assert.deepEqual(
         segments.map((segment) =>
-          "refused" in segment ? segment.refused : segment.allRows.dispatches.length
+          "refused" in segment ? segment.refused : segment.few.dispatches.length
         ),
         counts,
       );
       const last = segments.at(-1)!;
       // Two tensors are picked from where not all rows are wanted.
-      assert.equal("someRows" in last && last.someRows.dispatches.length, counts.at(-1)! + 2);
+      assert.equal("many" in last && last.many.dispatches.length, counts.at(-1)! + 2);
     },
   });
 }
@@ -76,7 +76,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
     const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
     assert.deepEqual(
       compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>
-        "refused" in segment ? segment.refused : segment.allRows.dispatches.length
+        "refused" in segment ? segment.refused : segment.few.dispatches.length
       ),
       counts,
     );
@@ -117,7 +117,7 @@ Deno.test("on the CPU a layer takes four products where its parts are whole grou
   const limits = { takesForm: () => false, contextLength: 512, writesSums: false };
   const numProducts = compileCut(cut, limits).map((segment) => {
     assert.ok(!("refused" in segment), JSON.stringify(segment));
-    return segment.allRows.dispatches.filter(({ kind }) => kind === "matvec").length;
+    return segment.few.dispatches.filter(({ kind }) => kind === "matvec").length;
   });
   // Queries, keys and values; between attentions a projection, gate and up, down, and those of the next; the last two.
   assert.deepEqual(numProducts, [1, 4, 4, 4, 4]);

@@ -15,6 +15,7 @@ function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
     tables: TABLES,
     kept: new Set(["y"]),
     allRows: true,
+    hasTiles: false,
     writesSums: true,
   };
   const compiled = compileSegment(segmentOf(nodes, initializers), options);
@@ -78,7 +79,14 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   // Nothing is there to take it in.
   const refused = compileSegment(
     segmentOf([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
-    { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true, writesSums: true },
+    {
+      sites: [],
+      tables: TABLES,
+      kept: new Set(["y"]),
+      allRows: true,
+      hasTiles: false,
+      writesSums: true,
+    },
   );
   assert.match("refused" in refused ? refused.refused : "", /No product takes in the bias/);
 });
@@ -115,7 +123,7 @@ Deno.test("compileSegment() computes a sum once, whatever reads it", () => {
   const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
   const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
   const segment = segmentOf(postNorms("s", second), constants);
-  const options = { sites: [], tables: TABLES, allRows: true, writesSums: true };
+  const options = { sites: [], tables: TABLES, allRows: true, hasTiles: false, writesSums: true };
   const both = compileSegment(segment, { ...options, kept: new Set(["y", "q"]) });
   assert.ok("program" in both, JSON.stringify(both));
   const sums = both.program.dispatches.map(({ tensors }) => "sum" in tensors && tensors.sum);
@@ -231,6 +239,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
     tables: TABLES,
     kept: new Set(["y"]),
     allRows: true,
+    hasTiles: false,
     writesSums: true,
   };
   assert.deepEqual(
@@ -279,6 +288,7 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
       tables: TABLES,
       kept: new Set(["y"]),
       allRows: true,
+      hasTiles: false,
       writesSums: true,
     };
     const constants = [MATRIX, wide, shape, ints("two", [4, 4], [2])];
@@ -307,6 +317,7 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
       tables: TABLES,
       kept: new Set(["y"]),
       allRows: true,
+      hasTiles: false,
       writesSums: true,
     };
     const compiled = compileSegment(segmentOf(nodes, [MATRIX, half]), options);

@@ -1,0 +1,31 @@
+/**
+ * Tokens of a step that is sampled part by part.
+ *
+ * @module
+ */
+import { NothingToSampleError } from "../../kernels/sample_error.ts";
+import type { SampledToken } from "../../kernels/sample_row.ts";
+
+/** Collects the tokens of all parts, and which rows of the step have no token to choose. */
+export class SampledTokens {
+  readonly #tokens: SampledToken[] = [];
+  readonly #empty: number[] = [];
+  #numRows = 0;
+
+  /** Adds a part of `numRows` rows. */
+  add(numRows: number, sample: () => readonly SampledToken[]): void {
+    try {
+      this.#tokens.push(...sample());
+    } catch (error) {
+      if (!(error instanceof NothingToSampleError)) throw error;
+      for (const row of error.rows) this.#empty.push(this.#numRows + row);
+    }
+    this.#numRows += numRows;
+  }
+
+  /** @throws {NothingToSampleError} when a row of any part has no token to choose. */
+  finish(): SampledToken[] {
+    if (this.#empty.length > 0) throw new NothingToSampleError(this.#empty);
+    return this.#tokens;
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * A step divided by how its rows are computed.
+ *
+ * @module
+ */
+import type { Lowering } from "../onnx/compile/program.ts";
+import type { StepBatch } from "./decoder.ts";
+
+/** Sequences that lie side by side in a step, and the lowering that runs them. */
+export interface StepPart {
+  readonly lowering: Lowering;
+  readonly batch: StepBatch;
+}
+
+/**
+ * Divides a step: tokens that follow the last one chosen run as few rows, prompts as many. So what a row's result is does
+ * not depend on the rows that share its step. Decoding sequences are the oldest ones, hence there are two parts at most,
+ * unless prompts of older sequences are still being computed.
+ *
+ * @param maxFewRows most decoding sequences that run as few rows; more run as many do, with the prompts.
+ */
+export function divideStep(batch: StepBatch, maxFewRows: number): StepPart[] {
+  const { sequences } = batch;
+  const numDecoding = sequences.filter(({ isDecoding }) => isDecoding).length;
+  const hasFew = numDecoding > 0 && numDecoding <= maxFewRows;
+  if (!hasFew) return [{ lowering: "many", batch }];
+  if (numDecoding === sequences.length) return [{ lowering: "few", batch }];
+  const parts: StepPart[] = [];
+  for (let first = 0; first < sequences.length;) {
+    const isFew = sequences[first]!.isDecoding === true;
+    let end = first + 1;
+    while (end < sequences.length && (sequences[end]!.isDecoding === true) === isFew) end++;
+    parts.push({ lowering: isFew ? "few" : "many", batch: sliceStep(batch, first, end) });
+    first = end;
+  }
+  return parts;
+}
+
+/** The sequences `first` to `end` of a step, as a step. */
+function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
+  const { queryStarts, maxBlocksPerSequence } = batch;
+  const [from, to] = [queryStarts[first]!, queryStarts[end]!];
+  const tokensOf = (values: Int32Array) => values.subarray(from, to);
+  const sections = batch.sectionPositions;
+  return {
+    sequences: batch.sequences.slice(first, end),
+    numTokens: to - from,
+    tokenIds: tokensOf(batch.tokenIds),
+    positions: tokensOf(batch.positions),
+    completionPositions: batch.completionPositions && tokensOf(batch.completionPositions),
+    sectionPositions: sections && [
+      tokensOf(sections[0]),
+      tokensOf(sections[1]),
+      tokensOf(sections[2]),
+    ],
+    embeddings: batch.embeddings
+      ?.filter(({ firstToken }) => firstToken >= from && firstToken < to)
+      .map((span) => ({ ...span, firstToken: span.firstToken - from })),
+    queryStarts: queryStarts.subarray(first, end + 1).map((start) => start - from),
+    kvLengths: batch.kvLengths.subarray(first, end),
+    blockTables: batch.blockTables.subarray(
+      first * maxBlocksPerSequence,
+      end * maxBlocksPerSequence,
+    ),
+    maxBlocksPerSequence,
+  };
+}

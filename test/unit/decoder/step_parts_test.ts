@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import type { StepBatch } from "../../../src/decoder/decoder.ts";
+import { divideStep } from "../../../src/decoder/step_parts.ts";
+
+const BLOCKS = 2;
+
+/** Sequences with so many tokens each; those of one token decode unless told otherwise. */
+function stepOf(
+  counts: readonly number[],
+  isDecoding = (count: number): boolean => count === 1,
+): StepBatch {
+  const queryStarts = Int32Array.of(0, ...counts);
+  counts.forEach((count, s) => queryStarts[s + 1] = queryStarts[s]! + count);
+  const numTokens = queryStarts.at(-1)!;
+  const numbers = (from: number) => Int32Array.from({ length: numTokens }, (_, i) => from + i);
+  const source = { rows: () => Promise.reject(new Error("It is not asked for.")) };
+  return {
+    sequences: counts.map((count, sequenceId) => ({ sequenceId, isDecoding: isDecoding(count) })),
+    numTokens,
+    tokenIds: numbers(100),
+    positions: numbers(200),
+    completionPositions: numbers(300),
+    sectionPositions: [numbers(400), numbers(500), numbers(600)],
+    // One for the last token of each sequence.
+    embeddings: counts.map((_, sequenceId) => ({
+      ...{ sequenceId, numTokens: 1, firstRow: 0, source },
+      firstToken: queryStarts[sequenceId + 1]! - 1,
+    })),
+    queryStarts,
+    kvLengths: Int32Array.from(counts, (count) => 10 * count),
+    blockTables: Int32Array.from({ length: BLOCKS * counts.length }, (_, i) => i),
+    maxBlocksPerSequence: BLOCKS,
+  };
+}
+
+Deno.test("divideStep() leaves a step of one kind whole", () => {
+  const decoding = stepOf([1, 1, 1]);
+  assert.deepEqual(divideStep(decoding, 3), [{ lowering: "few", batch: decoding }]);
+  const prompts = stepOf([4, 1], () => false);
+  assert.deepEqual(divideStep(prompts, Infinity), [{ lowering: "many", batch: prompts }]);
+});
+
+Deno.test("divideStep() computes more decoding sequences than may be few with the prompts", () => {
+  const step = stepOf([1, 1, 1, 5]);
+  assert.deepEqual(divideStep(step, 2), [{ lowering: "many", batch: step }]);
+  assert.equal(divideStep(step, 3).length, 2);
+});
+
+Deno.test("divideStep() gives each part the tokens of its own sequences", () => {
+  const [few, many, ...more] = divideStep(stepOf([1, 1, 3, 2]), Infinity);
+  assert.deepEqual(more, []);
+  assert.deepEqual([few!.lowering, many!.lowering], ["few", "many"]);
+  const { batch } = many!;
+  assert.deepEqual(batch.sequences.map(({ sequenceId }) => sequenceId), [2, 3]);
+  assert.equal(batch.numTokens, 5);
+  assert.deepEqual([...batch.tokenIds], [102, 103, 104, 105, 106]);
+  assert.deepEqual([...batch.positions], [202, 203, 204, 205, 206]);
+  assert.deepEqual([...batch.completionPositions!], [302, 303, 304, 305, 306]);
+  assert.deepEqual(batch.sectionPositions!.map(([first]) => first), [402, 502, 602]);
+  assert.deepEqual(batch.embeddings!.map(({ firstToken }) => firstToken), [2, 4]);
+  assert.deepEqual([...batch.queryStarts], [0, 3, 5]);
+  assert.deepEqual([...batch.kvLengths], [30, 20]);
+  assert.deepEqual([...batch.blockTables], [4, 5, 6, 7]);
+  assert.deepEqual(few!.batch.embeddings!.map(({ firstToken }) => firstToken), [0, 1]);
+});
+
+Deno.test("divideStep() keeps the order of sequences whose prompts are older than others' tokens", () => {
+  const parts = divideStep(stepOf([1, 3, 1]), Infinity);
+  assert.deepEqual(
+    parts.map(({ lowering, batch }) => [lowering, batch.sequences[0]!.sequenceId]),
+    [["few", 0], ["many", 1], ["few", 2]],
+  );
+});
