@@ -12,6 +12,7 @@ import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
 import { KvPool } from "./kv_pool.ts";
+import { PrefillPace } from "./prefill_pace.ts";
 import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
@@ -72,6 +73,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
   readonly #pool: KvPool;
+  readonly #pace = new PrefillPace();
   /** By sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
@@ -134,7 +136,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
         const running = this.#running.get(sequence.id);
         if (running !== undefined) this.#failRequest(running, error);
       }
-      const step = this.#scheduler.schedule();
+      const step = this.#scheduler.schedule(this.#pace.mostPromptTokens(performance.now()));
       if (step === undefined) break;
       await this.#runStep(step);
       // Cancellations and new requests come in between steps.
@@ -156,7 +158,9 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     try {
       const sampled = await this.#decoder.run(this.#builder.build(step));
       const committed = this.#scheduler.commit(step, sampled);
-      this.metrics.observeStep(step, performance.now() - startedAtMs);
+      const nowMs = performance.now();
+      this.#pace.observe(step, { ms: nowMs - startedAtMs, nowMs });
+      this.metrics.observeStep(step, nowMs - startedAtMs);
       this.#pool.observe();
       for (const token of committed) this.#deliver(token);
     } catch (error) {

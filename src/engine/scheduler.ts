@@ -163,17 +163,24 @@ export class Scheduler {
   /**
    * Chooses the next step. Running sequences get the blocks they need; the newest is preempted when they run out.
    *
+   * @param mostPromptTokens most tokens of prompts, where next tokens of completions are in the step too.
    * @returns `undefined` when there is nothing to do.
    */
-  schedule(): ScheduledStep | undefined {
+  schedule(mostPromptTokens = Infinity): ScheduledStep | undefined {
     const scheduled: ScheduledSequence[] = [];
+    let promptBudget = this.#running.some(isDecoding) ? mostPromptTokens : Infinity;
+    let numNextTokens = 0;
     let budget = this.#limits.maxBatchTokens;
     let rows = this.#limits.maxSequences;
     /** One token is reserved for each later sequence; prompts are scored with rows of logits left over. */
-    const chunkOf = ({ numComputed, length, scoring }: Sequence, numBehind: number) => {
+    const chunkOf = (sequence: Sequence, numBehind: number) => {
+      const { numComputed, length, scoring } = sequence;
+      // The first of a step advances whatever comes behind it.
+      const mostOfPrompt = Math.max(promptBudget, scheduled.length === 0 ? 1 : 0);
       const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
       const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
-      return Math.min(length - numComputed, budget - numBehind, most);
+      const limits = [length - numComputed, budget - numBehind, most];
+      return Math.min(...limits, isDecoding(sequence) ? 1 : mostOfPrompt);
     };
     const take = (sequence: Sequence, numTokens: number) => {
       const { numComputed, length, scoring } = sequence;
@@ -182,21 +189,24 @@ export class Scheduler {
       const samples = end === length;
       scheduled.push({ sequence, numTokens, samples, scored });
       budget -= numTokens;
+      if (isDecoding(sequence)) numNextTokens++;
+      else promptBudget -= numTokens;
       rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
     };
 
     for (let i = 0; i < this.#running.length && budget > 0; i++) {
       const sequence = this.#running[i]!;
       const numTokens = chunkOf(sequence, this.#running.length - i - 1);
+      if (numTokens === 0) continue;
       if (this.#makeRoom(sequence, numTokens)) take(sequence, numTokens);
     }
-    while (budget > 0 && rows > 0) {
+    while (budget > 0 && rows > 0 && promptBudget > 0) {
       const sequence = this.#admitNext();
       if (sequence === undefined) break;
       take(sequence, chunkOf(sequence, 0));
     }
     if (scheduled.length === 0) return undefined;
-    return { scheduled, numTokens: this.#limits.maxBatchTokens - budget };
+    return { scheduled, numTokens: this.#limits.maxBatchTokens - budget, numNextTokens };
   }
 
   /**
@@ -313,4 +323,9 @@ export class Scheduler {
     }
     return false;
   }
+}
+
+/** Whether a sequence has its prompt behind it and lacks one token. */
+function isDecoding({ length, numComputed, numPromptTokens }: Sequence): boolean {
+  return length > numPromptTokens && length - numComputed === 1;
 }

@@ -21,6 +21,8 @@ export interface ScheduledSequence {
 export interface ScheduledStep {
   readonly scheduled: readonly ScheduledSequence[];
   readonly numTokens: number;
+  /** How many of the tokens are next tokens of completions; the others are read from prompts. */
+  readonly numNextTokens: number;
 }
 
 /** A new token and the sequence that got it. */

@@ -32,7 +32,7 @@ export class StepBuilder {
   }
 
   /** @returns the step as the decoder takes it, valid until the next call. */
-  build(step: ScheduledStep): StepBatch {
+  build(step: Pick<ScheduledStep, "scheduled">): StepBatch {
     let numTokens = 0;
     const embeddings: EmbeddingSpan[] = [];
     const sequences = step.scheduled.map(({ sequence, numTokens: count, samples, scored }, row) => {
@@ -68,7 +68,7 @@ export class StepBuilder {
     };
   }
 
-  #buildSections({ scheduled }: ScheduledStep): StepBatch["sectionPositions"] {
+  #buildSections({ scheduled }: Pick<ScheduledStep, "scheduled">): StepBatch["sectionPositions"] {
     if (scheduled.every(({ sequence }) => sequence.sectionPositions === undefined)) {
       return undefined;
     }

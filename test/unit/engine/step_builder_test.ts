@@ -19,7 +19,6 @@ Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () =
       { sequence: decoding, numTokens: 1, samples: true },
       { sequence: prefilling, numTokens: 6, samples: false },
     ],
-    numTokens: 7,
   });
   assert.deepEqual(batch.sequences, [
     { sequenceId: decoding.id, encoderInput: undefined, sample: decoding.sampling },
@@ -41,7 +40,7 @@ Deno.test("StepBuilder.build() uses the same arrays for every step, sized for th
   const limits = limitsOf({ maxBatchTokens: 9, maxSequences: 3, contextLength: 64, numBlocks: 5 });
   const builder = new StepBuilder(limits);
   const sequence = makeSequence(countFrom(0, 9));
-  const step = { scheduled: [{ sequence, numTokens: 9, samples: true }], numTokens: 9 };
+  const step = { scheduled: [{ sequence, numTokens: 9, samples: true }] };
   const first = builder.build(step);
   const second = builder.build({ ...step, scheduled: [{ ...step.scheduled[0]!, numTokens: 2 }] });
   assert.equal(second.tokenIds, first.tokenIds);
@@ -72,7 +71,7 @@ Deno.test("StepBuilder.build() tells which of a step's tokens come from media, a
       { sequence: other, numTokens: 1, samples: true },
       { sequence, numTokens, samples: false },
     ];
-    const { embeddings } = builder.build({ scheduled, numTokens: numTokens + 1 });
+    const { embeddings } = builder.build({ scheduled });
     return embeddings?.map((span) => [span.firstToken, span.numTokens, span.firstRow]);
   };
   assert.deepEqual(spansOf(0, 12), [[2, 3, 0], [6, 4, 3]]);
@@ -92,12 +91,11 @@ Deno.test("StepBuilder.build() gives positions on three scales when one of the s
   const text = { sequence: makeSequence([7, 8]), numTokens: 2, samples: true };
   const batch = builder.build({
     scheduled: [text, { sequence, numTokens: 4, samples: true }],
-    numTokens: 6,
   });
   assert.deepEqual(batch.sectionPositions!.map((section) => [...section.slice(0, 6)]), [
     [0, 1, 1, 1, 3, 9],
     [0, 1, 1, 2, 3, 9],
     [0, 1, 2, 1, 3, 9],
   ]);
-  assert.equal(builder.build({ scheduled: [text], numTokens: 2 }).sectionPositions, undefined);
+  assert.equal(builder.build({ scheduled: [text] }).sectionPositions, undefined);
 });

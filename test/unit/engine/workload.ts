@@ -198,12 +198,20 @@ export class Workload {
 
   #step(): void {
     const { size } = this.#live;
-    const step = this.#scheduler.schedule();
+    const hasStream = [...this.#live.values()].some(({ sequence, decodes }) =>
+      decodes && sequence.status === "running" && sequence.length - sequence.numComputed === 1
+    );
+    const most = this.#random.chance(0.7) ? Infinity : this.#random.between(0, 4);
+    const step = this.#scheduler.schedule(most);
     assert.equal(step === undefined, size === 0);
     if (step === undefined) return;
     this.#coverage.steps++;
     this.#invariants.checkQueue(this.#scheduler.stats());
     this.#invariants.checkStep(step);
+    if (hasStream && step.numNextTokens > 0) {
+      // The oldest advances whatever the others may.
+      assert(step.numTokens - step.numNextTokens <= Math.max(most, 1), "too much of prompts");
+    }
     for (const { sequence: { id, numComputed } } of step.scheduled) {
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
