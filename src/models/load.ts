@@ -14,6 +14,7 @@ import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { OpenContext } from "./open_context.ts";
+import { checkPreprocessors } from "./preprocessor_rules.ts";
 
 interface ModelLoadOptions extends
   Pick<
@@ -61,6 +62,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       { backend, availableBytes: await readAvailableBytes(), otherDtypes: [] },
     );
   }
+  await checkPreprocessors(folder);
   const context = { ...options, folder, graphs, modelName: options.model.id };
   return await LOADERS[family.loader](context);
 }

@@ -3,8 +3,12 @@
  *
  * @module
  */
+import { join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
+import { StartupError } from "../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
+import { requireFields } from "./field_rules.ts";
+import { TOKENIZER, TOKENIZER_CONFIG } from "./tokenizer_rules.ts";
 
 /** The two files, and the tokenizer made of them. */
 export interface TokenizerFiles {
@@ -15,11 +19,23 @@ export interface TokenizerFiles {
   readonly config: Json;
 }
 
-/** Reads `tokenizer.json` and `tokenizer_config.json`. @throws {StartupError} when the former is missing. */
+/**
+ * Reads `tokenizer.json` and `tokenizer_config.json`.
+ *
+ * @throws {StartupError} when the former is missing; naming the file, and the field as far as it is known, when one is
+ *   not as it should be.
+ */
 export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles> {
   const json = await readJson(folder.path, "tokenizer.json");
   const config = await readOptionalJson(folder, "tokenizer_config.json");
-  return { tokenizer: new Tokenizer(json, config), json, config };
+  const path = join(folder.path, "tokenizer.json");
+  requireFields(json, TOKENIZER, path);
+  requireFields(config, TOKENIZER_CONFIG, join(folder.path, "tokenizer_config.json"));
+  try {
+    return { tokenizer: new Tokenizer(json, config), json, config };
+  } catch (cause) {
+    throw new StartupError(`${path} is not served: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Number of token ids; scans the vocabulary. */
