@@ -39,6 +39,8 @@ export interface Backend {
   readonly usesMachineMemory: boolean;
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
+  /** Begins to load the runtime, which takes a GPU's a second, for graphs that are opened soon. */
+  prepareRuntime(): void;
   /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
   openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
   /**

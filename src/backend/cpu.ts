@@ -85,6 +85,11 @@ export class CpuBackend implements Backend {
     return this.#threads;
   }
 
+  prepareRuntime(): void {
+    // Errors are those of the graph that is opened.
+    this.#open().catch(() => {});
+  }
+
   async openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession> {
     return await (await this.#open()).openSession(model, options);
   }

@@ -6,7 +6,6 @@
 import type { CpuRuntimeChoice, DeviceChoice } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { openDevice } from "../gpu/device.ts";
-import { prepareRuntime } from "../onnx/runtime/ort.ts";
 import type { Backend } from "./backend.ts";
 import { CpuBackend } from "./cpu.ts";
 import { WebGpuBackend } from "./webgpu.ts";
@@ -17,8 +16,6 @@ export interface BackendOptions {
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;
   /** Threads of the CPU's runtime; as many as there are cores if absent. */
   readonly cpuThreads?: number | undefined;
-  /** Whether a GPU's runtime begins to load at once, for a graph that is opened soon. */
-  readonly preparesRuntime?: boolean;
 }
 
 /**
@@ -27,7 +24,7 @@ export interface BackendOptions {
  * @throws {StartupError} when WebGPU is forced and there is no adapter, or a requested CPU runtime does not load.
  */
 export async function openBackend(
-  { device: choice, cpuRuntime = "auto", cpuThreads: threads, preparesRuntime }: BackendOptions,
+  { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
 ): Promise<Backend> {
   const cpu = { choice: cpuRuntime, threads };
   if (choice === "cpu") return await CpuBackend.open(cpu);
@@ -38,10 +35,7 @@ export async function openBackend(
     onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
   });
   if (gpu) {
-    const backend = WebGpuBackend.create(gpu, { failure: failure.promise });
-    // Loaded while files are read; whoever opens a session next waits for it, and reports its errors.
-    if (preparesRuntime) prepareRuntime(gpu.device).catch(() => {});
-    return await backend;
+    return await WebGpuBackend.create(gpu, { failure: failure.promise });
   }
   if (choice === "auto") return await CpuBackend.open(cpu);
   throw new StartupError(

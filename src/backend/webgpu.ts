@@ -7,7 +7,7 @@ import { createBuffer, type GpuContext, usesMachineMemory } from "../gpu/device.
 import { Readback } from "../gpu/readback.ts";
 import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
-import { type GraphSession, openSession, Tensor } from "../onnx/runtime/ort.ts";
+import { type GraphSession, openSession, prepareRuntime, Tensor } from "../onnx/runtime/ort.ts";
 import { copyWeights } from "../onnx/runtime/pack_model.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { sumsToAdditions } from "../onnx/rewrite/sums_to_additions.ts";
@@ -75,6 +75,11 @@ export class WebGpuBackend implements Backend {
   ): Promise<WebGpuBackend> {
     const readback = await Readback.create(gpu, { maxBytes: MAX_READ_BYTES });
     return new WebGpuBackend(gpu, { readback, failure });
+  }
+
+  prepareRuntime(): void {
+    // Whoever opens a session next waits for it, and reports its errors.
+    prepareRuntime(this.#gpu.device).catch(() => {});
   }
 
   async openSession(model: Uint8Array): Promise<GraphSession> {

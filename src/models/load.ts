@@ -33,6 +33,8 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openAnyFolder(options.model.folder);
   const family = familyOf(folder, options.kind);
   const { kind } = family;
+  // A decoder of text may run without a graph.
+  if (kind !== "text") options.backend.prepareRuntime();
   if (options.vadFolder !== undefined && kind !== "asr") {
     throw new StartupError(
       `Voice activity is for speech models, and ${options.model.id} is a model of kind ${kind}.`,

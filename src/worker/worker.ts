@@ -53,7 +53,7 @@ async function load(options: LoadOptions): Promise<void> {
   try {
     const { device, cpuRuntime, engine } = options;
     const { cpuThreads } = engine;
-    backend = await openBackend({ device, cpuRuntime, cpuThreads, preparesRuntime: true });
+    backend = await openBackend({ device, cpuRuntime, cpuThreads });
     if (isStopping) return await backend.dispose();
     const model = await Promise.race([
       loadModel({

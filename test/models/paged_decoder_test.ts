@@ -68,6 +68,21 @@ for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
   });
 }
 
+gpuTest(
+  "on a GPU a decoder that compiles as a whole opens no session, and another those of its other segments",
+  async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    for (
+      const [name, numSessions] of [["llama_script_17", 0], ["gpt_neox_dynamo_18", 2]] as const
+    ) {
+      using sessions = countCalls(WebGpuBackend.prototype, "openModel");
+      const decoder = await openDecoder(backend, name);
+      assert.equal(sessions.count, numSessions);
+      await decoder.dispose();
+    }
+  },
+);
+
 gpuTest("openPagedDecoder() tells the share that is loaded, up to all of it", async (gpu) => {
   const told: number[] = [];
   const backend = await WebGpuBackend.create(gpu);

@@ -11,8 +11,9 @@ const MODEL = buildModel({
   outputs: [["y", "float32", [2]]],
 });
 
-gpuTest("openBackend() opens graphs while the runtime is being loaded", async () => {
-  const backend = await openBackend({ device: "webgpu", preparesRuntime: true });
+gpuTest("a backend opens graphs while the runtime is being loaded", async () => {
+  const backend = await openBackend({ device: "webgpu" });
+  backend.prepareRuntime();
   const session = await backend.openSession(MODEL);
   const { y } = await session.run({ x: new Tensor("float32", Float32Array.of(1, -2), [2]) });
   assert.deepEqual([...await backend.read(y!)], [-1, 2]);
@@ -20,8 +21,9 @@ gpuTest("openBackend() opens graphs while the runtime is being loaded", async ()
   await backend.dispose();
 });
 
-gpuTest("openBackend() may be disposed of while the runtime is being loaded", async () => {
-  const backend = await openBackend({ device: "webgpu", preparesRuntime: true });
+gpuTest("a backend may be disposed of while the runtime is being loaded", async () => {
+  const backend = await openBackend({ device: "webgpu" });
+  backend.prepareRuntime();
   await backend.dispose();
   const other = await openBackend({ device: "webgpu" });
   const session = await other.openSession(MODEL);
