@@ -24,7 +24,6 @@ const PACKAGES = [
   "onnxruntime-node",
   "onnxruntime-web",
   "@huggingface/transformers",
-  "@huggingface/tokenizers",
 ];
 const HUB_TIMEOUT_MS = 5_000;
 

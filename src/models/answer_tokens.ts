@@ -31,12 +31,7 @@ export async function answerTokens(
   if (task.type === "detokenize") {
     const { tokens } = task;
     requireTokenIds(tokens, tokenizer.vocabSize, (index) => `tokens[${index}]`);
-    // Decoders refuse an empty list.
-    return {
-      type: "done",
-      tokens,
-      text: tokens.length === 0 ? "" : tokenizer.decodeAll([...tokens]),
-    };
+    return { type: "done", tokens, text: tokenizer.decodeAll([...tokens]) };
   }
   const text = textOf(task, model);
   if (text.length > MAX_CHARACTERS) {

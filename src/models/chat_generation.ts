@@ -32,7 +32,7 @@ interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<
     TextTokenizer,
-    "decodeAll" | "decoderKeeping" | "idOf" | "template" | "tokenTexts"
+    "hiddenBeside" | "idOf" | "template" | "tokenTexts"
   >;
   readonly defaults: GenerationDefaults;
   /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
@@ -57,12 +57,24 @@ export function generateChat(
   const { options, requestId } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
   const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
+  const hidden = options.skipsSpecialTokens === false
+    ? NONE_HIDDEN
+    : tokenizer.hiddenBeside(markersOf(form));
   const { tokenTexts } = tokenizer;
-  const decode = options.skipsSpecialTokens === false
-    ? tokenizer.decodeAll
-    : tokenizer.decoderKeeping(markersOf(form));
+  // An answer's text is what its tokens add to that of its prompt.
+  const bytesOf = (id: number, isFirst: boolean) => {
+    if (hidden.has(id)) return undefined;
+    return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.bytesOf(id);
+  };
+  const spec = answerGrammarOf(task, form);
+  const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
   const output = new OutputProcessor({
-    tokenizer: { tokenTexts, decode },
+    tokens: {
+      tokenTexts,
+      bytesOf,
+      // What is forced is not cut.
+      isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
+    },
     form,
     eosTokenIds: defaults.eosTokenIds,
     options,
@@ -77,8 +89,6 @@ export function generateChat(
     output.end(0);
     return () => {};
   }
-  const spec = answerGrammarOf(task, form);
-  const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
   const end = engine.add({
     ...{ promptTokens, media, sectionPositions, encoderInput, rules },
     samples: samplingOfChoices(options, defaults),
@@ -102,6 +112,8 @@ export function generateChat(
   }
   return end;
 }
+
+const NONE_HIDDEN: ReadonlySet<number> = new Set();
 
 /** The request's own biases, and one against the start of a call that is not wanted. */
 function biasOf(

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Tokenizer } from "@huggingface/tokenizers";
 import { HearthError } from "../errors.ts";
 import { BusyTurns } from "../next_turn.ts";
+import type { Tokenizer } from "../tokenizer/tokenizer.ts";
 
 /** Shorter texts are encoded as they are. */
 const MIN_LONG_CHARS = 32_768;
@@ -105,13 +105,13 @@ export class LongTextEncoder {
   }
 
   #encode(text: string): number[] {
-    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
+    return this.#tokenizer.encode(text);
   }
 
   #tokenChars(): number {
     if (this.#maxTokenChars === undefined) {
       let longest = MIN_TOKEN_CHARS;
-      for (const spelling of this.#tokenizer.get_vocab(true).keys()) {
+      for (const [spelling] of this.#tokenizer.entries()) {
         longest = Math.max(longest, spelling.length);
       }
       this.#maxTokenChars = longest;
@@ -127,7 +127,7 @@ export class LongTextEncoder {
           String([...this.#encode(first), ...this.#encode(second)])
       );
       // Special tokens must not be split.
-      const added = this.#tokenizer.get_added_tokens_decoder().values();
+      const added = this.#tokenizer.addedTokens.values();
       this.#isSliced = splitsAlike && !added.some(({ content }) => /\s/.test(content.trim()));
     }
     return this.#isSliced;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { SampledToken } from "../decoder/decoder.ts";
-import { Detokenizer } from "../engine/detokenizer.ts";
+import { type BytesOfToken, Detokenizer } from "../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "./token_text.ts";
@@ -12,15 +12,17 @@ import type { AnswerForm } from "./chat/answer_form.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";
 
-export interface TokenDecoder {
-  /** Text of token ids; special tokens are left out. */
-  decode(ids: number[]): string;
-  /** The bytes of single tokens. */
+/** What the tokens of an answer add to its text. */
+export interface AnswerTokens {
+  readonly bytesOf: BytesOfToken;
+  /** The bytes of single tokens, hidden ones too. */
   readonly tokenTexts: { of(id: number): TokenText };
+  /** Whether nothing of the prompt is shown, so that the first token begins the text. */
+  readonly isFirst: boolean;
 }
 
 interface OutputOptions {
-  readonly tokenizer: TokenDecoder;
+  readonly tokens: AnswerTokens;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;
@@ -57,7 +59,7 @@ export class OutputProcessor {
   pushPrompt(
     { tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number },
   ): void {
-    const { tokenTexts } = this.#options.tokenizer;
+    const { tokenTexts } = this.#options.tokens;
     const named = (id: number) => ({ id, ...tokenTexts.of(id) });
     this.#prompt.push({
       ...named(tokenId),
@@ -114,7 +116,7 @@ class Choice {
   constructor(index: number, options: OutputOptions) {
     this.#index = index;
     this.#options = options;
-    this.#detokenizer = new Detokenizer((ids) => options.tokenizer.decode(ids));
+    this.#detokenizer = new Detokenizer(options.tokens.bytesOf, options.tokens);
     this.#stops = new StopMatcher(options.options.stop);
     const { form } = options;
     if (form?.reasoning !== undefined || form?.calls !== undefined) {
@@ -145,8 +147,8 @@ class Choice {
 
   /** Whether the token that ends the choice is part of its text. */
   #showsEnd(tokenId: number): boolean {
-    const { tokenizer, options } = this.#options;
-    return options.includesStop === true && tokenizer.decode([tokenId]) !== "";
+    const { tokens, options } = this.#options;
+    return options.includesStop === true && tokens.bytesOf(tokenId, false) !== undefined;
   }
 
   /** @returns whether a stop string was found. */
@@ -238,6 +240,6 @@ class Choice {
   }
 
   #logprobOf({ tokenId, logprob }: { readonly tokenId: number; readonly logprob: number }) {
-    return { ...this.#options.tokenizer.tokenTexts.of(tokenId), logprob };
+    return { ...this.#options.tokens.tokenTexts.of(tokenId), logprob };
   }
 }

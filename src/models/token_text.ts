@@ -3,7 +3,9 @@
  *
  * @module
  */
-import type { Tokenizer } from "@huggingface/tokenizers";
+import { bytesOfSpelling } from "../tokenizer/byte_chars.ts";
+import { byteOfToken } from "../tokenizer/decoders.ts";
+import type { Tokenizer } from "../tokenizer/tokenizer.ts";
 
 /** One token by itself, as `logprobs` report it. */
 export interface TokenText {
@@ -12,30 +14,27 @@ export interface TokenText {
   readonly bytes: number[];
 }
 
-type Spelling = "byte-level" | "byte-fallback" | "other";
-
 /**
- * The bytes that each token adds to the text, independent of its neighbours. The bytes of a completion's tokens, one
- * after the other, are its text in UTF-8 (a SentencePiece tokenizer drops the space they begin with).
+ * The bytes that each token adds to a text, whatever its neighbours are. The bytes of a completion's tokens, one after
+ * the other, are its text in UTF-8.
  */
 export class TokenTexts {
-  readonly #tokenizer: Pick<Tokenizer, "id_to_token" | "decode">;
-  /** Tokens outside the vocabulary proper, spelled as they are (special tokens and their like). */
-  readonly #added: ReadonlyMap<number, unknown>;
-  readonly #spelling: Spelling;
+  readonly #tokenizer: Pick<Tokenizer, "tokenOf" | "decode">;
+  /** Whether tokens spell bytes with characters. */
+  readonly #isByteLevel: boolean;
+  /** Whether there are tokens such as `<0xE2>`. */
+  readonly #hasByteTokens: boolean;
+  /** A word that others follow. */
+  #probe: { readonly id: number; readonly text: string } | undefined;
+  readonly #numIds: number;
 
   /** @param decoder `decoder` of its `tokenizer.json`. */
-  constructor(
-    tokenizer: Pick<Tokenizer, "id_to_token" | "decode" | "get_added_tokens_decoder">,
-    decoder: unknown,
-  ) {
+  constructor(tokenizer: Pick<Tokenizer, "tokenOf" | "decode" | "numIds">, decoder: unknown) {
     this.#tokenizer = tokenizer;
-    this.#added = tokenizer.get_added_tokens_decoder();
+    this.#numIds = tokenizer.numIds;
     const kinds = listKinds(decoder);
-    if (kinds.includes("ByteLevel")) this.#spelling = "byte-level";
-    else if (kinds.includes("ByteFallback") || kinds.includes("Metaspace")) {
-      this.#spelling = "byte-fallback";
-    } else this.#spelling = "other";
+    this.#isByteLevel = kinds.includes("ByteLevel");
+    this.#hasByteTokens = kinds.includes("ByteFallback");
   }
 
   of(tokenId: number): TokenText {
@@ -43,43 +42,40 @@ export class TokenTexts {
     return { token: spell(bytes), bytes: [...bytes] };
   }
 
-  /** The bytes that a token adds to the text; none for an id without a token. */
+  /** The bytes that a token adds to the text before it; none for an id without a token. */
   bytesOf(tokenId: number): Uint8Array {
-    const token = this.#tokenizer.id_to_token(tokenId);
+    const token = this.#tokenizer.tokenOf(tokenId);
     if (token === undefined) return new Uint8Array(0);
-    if (this.#added.has(tokenId)) return encoder.encode(token);
-    switch (this.#spelling) {
-      case "byte-level":
-        return bytesOfSpelling(token);
-      case "byte-fallback": {
-        const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
-        if (byte !== undefined) return Uint8Array.of(Number.parseInt(byte, 16));
-        return encoder.encode(token.replaceAll("\u2581", " "));
-      }
-      case "other":
-        return encoder.encode(this.#tokenizer.decode([tokenId]));
+    if (this.#isByteLevel) return bytesOfSpelling(token);
+    const byte = this.#hasByteTokens ? byteOfToken(token) : undefined;
+    if (byte !== undefined) return Uint8Array.of(byte);
+    const { id, text } = this.#probe ??= this.#findProbe();
+    return encoder.encode(this.#tokenizer.decode([id, tokenId]).slice(text.length));
+  }
+
+  /** The bytes of a token that begins a text: many tokenizers leave out the space before a word there. */
+  bytesOfFirst(tokenId: number): Uint8Array {
+    const bytes = this.bytesOf(tokenId);
+    const text = this.#tokenizer.decode([tokenId]);
+    // A byte may be part of a character.
+    return this.#isByteLevel || text.includes("\uFFFD") ? bytes : encoder.encode(text);
+  }
+
+  /** A plain token, if there is one. */
+  #findProbe(): { readonly id: number; readonly text: string } {
+    let id = 0;
+    for (let each = 0; each < this.#numIds; each++) {
+      const token = this.#tokenizer.tokenOf(each);
+      if (token === undefined || !/^\p{L}+$/u.test(token)) continue;
+      id = each;
+      break;
     }
+    return { id, text: this.#tokenizer.decode([id]) };
   }
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-
-/**
- * Byte-level BPE spells each byte as a printable character (Radford et al. 2019, GPT-2's `bytes_to_unicode`): the byte by
- * code unit.
- */
-const BYTE_OF_UNIT = new Uint8Array(0x200);
-for (let byte = 0, numShifted = 0; byte < 256; byte++) {
-  const isPrintable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte !== 0xad);
-  BYTE_OF_UNIT[isPrintable ? byte : 0x100 + numShifted++] = byte;
-}
-
-function bytesOfSpelling(token: string): Uint8Array {
-  const bytes = new Uint8Array(token.length);
-  for (let i = 0; i < token.length; i++) bytes[i] = BYTE_OF_UNIT[token.charCodeAt(i)] ?? 0;
-  return bytes;
-}
 
 /** The types of a decoder and of those it is made of. */
 function listKinds(decoder: unknown): string[] {

@@ -7,9 +7,8 @@ import { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
-import { findSpecialFrame, type SpecialFrame } from "./special_frame.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
-import { countTokenIds, readTokenizer } from "./tokenizer_files.ts";
+import { readTokenizer } from "./tokenizer_files.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
@@ -35,8 +34,8 @@ export interface TextTokenizer {
   idOf(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** The same, but keeps special tokens that are part of one of these markers. */
-  decoderKeeping(markers: readonly string[]): (ids: number[]) => string;
+  /** The special tokens that are not part of one of these markers. */
+  hiddenBeside(markers: readonly string[]): ReadonlySet<number>;
   /** Text of token ids, special tokens as they are spelled. */
   decodeAll(ids: number[]): string;
   /** The bytes of single tokens, special tokens as spelled. */
@@ -51,27 +50,17 @@ export interface TextTokenizer {
 /** Loads the tokenizer and the chat template. @throws {StartupError} when there is no tokenizer. */
 export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer> {
   const { tokenizer, json, config } = await readTokenizer(folder);
-  const addedTokens = tokenizer.get_added_tokens_decoder();
+  const { addedTokens, frames: { single: { before, after } } } = tokenizer;
   const long = new LongTextEncoder(tokenizer);
   const maxTokens = knownContextLengthOf(folder);
   const ofPrompt = { maxTokens, mayCut: false, what: "The prompt" };
   const encode = (text: string) => long.encode(text, ofPrompt);
-  const encodeWhole = (text: string) =>
-    isLongText(text) ? enclose(encode(text)) : tokenizer.encode(text).ids;
-  let frame: SpecialFrame | undefined;
-  const enclose = (ids: readonly number[]) => {
-    const { before, after } = frame ??= findSpecialFrame(tokenizer);
-    return [...before, ...ids, ...after];
-  };
-  const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
-  // Lazy: scanning a large vocabulary would delay loading.
-  let vocabSize: number | undefined;
+  const enclose = (ids: readonly number[]) => [...before, ...ids, ...after];
+  const encodeWhole = (text: string) => enclose(encode(text));
   return {
     template: await loadChatTemplate(folder, config),
-    get vocabSize() {
-      return vocabSize ??= countTokenIds(tokenizer);
-    },
-    tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
+    vocabSize: tokenizer.numIds,
+    tokenOf: (id) => tokenizer.tokenOf(id),
     encode,
     encodeWhole,
     encodeInTurns: async (text, { hasSpecial, isPrompt, signal }) => {
@@ -80,17 +69,13 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
       const ids = await long.encodeInTurns(text, options, signal);
       return hasSpecial ? enclose(ids) : ids;
     },
-    idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
-    decode,
-    decoderKeeping: (markers) => {
-      const special = [...addedTokens].filter(([, { special }]) => special);
+    idOf: (token) => tokenizer.idOf(token),
+    decode: (ids) => tokenizer.decode(ids, { skipsSpecial: true }),
+    hiddenBeside: (markers) => {
       const isKept = (content: string) => markers.some((marker) => marker.includes(content));
-      const dropped = new Set(special.flatMap(([id, { content }]) => isKept(content) ? [] : [id]));
-      if (dropped.size === special.length) return decode;
-      return (ids) => {
-        const shown = ids.filter((id) => !dropped.has(id));
-        return shown.length === 0 ? "" : tokenizer.decode(shown);
-      };
+      const hidden = [...addedTokens.values()]
+        .filter(({ content, special }) => special && !isKept(content));
+      return new Set(hidden.map(({ id }) => id));
     },
     decodeAll: (ids) => tokenizer.decode(ids),
     addedTokens,

@@ -4,9 +4,9 @@
  * @module
  */
 import { join } from "node:path";
-import { Tokenizer } from "@huggingface/tokenizers";
 import { StartupError } from "../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
+import { Tokenizer } from "../tokenizer/tokenizer.ts";
 import { requireFields } from "./field_rules.ts";
 import { TOKENIZER, TOKENIZER_CONFIG } from "./tokenizer_rules.ts";
 
@@ -22,8 +22,7 @@ export interface TokenizerFiles {
 /**
  * Reads `tokenizer.json` and `tokenizer_config.json`.
  *
- * @throws {StartupError} when the former is missing; naming the file, and the field as far as it is known, when one is
- *   not as it should be.
+ * @throws {StartupError} when the former is missing; naming the file, and the field, when one is not as it should be.
  */
 export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles> {
   const json = await readJson(folder.path, "tokenizer.json");
@@ -34,11 +33,10 @@ export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles
   try {
     return { tokenizer: new Tokenizer(json, config), json, config };
   } catch (cause) {
+    if (cause instanceof StartupError) {
+      // The message begins with the name of the file.
+      throw new StartupError(`${folder.path}/${cause.message}`, { cause });
+    }
     throw new StartupError(`${path} is not served: ${(cause as Error).message}`, { cause });
   }
-}
-
-/** Number of token ids; scans the vocabulary. */
-export function countTokenIds(tokenizer: Tokenizer): number {
-  return 1 + tokenizer.get_vocab(true).values().reduce((a, b) => Math.max(a, b));
 }

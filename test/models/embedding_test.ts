@@ -189,8 +189,8 @@ Deno.test("EmbeddingModel leaves the tokens of a prompt out of each pooling (inc
   await using model = await openModel(tiny.folder);
   const tokenizer = (await readTokenizer(await openFolder(tiny.folder))).tokenizer;
   // What sentence-transformers takes for the prompt's length: all its tokens but for the last special one.
-  const numPrompt = tokenizer.encode(prompt).ids.length - 1;
-  const all = tokenizer.encode(prompt + text).ids.map((id) => tokenVector(id));
+  const numPrompt = tokenizer.encodeWhole(prompt).length - 1;
+  const all = tokenizer.encodeWhole(prompt + text).map((id) => tokenVector(id));
   const kept = all.slice(numPrompt);
   const sum = (weight: (index: number) => number) =>
     Array.from(

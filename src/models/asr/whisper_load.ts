@@ -47,7 +47,7 @@ export async function loadWhisper(
     config: folder.config,
     generationConfig: await readOptionalJson(folder, "generation_config.json"),
   };
-  const config = readWhisperConfig(files, (token) => tokenizer.token_to_id(token) ?? undefined);
+  const config = readWhisperConfig(files, (token) => tokenizer.idOf(token));
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
   const parts = await openParts(context, { maxRecordings, metrics, config, spec });
   const { encoder, decoder, speech } = parts;
@@ -55,7 +55,7 @@ export async function loadWhisper(
   await warmUpWhisper(parts, { backend: context.backend, metrics });
   const windows = new WindowDecoder({ decoder, config, alignmentHeads: readAlignmentHeads(files) });
   metrics.adopt(windows.metrics.registry);
-  const decode = (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens);
+  const decode = (tokens: number[]) => tokenizer.decode(tokens);
   return {
     dtype: graphs.main.dtype,
     sampleRateHz: spec.sampleRateHz,

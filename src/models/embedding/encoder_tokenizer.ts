@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Tokenizer } from "@huggingface/tokenizers";
 import { type EncodeOptions, type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
 import { isJson, type Json, type ModelFolder, numberAt } from "../../hub/model_folder.ts";
-import { findSpecialFrame, type SpecialFrame, startsWith } from "../special_frame.ts";
+import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
+import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 import { TokenTexts } from "../token_text.ts";
-import { countTokenIds, readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
+import { readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {
@@ -19,15 +19,7 @@ export interface EncodedText {
   readonly countsFrom?: number | undefined;
 }
 
-/** The special tokens around and between two texts. */
-interface PairFrame extends SpecialFrame {
-  readonly between: readonly number[];
-  /** How many of `between` are of token type 0; the rest and the second text are of type 1. Absent: all are of type 0. */
-  readonly numBetweenTypeZero?: number | undefined;
-}
-
 const ALL: LengthOptions = { maxTokens: undefined, mayCut: false, what: "The text" };
-const PROBES = ["a", "the dog"] as const;
 
 export class EncoderTokenizer {
   /** Number of token ids. */
@@ -38,7 +30,7 @@ export class EncoderTokenizer {
   readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
   readonly #single: SpecialFrame;
-  readonly #pair: PairFrame | undefined;
+  readonly #pair: PairFrame;
   /** Left out of texts. */
   readonly #ignoredId: number | undefined;
 
@@ -50,9 +42,10 @@ export class EncoderTokenizer {
     this.tokenTexts = new TokenTexts(tokenizer, json["decoder"]);
     this.#long = new LongTextEncoder(tokenizer);
     this.padTokenId = padTokenId;
-    this.vocabSize = countTokenIds(tokenizer);
-    this.#single = isPlain ? { before: [], after: [] } : findSpecialFrame(tokenizer);
-    this.#pair = isPlain ? undefined : findPairFrame(tokenizer);
+    this.vocabSize = tokenizer.numIds;
+    const { single, pair } = isPlain ? NO_FRAMES : tokenizer.frames;
+    this.#single = single;
+    this.#pair = pair;
     this.#ignoredId = isPlain ? findUnknownId(tokenizer, json) : undefined;
   }
 
@@ -72,14 +65,14 @@ export class EncoderTokenizer {
     const padName = typeof padToken === "string"
       ? padToken
       : (padToken as { content?: string } | null | undefined)?.content;
-    const padTokenId = tokenizer.token_to_id(padName ?? "") ??
+    const padTokenId = tokenizer.idOf(padName ?? "") ??
       numberAt(folder.config, "pad_token_id") ?? 0;
     return new EncoderTokenizer(files, { padTokenId, isPlain });
   }
 
   /** Whether there are special tokens between two texts. */
   get encodesPairs(): boolean {
-    return this.#pair !== undefined;
+    return this.#pair.between.length > 0;
   }
 
   /** The special tokens that {@linkcode frame} adds. */
@@ -94,7 +87,7 @@ export class EncoderTokenizer {
 
   /** The special tokens that {@linkcode framePair} adds. */
   get numSpecialOfPair(): number {
-    const { before, between, after } = this.#pair!;
+    const { before, between, after } = this.#pair;
     return before.length + between.length + after.length;
   }
 
@@ -135,12 +128,13 @@ export class EncoderTokenizer {
 
   /** Puts the special tokens around and between the tokens of two texts. */
   framePair(first: readonly number[], second: readonly number[]): EncodedText {
-    const { before, between, after, numBetweenTypeZero } = this.#pair!;
+    const { before, between, after, types } = this.#pair;
+    const numBetweenTypeZero = types.between.filter((type) => type === 0).length;
     return {
       ids: [...before, ...first, ...between, ...second, ...after],
-      typeOneFrom: numBetweenTypeZero === undefined
-        ? undefined
-        : before.length + first.length + numBetweenTypeZero,
+      typeOneFrom: types.second === 1
+        ? before.length + first.length + numBetweenTypeZero
+        : undefined,
     };
   }
 }
@@ -149,30 +143,10 @@ export class EncoderTokenizer {
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
   const model = isJson(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
-  return typeof name === "string" ? tokenizer.token_to_id(name) : numberAt(model, "unk_id");
+  return typeof name === "string" ? tokenizer.idOf(name) : numberAt(model, "unk_id");
 }
 
-/** `undefined` if the tokenizer has no pairs of texts. */
-function findPairFrame(tokenizer: Tokenizer): PairFrame | undefined {
-  const [first, second] = PROBES;
-  const { ids, token_type_ids: types } = tokenizer.encode(first, {
-    text_pair: second,
-    return_token_type_ids: true,
-  });
-  const [plainFirst, plainSecond] = PROBES.map((probe) =>
-    tokenizer.encode(probe, { add_special_tokens: false }).ids
-  ) as [number[], number[]];
-  const firstAt = ids.findIndex((_, index) => startsWith(ids.slice(index), plainFirst));
-  const firstEnd = firstAt + plainFirst.length;
-  const secondAt = ids.findIndex((_, index) =>
-    index >= firstEnd && startsWith(ids.slice(index), plainSecond)
-  );
-  if (firstAt < 0 || secondAt <= firstEnd) return undefined;
-  const typeOneFrom = types?.indexOf(1) ?? -1;
-  return {
-    before: ids.slice(0, firstAt),
-    between: ids.slice(firstEnd, secondAt),
-    after: ids.slice(secondAt + plainSecond.length),
-    ...(typeOneFrom >= firstEnd ? { numBetweenTypeZero: typeOneFrom - firstEnd } : {}),
-  };
+/** Whether `ids` begins with `beginning`. */
+function startsWith(ids: readonly number[], beginning: readonly number[]): boolean {
+  return beginning.every((id, index) => ids[index] === id);
 }

@@ -135,13 +135,12 @@ export class OcrModel implements Model {
     const eosTokenIds = defaults.eosTokenIds.union(
       new Set(endToken === undefined ? [] : [endToken]),
     );
-    const decodeAll = (ids: number[]) => family.textOf(ids);
-    const decoderKeeping = () => decodeAll;
+    const hiddenBeside = () => family.hidden;
     const send = finish === undefined ? emit : joinDeltas(emit, (text) => finish(text, image));
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,
-      tokenizer: { tokenTexts, idOf, decodeAll, decoderKeeping, template: undefined },
+      tokenizer: { tokenTexts, idOf, hiddenBeside, template: undefined },
       defaults: { ...defaults, eosTokenIds },
     }, {
       task: { ...task, onlyCounts: false, options: { ...task.options, promptLogprobs: undefined } },

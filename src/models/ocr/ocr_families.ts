@@ -21,8 +21,8 @@ export interface OcrPrompt {
 }
 
 export interface OcrFamily {
-  /** The text of token ids, as clients see it. */
-  textOf(ids: number[]): string;
+  /** Tokens that are no part of an answer's text. */
+  readonly hidden: ReadonlySet<number>;
   /** @throws {HearthError} `invalid_value` when the model does not support the text. */
   readPrompt(text: string): OcrPrompt;
 }
@@ -41,14 +41,10 @@ function startTokenOf(config: Json): number {
   return requireNumber(config, "decoder_start_token_id", "bos_token_id");
 }
 
-/** Text with all tags, but without start, end and padding tokens. */
-function decodeWithTags({ config, tokenizer }: OcrFamilyOptions): OcrFamily["textOf"] {
+/** Start, end and padding tokens: all tags are shown. */
+function tokensBesideTags({ config }: OcrFamilyOptions): ReadonlySet<number> {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
-  const hidden = new Set(names.flatMap((name) => config[name] ?? []));
-  return (ids) => {
-    const shown = ids.filter((id) => !hidden.has(id));
-    return shown.length === 0 ? "" : tokenizer.decodeAll(shown);
-  };
+  return new Set(names.flatMap((name) => config[name] ?? []) as number[]);
 }
 
 const TAG = /^<s_[^>]*>/;
@@ -94,7 +90,7 @@ export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
     };
   };
   return {
-    textOf: hasTags ? decodeWithTags(options) : (ids) => tokenizer.decode(ids),
+    hidden: hasTags ? tokensBesideTags(options) : tokenizer.hiddenBeside([]),
     readPrompt: (text) => {
       const tag = TAG.exec(text)?.[0];
       if (tag !== undefined && tokenizer.idOf(tag) !== undefined) {
@@ -127,7 +123,7 @@ export function openFlorence(options: OcrFamilyOptions): OcrFamily {
   const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
     .flatMap(([task, kind]) => WITH_PLACES.has(kind) ? [task] : []);
   return {
-    textOf: decodeWithTags(options),
+    hidden: tokensBesideTags(options),
     readPrompt: (text) => {
       const asked = text === "" ? DEFAULT_TASK : text;
       const task = tasksWithLocations.find((each) => asked.startsWith(each));

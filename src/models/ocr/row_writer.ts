@@ -4,7 +4,7 @@
  * @module
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
-import { OutputProcessor, type TokenDecoder } from "../output_processor.ts";
+import { type AnswerTokens, OutputProcessor } from "../output_processor.ts";
 import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
@@ -21,7 +21,7 @@ interface Pending {
   numTokens: number;
 }
 
-export class RowWriter implements TokenDecoder {
+export class RowWriter implements AnswerTokens {
   readonly #output: OutputProcessor;
   readonly #maxTokens: number;
   #characters: readonly string[] = [];
@@ -36,7 +36,7 @@ export class RowWriter implements TokenDecoder {
     this.#maxTokens = options.maxTokens ?? Infinity;
     this.#emit = emit;
     this.#output = new OutputProcessor({
-      tokenizer: this,
+      tokens: this,
       eosTokenIds: new Set([SEPARATORS.end]),
       // Tokens are characters, and the answer ends with the image.
       options: { ...options, stopTokenIds: [], ignoreEos: false },
@@ -52,9 +52,10 @@ export class RowWriter implements TokenDecoder {
     },
   };
 
-  decode(ids: number[]): string {
-    return ids.map((id) => this.#textOf(id)).join("");
-  }
+  readonly isFirst = true;
+
+  readonly bytesOf = (id: number) =>
+    id === SEPARATORS.end ? undefined : new TextEncoder().encode(this.#textOf(id));
 
   /** @returns whether there is room for more. */
   write({ characters, lines }: TextRow): boolean {

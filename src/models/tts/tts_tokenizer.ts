@@ -16,19 +16,16 @@ interface TtsTokenizer {
 /** @throws {StartupError} when the folder has no tokenizer. */
 export async function loadTtsTokenizer(folder: ModelFolder): Promise<TtsTokenizer> {
   const { tokenizer, config } = await readTokenizer(folder);
-  const special = new Set(
-    [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
-  );
   const silent = ["pad_token", "unk_token"].map((name) => config[name]);
   const spoken = new Set<number>();
-  for (const [token, id] of tokenizer.get_vocab()) {
-    if (special.has(token) || silent.includes(token)) continue;
+  for (const [token, id] of tokenizer.entries()) {
+    if (tokenizer.addedTokens.has(id) || silent.includes(token)) continue;
     if (/[\p{L}\p{N}]/u.test(token)) spoken.add(id);
   }
   return {
     config,
     encode: (text) => {
-      const { ids } = tokenizer.encode(text);
+      const ids = tokenizer.encodeWhole(text);
       return ids.some((id) => spoken.has(id)) ? ids : [];
     },
   };

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { Tokenizer } from "@huggingface/tokenizers";
+import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
+import { TokenTexts } from "../../../src/models/token_text.ts";
 import { byteFallbackTokenizer, unigramTokenizer } from "./made_tokenizers.ts";
 import { unlessThere } from "../../fixtures/goldens.ts";
 
-/** Tokenizers of every decoder there is: byte-level, with and without clean-up, byte fallback, WordPiece. */
+/** Tokenizers of every decoder there is: byte-level, byte fallback, Metaspace, WordPiece. */
 export const TOKENIZER_FOLDERS = [
   "models/hearth-demo-chat",
   "made/byte-fallback",
@@ -27,10 +28,10 @@ const MADE: Readonly<Record<string, () => Json>> = {
   "made/unigram": unigramTokenizer,
 };
 
-/** A tokenizer and what `tokenizer.json` says of its decoder. */
+/** A tokenizer and the bytes of its tokens. */
 export interface LoadedTokenizer {
   readonly tokenizer: Tokenizer;
-  readonly decoder: unknown;
+  readonly texts: TokenTexts;
   readonly vocabSize: number;
 }
 
@@ -60,5 +61,6 @@ function load(path: string): LoadedTokenizer {
 
 function describe(json: Json, config: Json): LoadedTokenizer {
   const tokenizer = new Tokenizer(json, config);
-  return { tokenizer, decoder: json["decoder"], vocabSize: tokenizer.get_vocab().size };
+  const texts = new TokenTexts(tokenizer, json["decoder"]);
+  return { tokenizer, texts, vocabSize: tokenizer.numIds };
 }

@@ -1,0 +1,112 @@
+/**
+ * Tokens beside the vocabulary proper: they are found in a text before anything else.
+ *
+ * @module
+ */
+import type { ConfigReader } from "./config_reader.ts";
+import { RUST_WORD, trimEnd, trimStart } from "./unicode.ts";
+
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** Whether it is left out of decoded text, if that is asked for. */
+  readonly special: boolean;
+  /** Whether it is looked for in the normalized text. */
+  readonly isNormalized: boolean;
+  /** Whether it must not touch letters or digits. */
+  readonly isSingleWord: boolean;
+  /** Whether it takes the white space before it. */
+  readonly stripsLeft: boolean;
+  readonly stripsRight: boolean;
+}
+
+/** @param id the vocabulary's, if it has the token. */
+export function readAddedToken(
+  reader: ConfigReader,
+  id: (content: string) => number | undefined,
+): AddedToken {
+  const content = reader.string("content");
+  const special = reader.boolean("special", false);
+  return {
+    id: id(content) ?? reader.number("id"),
+    ...{ content, special },
+    isNormalized: reader.boolean("normalized", !special),
+    isSingleWord: reader.boolean("single_word", false),
+    stripsLeft: reader.boolean("lstrip", false),
+    stripsRight: reader.boolean("rstrip", false),
+  };
+}
+
+/** Text without added tokens, or the id of one. */
+export type Section = string | number;
+
+/** Finds added tokens in texts: the leftmost, of those the longest. */
+export class AddedTokenFinder {
+  readonly #root: Node = { token: undefined, children: new Map() };
+
+  /** @param tokens with the spelling that each is looked for by. */
+  constructor(tokens: Iterable<readonly [spelling: string, token: AddedToken]>) {
+    for (const [spelling, token] of tokens) {
+      let node = this.#root;
+      for (let at = 0; at < spelling.length; at++) {
+        const unit = spelling.charCodeAt(at);
+        let child = node.children.get(unit);
+        if (child === undefined) {
+          node.children.set(unit, child = { token: undefined, children: new Map() });
+        }
+        node = child;
+      }
+      if (node !== this.#root) node.token ??= token;
+    }
+  }
+
+  split(text: string): Section[] {
+    if (this.#root.children.size === 0) return [text];
+    const sections: Section[] = [];
+    let last = 0;
+    for (let at = 0; at < text.length;) {
+      const found = this.#longestAt(text, at);
+      if (found === undefined) {
+        at++;
+        continue;
+      }
+      const { token, end } = found;
+      const isApart = !token.isSingleWord || (!isWordBefore(text, at) && !isWordAt(text, end));
+      if (isApart) {
+        const before = text.slice(last, at);
+        sections.push(token.stripsLeft ? trimEnd(before) : before, token.id);
+        last = token.stripsRight ? text.length - trimStart(text.slice(end)).length : end;
+      }
+      at = Math.max(end, last);
+    }
+    sections.push(text.slice(last));
+    return sections.filter((section) => section !== "");
+  }
+
+  #longestAt(text: string, start: number): { token: AddedToken; end: number } | undefined {
+    let found: { token: AddedToken; end: number } | undefined;
+    let node: Node | undefined = this.#root;
+    for (let at = start; at < text.length; at++) {
+      node = node.children.get(text.charCodeAt(at));
+      if (node === undefined) break;
+      if (node.token !== undefined) found = { token: node.token, end: at + 1 };
+    }
+    return found;
+  }
+}
+
+/** Tokens by their UTF-16 units. */
+interface Node {
+  token: AddedToken | undefined;
+  readonly children: Map<number, Node>;
+}
+
+function isWordAt(text: string, at: number): boolean {
+  return at < text.length && RUST_WORD.has(text.codePointAt(at)!);
+}
+
+function isWordBefore(text: string, at: number): boolean {
+  if (at === 0) return false;
+  const isInPair = at > 1 && text.codePointAt(at - 2)! > 0xffff;
+  return isWordAt(text, isInPair ? at - 2 : at - 1);
+}

@@ -1,0 +1,112 @@
+import { StartupError } from "../errors.ts";
+import type { ConfigReader } from "./config_reader.ts";
+import { MergeTable } from "./merge_table.ts";
+import { mergePairs } from "./merge_pairs.ts";
+import { readVocabulary } from "./read_vocabulary.ts";
+import type { TokenModel } from "./token_model.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+/** Words that are remembered with their tokens. */
+const MAX_CACHED_WORDS = 10_000;
+const MAX_CACHED_LENGTH = 256;
+
+const encoder = new TextEncoder();
+
+/** Byte-pair encoding: characters are merged pair by pair, in the order of the merges (Sennrich et al. 2016). */
+export class BpeModel implements TokenModel {
+  readonly vocabulary: Vocabulary;
+  readonly #merges: MergeTable;
+  readonly #unkId: number | undefined;
+  readonly #prefix: string;
+  readonly #suffix: string;
+  readonly #fusesUnknown: boolean;
+  readonly #ignoresMerges: boolean;
+  /** Absent if characters that are no tokens are not spelled in bytes. */
+  readonly #byteIds: Int32Array | undefined;
+  #cache = new Map<string, readonly number[]>();
+
+  constructor(reader: ConfigReader) {
+    this.vocabulary = readVocabulary(reader);
+    this.#unkId = this.vocabulary.idOf(reader.optionalString("unk_token") ?? "");
+    this.#prefix = reader.string("continuing_subword_prefix", "");
+    this.#suffix = reader.string("end_of_word_suffix", "");
+    this.#fusesUnknown = reader.boolean("fuse_unk", false);
+    this.#ignoresMerges = reader.boolean("ignore_merges", false);
+    if (reader.boolean("byte_fallback", false)) this.#byteIds = this.vocabulary.byteIds();
+    this.#merges = this.#readMerges(reader.array("merges"));
+  }
+
+  encode(word: string, ids: number[]): void {
+    let found = this.#cache.get(word);
+    if (found === undefined) {
+      found = this.#encode(word);
+      if (word.length <= MAX_CACHED_LENGTH) {
+        if (this.#cache.size >= MAX_CACHED_WORDS) this.#cache = new Map();
+        this.#cache.set(word, found);
+      }
+    }
+    for (const id of found) ids.push(id);
+  }
+
+  #encode(word: string): readonly number[] {
+    const whole = this.#ignoresMerges ? this.vocabulary.idOf(word) : undefined;
+    return whole === undefined ? mergePairs(this.#idsOfChars(word), this.#merges) : [whole];
+  }
+
+  #idsOfChars(word: string): number[] {
+    const ids: number[] = [];
+    let wasUnknown = false;
+    for (let at = 0; at < word.length;) {
+      const width = word.codePointAt(at)! > 0xffff ? 2 : 1;
+      const next = at + width;
+      let char = word.slice(at, next);
+      if (at > 0) char = this.#prefix + char;
+      if (next >= word.length) char += this.#suffix;
+      at = next;
+      const id = this.vocabulary.idOf(char);
+      if (id !== undefined) ids.push(id);
+      else if (this.#pushBytes(char, ids)) continue;
+      else if (this.#unkId !== undefined && !(wasUnknown && this.#fusesUnknown)) {
+        ids.push(this.#unkId);
+      }
+      wasUnknown = id === undefined;
+    }
+    return ids;
+  }
+
+  /** @returns whether there is a token for each byte. */
+  #pushBytes(char: string, ids: number[]): boolean {
+    const byteIds = this.#byteIds;
+    if (byteIds === undefined) return false;
+    const bytes = encoder.encode(char);
+    if (!bytes.every((byte) => byteIds[byte]! >= 0)) return false;
+    for (const byte of bytes) ids.push(byteIds[byte]!);
+    return true;
+  }
+
+  #readMerges(merges: readonly unknown[]): MergeTable {
+    const table = new MergeTable(merges.length);
+    merges.forEach((merge, rank) => {
+      const pair = typeof merge === "string" ? splitPair(merge) : merge;
+      const [left, right] = Array.isArray(pair) ? pair : [];
+      const leftId = this.vocabulary.idOf(left);
+      const rightId = this.vocabulary.idOf(right);
+      const merged = leftId === undefined || rightId === undefined
+        ? undefined
+        : this.vocabulary.idOf(left + right.slice(this.#prefix.length));
+      if (merged === undefined) {
+        throw new StartupError(
+          `tokenizer.json: model.merges[${rank}]: ${JSON.stringify(merge)} merges no two tokens ` +
+            "of the vocabulary into a third.",
+        );
+      }
+      table.set(leftId!, rightId!, { rank, merged });
+    });
+    return table;
+  }
+}
+
+function splitPair(merge: string): string[] {
+  const at = merge.indexOf(" ");
+  return at < 0 ? [] : [merge.slice(0, at), merge.slice(at + 1)];
+}

@@ -1,0 +1,107 @@
+import { StartupError } from "../errors.ts";
+import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A part of `tokenizer.json`, read with errors that name its place. */
+export class ConfigReader {
+  /** Where it stands, such as `pre_tokenizer.pretokenizers[1]`. */
+  readonly path: string;
+  readonly #fields: Fields;
+
+  /** @throws {StartupError} when it is no object. */
+  constructor(value: unknown, path: string) {
+    this.path = path;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw wrongValue(path, value, "an object");
+    }
+    this.#fields = value as Fields;
+  }
+
+  /** What kind of part it is; empty if it does not say. */
+  get type(): string {
+    const type = this.#fields["type"];
+    return typeof type === "string" ? type : "";
+  }
+
+  has(name: string): boolean {
+    return (this.#fields[name] ?? undefined) !== undefined;
+  }
+
+  raw(name: string): unknown {
+    return this.#fields[name];
+  }
+
+  /** @throws {StartupError} when it is of another type, as do the others. */
+  string(name: string, fallback?: string): string {
+    const value = this.#fields[name] ?? fallback;
+    if (typeof value !== "string") throw wrongValue(this.#pathOf(name), value, "a string");
+    return value;
+  }
+
+  boolean(name: string, fallback?: boolean): boolean {
+    const value = this.#fields[name] ?? fallback;
+    if (typeof value !== "boolean") throw wrongValue(this.#pathOf(name), value, "a boolean");
+    return value;
+  }
+
+  number(name: string, fallback?: number): number {
+    const value = this.#fields[name] ?? fallback;
+    if (typeof value !== "number") throw wrongValue(this.#pathOf(name), value, "a number");
+    return value;
+  }
+
+  /** Absent without a value. */
+  optionalString(name: string): string | undefined {
+    return this.has(name) ? this.string(name) : undefined;
+  }
+
+  optionalBoolean(name: string): boolean | undefined {
+    return this.has(name) ? this.boolean(name) : undefined;
+  }
+
+  array(name: string): readonly unknown[] {
+    const value = this.#fields[name];
+    if (!Array.isArray(value)) throw wrongValue(this.#pathOf(name), value, "an array");
+    return value;
+  }
+
+  /** The parts in an array. */
+  parts(name: string): ConfigReader[] {
+    return this.array(name).map((value, index) =>
+      new ConfigReader(value, `${this.#pathOf(name)}[${index}]`)
+    );
+  }
+
+  part(name: string): ConfigReader {
+    return new ConfigReader(this.#fields[name], this.#pathOf(name));
+  }
+
+  /** `{"String": …}` or `{"Regex": …}`. */
+  pattern(name: string): Pattern {
+    const value = this.#fields[name];
+    if (typeof value === "string") return new StringPattern(value);
+    const pattern = this.part(name);
+    const text = pattern.optionalString("String");
+    if (text !== undefined) return new StringPattern(text);
+    try {
+      return new RegexPattern(pattern.string("Regex"));
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      throw new StartupError(`tokenizer.json: ${pattern.path}.Regex: ${error.message}`);
+    }
+  }
+
+  unknownType(): StartupError {
+    return wrongValue(this.#pathOf("type"), this.#fields["type"], "a type that Hearth knows");
+  }
+
+  #pathOf(name: string): string {
+    return this.path === "" ? name : `${this.path}.${name}`;
+  }
+}
+
+function wrongValue(path: string, saw: unknown, wanted: string): StartupError {
+  const shown = JSON.stringify(saw)?.slice(0, 80) ?? "nothing";
+  return new StartupError(`tokenizer.json: ${path}: want ${wanted}, saw ${shown}.`);
+}

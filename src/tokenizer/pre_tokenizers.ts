@@ -1,0 +1,169 @@
+/**
+ * Pre-tokenizers: how a text is split into words before it becomes tokens.
+ *
+ * @module
+ */
+import { spellBytes } from "./byte_chars.ts";
+import type { ConfigReader } from "./config_reader.ts";
+import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
+import type { CharSet } from "./regex/char_set.ts";
+import { readBehavior, splitAt, type SplitBehavior } from "./split.ts";
+import { NUMERIC, PUNCTUATION, RUST_WORD, WHITESPACE } from "./unicode.ts";
+
+/** Words of a text so far. */
+export interface Words {
+  readonly words: readonly string[];
+  /** Whether the first of them begins where the whole text does. */
+  readonly isFirst: boolean;
+}
+
+export type PreTokenizer = (text: Words) => Words;
+
+/** @throws {StartupError} for one that is not known. */
+export function readPreTokenizer(reader: ConfigReader): PreTokenizer {
+  switch (reader.type) {
+    case "Sequence": {
+      const all = reader.parts("pretokenizers").map(readPreTokenizer);
+      return (text) => all.reduce((words, preTokenize) => preTokenize(words), text);
+    }
+    case "ByteLevel":
+      return readByteLevel(reader);
+    case "Metaspace":
+      return readMetaspace(reader);
+    case "Split": {
+      const pattern = reader.pattern("pattern");
+      const behavior = readBehavior(reader);
+      return splitBy(pattern, behavior, reader.boolean("invert", false));
+    }
+    case "CharDelimiterSplit":
+      return splitBy(new StringPattern(reader.string("delimiter")), "Removed");
+    case "Whitespace":
+      return mapWords(splitWords);
+    case "WhitespaceSplit":
+      return splitBy(charPattern(WHITESPACE), "Removed");
+    case "Punctuation":
+      return splitBy(charPattern(PUNCTUATION), readBehavior(reader, "Isolated"));
+    case "Digits":
+      return splitBy(
+        charPattern(NUMERIC),
+        reader.boolean("individual_digits", false) ? "Isolated" : "Contiguous",
+      );
+    case "BertPreTokenizer": {
+      const atSpaces = splitBy(charPattern(WHITESPACE), "Removed");
+      const atPunctuation = splitBy(charPattern(PUNCTUATION), "Isolated");
+      return (text) => atPunctuation(atSpaces(text));
+    }
+    case "FixedLength": {
+      const length = reader.number("length", 5);
+      return mapWords((word) => chunksOf(word, length));
+    }
+    default:
+      throw reader.unknownType();
+  }
+}
+
+/** Applies to each word by itself. */
+function mapWords(split: (word: string) => readonly string[]): PreTokenizer {
+  return ({ words, isFirst }) => ({ words: words.flatMap(split), isFirst });
+}
+
+function splitBy(pattern: Pattern, behavior: SplitBehavior, isInverted = false): PreTokenizer {
+  return ({ words, isFirst }) => {
+    const pieces: string[] = [];
+    for (const word of words) {
+      const split = splitAt(word, pattern.findAll(word), { behavior, isInverted });
+      for (const piece of split) pieces.push(piece);
+    }
+    return {
+      words: pieces,
+      isFirst: isFirst && pieces.length > 0 && words[0]!.startsWith(pieces[0]!),
+    };
+  };
+}
+
+/** Single characters of a set. */
+function charPattern(set: CharSet): Pattern {
+  return {
+    findAll(text) {
+      const found: number[] = [];
+      for (let at = 0; at < text.length;) {
+        const codePoint = text.codePointAt(at)!;
+        const end = at + (codePoint > 0xffff ? 2 : 1);
+        if (set.has(codePoint)) found.push(at, end);
+        at = end;
+      }
+      return found;
+    },
+  };
+}
+
+/** GPT-2's words: what every byte-level tokenizer had before others came. */
+const GPT2_WORDS =
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+function readByteLevel(reader: ConfigReader): PreTokenizer {
+  const addsSpace = reader.boolean("add_prefix_space", true);
+  const split = reader.boolean("use_regex", true)
+    ? splitBy(new RegexPattern(GPT2_WORDS), "Isolated")
+    : undefined;
+  return (text) => {
+    const spaced = addsSpace
+      ? mapWords((word) => [word.startsWith(" ") ? word : ` ${word}`])(text)
+      : text;
+    const { words, isFirst } = split?.(spaced) ?? spaced;
+    return { words: words.map(spellBytes), isFirst };
+  };
+}
+
+function readMetaspace(reader: ConfigReader): PreTokenizer {
+  const replacement = reader.string("replacement", "▁");
+  const scheme = readPrependScheme(reader);
+  const splits = reader.boolean("split", true);
+  const pattern = new StringPattern(replacement);
+  return ({ words, isFirst }) => {
+    const replaced = words.map((word, index) => {
+      const prepends = scheme === "always" || (scheme === "first" && isFirst && index === 0);
+      const marked = word.replaceAll(" ", replacement);
+      return prepends && !marked.startsWith(replacement) ? replacement + marked : marked;
+    });
+    if (!splits) return { words: replaced, isFirst };
+    return splitBy(pattern, "MergedWithNext")({ words: replaced, isFirst });
+  };
+}
+
+/** When a word gets a sign for the space before it: `always`, only the `first`, or `never`. */
+export function readPrependScheme(reader: ConfigReader): string {
+  if (reader.has("prepend_scheme")) return reader.string("prepend_scheme");
+  return reader.boolean("add_prefix_space", true) ? "always" : "never";
+}
+
+/** Words and what is between them, without white space. */
+function splitWords(text: string): string[] {
+  const pieces: string[] = [];
+  let last = 0;
+  let lastKind = 0;
+  const end = (at: number) => {
+    if (lastKind !== 0) pieces.push(text.slice(last, at));
+  };
+  for (let at = 0; at < text.length;) {
+    const codePoint = text.codePointAt(at)!;
+    const kind = RUST_WORD.has(codePoint) ? 1 : WHITESPACE.has(codePoint) ? 0 : 2;
+    if (kind !== lastKind) {
+      end(at);
+      last = at;
+      lastKind = kind;
+    }
+    at += codePoint > 0xffff ? 2 : 1;
+  }
+  end(text.length);
+  return pieces;
+}
+
+function chunksOf(word: string, length: number): string[] {
+  const chars = Array.from(word);
+  const chunks: string[] = [];
+  for (let at = 0; at < chars.length; at += length) {
+    chunks.push(chars.slice(at, at + length).join(""));
+  }
+  return chunks;
+}

@@ -1,0 +1,292 @@
+import { Op, type Program } from "./program.ts";
+
+/** Steps back that a match may take for each character of the text before ways that failed are remembered. */
+const FREE_STEPS = 8;
+/** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
+const MAX_STEPS = 2_000_000;
+const MAX_STEPS_PER_CHAR = 6;
+
+/** A search that would take too long. */
+export class RegexBudgetError extends Error {
+  override readonly name = "RegexBudgetError";
+}
+
+/**
+ * Searches one text with a program, as a backtracking engine does: at the first place where the expression matches, by
+ * the first way in which it does.
+ *
+ * Without back-references whether the rest of an expression matches depends on the instruction and the place alone. So
+ * ways that failed need not be tried again: once a search steps back more often than usual they are remembered, and it
+ * takes time in proportion to the text's length times the program's.
+ */
+export class Matcher {
+  readonly #program: Program;
+  readonly #text: string;
+  /** Four numbers for each way that is still to be tried: instruction, place, least place of a run, marks. */
+  #stack = new Int32Array(256);
+  #top = 0;
+  #poppedPlace = 0;
+  #numTaken = 0;
+  #numSteps = 0;
+  /** Where what is inside the innermost lookbehind must end. */
+  #behindEnd = -1;
+  /** Bits for branch instructions at places: it is being tried there, or has failed. */
+  #marks: Uint32Array | undefined;
+  /** Marks set since the ways on the stack were put there: what of them led to a match has not failed. */
+  #trail: number[] = [];
+
+  constructor(program: Program, text: string) {
+    this.#program = program;
+    this.#text = text;
+    if (program.mayLoopInPlace) this.#remember();
+  }
+
+  /**
+   * The first match at `from` or behind it; `undefined` if there is none.
+   *
+   * @throws {RegexBudgetError} after too many steps.
+   */
+  find(from: number): readonly [start: number, end: number] | undefined {
+    const { length } = this.#text;
+    for (let start = from; start <= length; start += this.#widthAt(start)) {
+      const end = this.#match(0, start);
+      if (end >= 0) return [start, end];
+    }
+    return undefined;
+  }
+
+  #widthAt(place: number): number {
+    return (this.#text.codePointAt(place) ?? 0) > 0xffff ? 2 : 1;
+  }
+
+  /** @returns the end of what matches from instruction `pc` on at `place`; -1 if nothing does. */
+  #match(pc: number, place: number): number {
+    const { ops, a, b, c, sets, asserts } = this.#program;
+    const text = this.#text;
+    const bottom = this.#top;
+    const firstMark = this.#trail.length;
+    for (;;) {
+      let hasFailed = false;
+      switch (ops[pc]) {
+        case Op.char: {
+          const codePoint = a[pc]!;
+          if (text.codePointAt(place) === codePoint) {
+            place += codePoint > 0xffff ? 2 : 1;
+            pc++;
+          } else hasFailed = true;
+          break;
+        }
+        case Op.set: {
+          const codePoint = text.codePointAt(place);
+          if (codePoint !== undefined && sets[a[pc]!]!.has(codePoint)) {
+            place += codePoint > 0xffff ? 2 : 1;
+            pc++;
+          } else hasFailed = true;
+          break;
+        }
+        case Op.split:
+          if (this.#mark(pc, place)) {
+            this.#push(b[pc]!, place, -1);
+            pc = a[pc]!;
+          } else hasFailed = true;
+          break;
+        case Op.jump:
+          pc = a[pc]!;
+          break;
+        case Op.run: {
+          const end = this.#run(pc, place);
+          if (end >= 0) {
+            place = end;
+            pc++;
+          } else hasFailed = true;
+          break;
+        }
+        case Op.runPossessive: {
+          const max = c[pc]!;
+          place = this.#endOfRun(a[pc]!, place, max < 0 ? text.length : max);
+          if (this.#numTaken >= b[pc]!) pc++;
+          else hasFailed = true;
+          break;
+        }
+        case Op.behindEnd:
+          if (place === this.#behindEnd) pc++;
+          else hasFailed = true;
+          break;
+        case Op.assert:
+          if (asserts[a[pc]!]!(text, place)) pc++;
+          else hasFailed = true;
+          break;
+        case Op.look:
+          if (this.#look(pc, place)) pc = b[pc]!;
+          else hasFailed = true;
+          break;
+        case Op.atomic: {
+          const end = this.#match(pc + 1, place);
+          if (end >= 0) {
+            place = end;
+            pc = b[pc]!;
+          } else hasFailed = true;
+          break;
+        }
+        default:
+          this.#top = bottom;
+          this.#unmark(firstMark);
+          return place;
+      }
+      if (!hasFailed) continue;
+      if (this.#top === bottom) return -1;
+      this.#countSteps(1);
+      pc = this.#pop();
+      place = this.#poppedPlace;
+    }
+  }
+
+  #push(pc: number, place: number, least: number): void {
+    if (this.#top + 4 > this.#stack.length) {
+      const larger = new Int32Array(2 * this.#stack.length);
+      larger.set(this.#stack);
+      this.#stack = larger;
+    }
+    const stack = this.#stack;
+    stack[this.#top] = pc;
+    stack[this.#top + 1] = place;
+    stack[this.#top + 2] = least;
+    stack[this.#top + 3] = this.#trail.length;
+    this.#top += 4;
+  }
+
+  /**
+   * Takes up the way that was put on the stack last; a run gives a character back.
+   *
+   * @returns its instruction; `#poppedPlace` is its place.
+   */
+  #pop(): number {
+    const stack = this.#stack;
+    const at = this.#top - 4;
+    const least = stack[at + 2]!;
+    let place = stack[at + 1]!;
+    if (least >= 0) place = this.#back(place);
+    if (place > least && least >= 0) stack[at + 1] = place;
+    else this.#top = at;
+    if (this.#marks !== undefined) this.#trail.length = stack[at + 3]!;
+    this.#poppedPlace = place;
+    return stack[at]!;
+  }
+
+  #back(place: number): number {
+    return place > 1 && this.#text.codePointAt(place - 2)! > 0xffff ? place - 2 : place - 1;
+  }
+
+  /** Takes a run and remembers how to give it back. @returns its end; -1 if it is too short, or is known to fail. */
+  #run(pc: number, start: number): number {
+    const { a, b, c } = this.#program;
+    const min = b[pc]!;
+    const max = c[pc]!;
+    const least = this.#endOfRun(a[pc]!, start, min);
+    const isLimited = max >= 0;
+    if (this.#numTaken < min || !this.#mark(pc, isLimited ? start : least)) return -1;
+    const end = isLimited || this.#marks === undefined
+      ? this.#endOfRun(a[pc]!, least, isLimited ? max - min : this.#text.length)
+      : this.#endOfUntried(pc, least);
+    if (end > least) this.#push(pc + 1, end, least);
+    return end;
+  }
+
+  /** The end of a run, at most up to where it was entered before: from there on all has been tried. */
+  #endOfUntried(pc: number, start: number): number {
+    const set = this.#program.sets[this.#program.a[pc]!]!;
+    let place = start;
+    while (place < this.#text.length) {
+      const codePoint = this.#text.codePointAt(place)!;
+      const next = place + (codePoint > 0xffff ? 2 : 1);
+      if (!set.has(codePoint) || !this.#mark(pc, next)) break;
+      place = next;
+    }
+    this.#countRun(place - start);
+    return place;
+  }
+
+  #countRun(length: number): void {
+    if (length > 64) this.#countSteps(length / 4);
+  }
+
+  /** The end of at most `max` characters of a set; `#numTaken` is how many there are. */
+  #endOfRun(setIndex: number, start: number, max: number): number {
+    const text = this.#text;
+    const { length } = text;
+    const set = this.#program.sets[setIndex]!;
+    let place = start;
+    let count = 0;
+    for (; count < max && place < length; count++) {
+      let codePoint = text.charCodeAt(place);
+      if ((codePoint & 0xfc00) === 0xd800) codePoint = text.codePointAt(place)!;
+      if (!set.has(codePoint)) break;
+      place += codePoint > 0xffff ? 2 : 1;
+    }
+    this.#numTaken = count;
+    this.#countRun(count);
+    return place;
+  }
+
+  #look(pc: number, place: number): boolean {
+    const { isNegative, behind } = this.#program.looks[this.#program.a[pc]!]!;
+    const isThere = behind === undefined
+      ? this.#match(pc + 1, place) >= 0
+      : behind.some((length) => this.#matchesBehind(pc + 1, place, length));
+    return isThere !== isNegative;
+  }
+
+  #matchesBehind(pc: number, end: number, length: number): boolean {
+    let start = end;
+    for (let i = 0; i < length; i++) {
+      if (start === 0) return false;
+      start = this.#back(start);
+    }
+    const outer = this.#behindEnd;
+    this.#behindEnd = end;
+    const isThere = this.#match(pc, start) >= 0;
+    this.#behindEnd = outer;
+    return isThere;
+  }
+
+  #countSteps(count: number): void {
+    this.#numSteps += count;
+    if (this.#numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * this.#text.length) {
+      throw new RegexBudgetError("a search takes too many steps");
+    }
+    if (this.#marks === undefined && this.#numSteps > FREE_STEPS * (this.#text.length + 1000)) {
+      this.#remember();
+    }
+  }
+
+  #remember(): void {
+    const numBits = this.#program.numBranches * (this.#text.length + 1);
+    this.#marks = new Uint32Array(Math.ceil(numBits / 32));
+  }
+
+  /** @returns whether an instruction is worth trying at a place. */
+  #mark(pc: number, place: number): boolean {
+    const marks = this.#marks;
+    if (marks === undefined) return true;
+    const branch = this.#program.branches[pc]!;
+    if (branch < 0) return true;
+    const bit = branch * (this.#text.length + 1) + place;
+    const word = Math.floor(bit / 32);
+    const mask = 1 << (bit % 32);
+    if ((marks[word]! & mask) !== 0) return false;
+    marks[word]! |= mask;
+    this.#trail.push(bit);
+    return true;
+  }
+
+  /** Takes back the marks of a way that matched. */
+  #unmark(first: number): void {
+    const marks = this.#marks;
+    if (marks === undefined) return;
+    for (let i = first; i < this.#trail.length; i++) {
+      const bit = this.#trail[i]!;
+      marks[Math.floor(bit / 32)]! &= ~(1 << (bit % 32));
+    }
+    this.#trail.length = first;
+  }
+}

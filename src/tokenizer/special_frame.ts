@@ -1,0 +1,144 @@
+/**
+ * Post-processors: the special tokens around a text, and around and between two.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import type { ConfigReader } from "./config_reader.ts";
+
+/** Token ids around those of a text. */
+export interface SpecialFrame {
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+}
+
+/** The special tokens around and between two texts. */
+export interface PairFrame extends SpecialFrame {
+  readonly between: readonly number[];
+  /** Token types: of the first text, of the second, and of each token in `between`. */
+  readonly types: {
+    readonly first: number;
+    readonly second: number;
+    readonly between: readonly number[];
+  };
+}
+
+export interface SpecialFrames {
+  readonly single: SpecialFrame;
+  readonly pair: PairFrame;
+}
+
+export const NO_FRAMES: SpecialFrames = {
+  single: { before: [], after: [] },
+  pair: { before: [], between: [], after: [], types: { first: 0, second: 0, between: [] } },
+};
+
+/** Reads `post_processor`. @throws {StartupError} for one that is not known. */
+export function readFrames(reader: ConfigReader): SpecialFrames {
+  switch (reader.type) {
+    case "ByteLevel":
+      return NO_FRAMES;
+    case "Sequence":
+      return reader.parts("processors").map(readFrames).reduce(enclose, NO_FRAMES);
+    case "BertProcessing": {
+      const { start, end } = readEnds(reader);
+      return {
+        single: { before: [start], after: [end] },
+        pair: {
+          ...{ before: [start], between: [end], after: [end] },
+          types: { first: 0, second: 1, between: [0] },
+        },
+      };
+    }
+    case "RobertaProcessing": {
+      const { start, end } = readEnds(reader);
+      return {
+        single: { before: [start], after: [end] },
+        pair: {
+          ...{ before: [start], between: [end, end], after: [end] },
+          types: { first: 0, second: 0, between: [0, 0] },
+        },
+      };
+    }
+    case "TemplateProcessing":
+      return readTemplates(reader);
+    default:
+      throw reader.unknownType();
+  }
+}
+
+function enclose(inner: SpecialFrames, outer: SpecialFrames): SpecialFrames {
+  const isPlain = ({ pair: { before, between, after } }: SpecialFrames) =>
+    before.length + between.length + after.length === 0;
+  return {
+    single: {
+      before: [...outer.single.before, ...inner.single.before],
+      after: [...inner.single.after, ...outer.single.after],
+    },
+    pair: isPlain(outer) ? inner.pair : outer.pair,
+  };
+}
+
+/** The first and the last token of BERT's frame: `["[CLS]", 101]`. */
+function readEnds(reader: ConfigReader): { start: number; end: number } {
+  const [start, end] = ["cls", "sep"].map((name) => {
+    const id = reader.array(name)[1];
+    if (typeof id === "number") return id;
+    throw new StartupError(`tokenizer.json: ${reader.path}.${name}: want a token and its id.`);
+  });
+  return { start: start!, end: end! };
+}
+
+/** An element of a template: a text, or special tokens. */
+type Element = { readonly text: string; readonly type: number } | {
+  readonly ids: readonly number[];
+  readonly type: number;
+};
+
+function readTemplates(reader: ConfigReader): SpecialFrames {
+  const special = reader.has("special_tokens") ? reader.part("special_tokens") : undefined;
+  const elementsOf = (name: string) =>
+    reader.parts(name).map((element): Element => {
+      if (element.has("Sequence")) {
+        const sequence = element.part("Sequence");
+        return { text: sequence.string("id"), type: sequence.number("type_id", 0) };
+      }
+      const token = element.part("SpecialToken");
+      const named = special?.part(token.string("id"));
+      return {
+        ids: (named?.array("ids") ?? []).map(Number),
+        type: token.number("type_id", 0),
+      };
+    });
+  return {
+    single: frameOf(elementsOf("single")),
+    pair: reader.has("pair") ? pairFrameOf(elementsOf("pair")) : NO_FRAMES.pair,
+  };
+}
+
+function frameOf(elements: readonly Element[]): SpecialFrame {
+  const at = elements.findIndex((element) => "text" in element);
+  return { before: idsOf(elements.slice(0, at)), after: idsOf(elements.slice(at + 1)) };
+}
+
+function pairFrameOf(elements: readonly Element[]): PairFrame {
+  const first = elements.findIndex((element) => "text" in element);
+  const second = elements.findLastIndex((element) => "text" in element);
+  const between = elements.slice(first + 1, second);
+  return {
+    before: idsOf(elements.slice(0, first)),
+    between: idsOf(between),
+    after: idsOf(elements.slice(second + 1)),
+    types: {
+      first: elements[first]?.type ?? 0,
+      second: elements[second]?.type ?? 0,
+      between: between.flatMap(({ type, ...element }) =>
+        "ids" in element ? element.ids.map(() => type) : []
+      ),
+    },
+  };
+}
+
+function idsOf(elements: readonly Element[]): number[] {
+  return elements.flatMap((element) => "ids" in element ? [...element.ids] : []);
+}

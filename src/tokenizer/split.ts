@@ -1,0 +1,115 @@
+import type { ConfigReader } from "./config_reader.ts";
+
+/** What becomes of the matches at which a text is split. */
+export type SplitBehavior =
+  | "Removed"
+  | "Isolated"
+  | "MergedWithPrevious"
+  | "MergedWithNext"
+  | "Contiguous";
+
+const BEHAVIORS: readonly SplitBehavior[] = [
+  "Removed",
+  "Isolated",
+  "MergedWithPrevious",
+  "MergedWithNext",
+  "Contiguous",
+];
+
+/** @throws {StartupError} for a word that is none. */
+export function readBehavior(reader: ConfigReader, fallback?: SplitBehavior): SplitBehavior {
+  const name = reader.string("behavior", fallback);
+  const found = BEHAVIORS.find((known) => known.toLowerCase() === name.toLowerCase());
+  if (found === undefined) throw reader.unknownType();
+  return found;
+}
+
+/** Part of a text, from `start` up to `end`. */
+interface Range {
+  readonly start: number;
+  end: number;
+  readonly isMatch: boolean;
+}
+
+/**
+ * Splits a text at matches.
+ *
+ * @param matches starts and ends in turn, from the left.
+ * @param options.isInverted whether what is between the matches is what it is split at.
+ * @returns the pieces, none of them empty.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "Isolated" }), ["a", "-", "b"]);
+ * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "MergedWithNext" }), ["a", "-b"]);
+ * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "Removed", isInverted: true }), ["-"]);
+ * ```
+ */
+export function splitAt(
+  text: string,
+  matches: readonly number[],
+  { behavior, isInverted = false }: {
+    readonly behavior: SplitBehavior;
+    readonly isInverted?: boolean;
+  },
+): string[] {
+  const pieces: string[] = [];
+  const ranges = merge(rangesOf(text, matches, isInverted), behavior);
+  for (const { start, end, isMatch } of ranges) {
+    if (end > start && !(isMatch && behavior === "Removed")) pieces.push(text.slice(start, end));
+  }
+  return pieces;
+}
+
+function rangesOf(text: string, matches: readonly number[], isInverted: boolean): Range[] {
+  const ranges: Range[] = [];
+  let last = 0;
+  for (let i = 0; i < matches.length; i += 2) {
+    const start = matches[i]!;
+    const end = matches[i + 1]!;
+    if (start > last) ranges.push({ start: last, end: start, isMatch: isInverted });
+    ranges.push({ start, end, isMatch: !isInverted });
+    last = end;
+  }
+  if (last < text.length) ranges.push({ start: last, end: text.length, isMatch: isInverted });
+  return ranges;
+}
+
+function merge(ranges: Range[], behavior: SplitBehavior): readonly Range[] {
+  switch (behavior) {
+    case "Removed":
+    case "Isolated":
+      return ranges;
+    case "Contiguous":
+      return join(ranges, (before, { isMatch }) => before.isMatch === isMatch);
+    case "MergedWithPrevious":
+      return join(ranges, (before, { isMatch }) => isMatch && !before.isMatch);
+    case "MergedWithNext":
+      return mergeWithNext(ranges);
+  }
+}
+
+/** Joins neighbours; a range joins by what stands right before it. */
+function join(ranges: Range[], joins: (before: Range, range: Range) => boolean): Range[] {
+  const joined: Range[] = [];
+  ranges.forEach((range, index) => {
+    const before = ranges[index - 1];
+    if (before !== undefined && joins(before, range)) joined.at(-1)!.end = range.end;
+    else joined.push({ ...range });
+  });
+  return joined;
+}
+
+function mergeWithNext(ranges: Range[]): Range[] {
+  const merged: Range[] = [];
+  for (let i = ranges.length - 1; i >= 0; i--) {
+    const range = ranges[i]!;
+    const next = ranges[i + 1];
+    if (next !== undefined && range.isMatch && !next.isMatch) {
+      merged.push({ ...merged.pop()!, start: range.start });
+    } else merged.push({ ...range });
+  }
+  return merged.reverse();
+}

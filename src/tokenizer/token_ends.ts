@@ -1,0 +1,76 @@
+import { StartupError } from "../errors.ts";
+import type { PairFrame, SpecialFrame, SpecialFrames } from "./special_frame.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Classes that take away what `tokenizer.json` adds, if they are told so; with others its post-processor stands. */
+const TAKES_AWAY = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
+
+/**
+ * The frames with the tokens for begin and end that `add_bos_token` and `add_eos_token` ask for, once each; without
+ * those that they do not want.
+ */
+export function withEnds(
+  frames: SpecialFrames,
+  config: Json,
+  idOf: (token: string) => number | undefined,
+): SpecialFrames {
+  const bos = readEnd("bos", config, idOf);
+  const eos = readEnd("eos", config, idOf);
+  return {
+    single: endsOf(frames.single, { bos, eos }),
+    pair: endsOfPair(frames.pair, { bos, eos }),
+  };
+}
+
+/** Whether a text begins or ends with a token. */
+interface End {
+  readonly id: number;
+  readonly isWanted: boolean;
+}
+
+interface Ends {
+  readonly bos: End | undefined;
+  readonly eos: End | undefined;
+}
+
+/** `undefined` if the frames are right as they are. */
+function readEnd(
+  name: "bos" | "eos",
+  config: Json,
+  idOf: (token: string) => number | undefined,
+): End | undefined {
+  const isWanted = config[`add_${name}_token`] ?? undefined;
+  if (isWanted === undefined) return undefined;
+  if (typeof isWanted !== "boolean") {
+    throw new StartupError(
+      `tokenizer_config.json: add_${name}_token: want true or false, saw ${
+        JSON.stringify(isWanted)
+      }.`,
+    );
+  }
+  if (!isWanted && !TAKES_AWAY.test(String(config["tokenizer_class"]))) return undefined;
+  const token = config[`${name}_token`] as string | { readonly content?: string } | null;
+  const id = idOf((typeof token === "string" ? token : token?.content) ?? "");
+  return id === undefined ? undefined : { id, isWanted };
+}
+
+function endsOf(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
+  const { before, after } = frame;
+  return {
+    before: bos === undefined ? before : changeFirst(before, bos),
+    after: eos === undefined ? after : changeFirst(after.toReversed(), eos).toReversed(),
+  };
+}
+
+/** Pairs are two whole texts, as Llama's tokenizer has it, if there is a frame to change. */
+function endsOfPair(frame: PairFrame, ends: Ends): PairFrame {
+  const { before, after } = endsOf(frame, ends);
+  return { ...frame, before, after };
+}
+
+function changeFirst(ids: readonly number[], { id, isWanted }: End): readonly number[] {
+  const isThere = ids[0] === id;
+  if (isThere === isWanted) return ids;
+  return isWanted ? [id, ...ids] : ids.slice(1);
+}

@@ -1,0 +1,169 @@
+/**
+ * Tokenizers as the Rust library `tokenizers` runs them: what a `tokenizer.json` says, to the last token.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
+import { ConfigReader } from "./config_reader.ts";
+import { type Decoder, readDecoder } from "./decoders.ts";
+import { type Normalizer, readNormalizer } from "./normalizers.ts";
+import { type PreTokenizer, readPreTokenizer } from "./pre_tokenizers.ts";
+import { RegexBudgetError } from "./regex/matcher.ts";
+import { NO_FRAMES, readFrames, type SpecialFrames } from "./special_frame.ts";
+import { readTokenModel } from "./read_token_model.ts";
+import type { TokenModel } from "./token_model.ts";
+import { withEnds } from "./token_ends.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * Text to token ids and back.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const tokenizer = new Tokenizer({
+ *   pre_tokenizer: { type: "Whitespace" },
+ *   model: { type: "WordLevel", vocab: { hello: 0, world: 1, "?": 2 }, unk_token: "?" },
+ * });
+ * assert.deepEqual(tokenizer.encode("hello big world"), [0, 2, 1]);
+ * assert.equal(tokenizer.decode([0, 1]), "hello world");
+ * ```
+ */
+export class Tokenizer {
+  /** The special tokens around texts. */
+  readonly frames: SpecialFrames;
+  /** Tokens beside the vocabulary proper, by id. */
+  readonly addedTokens: ReadonlyMap<number, AddedToken>;
+  readonly #model: TokenModel;
+  readonly #normalize: Normalizer | undefined;
+  readonly #preTokenize: PreTokenizer | undefined;
+  readonly #decode: Decoder | undefined;
+  readonly #addedIds = new Map<string, number>();
+  readonly #finder: AddedTokenFinder;
+  /** In normalized text. */
+  readonly #normalizedFinder: AddedTokenFinder;
+
+  /**
+   * @param json `tokenizer.json`.
+   * @param config `tokenizer_config.json`.
+   * @throws {StartupError} for what is damaged or not known: its place, what was seen, what was wanted.
+   */
+  constructor(json: Json, config: Json = {}) {
+    const reader = new ConfigReader(json, "");
+    const read = <T>(name: string, readPart: (part: ConfigReader) => T) =>
+      reader.has(name) ? readPart(reader.part(name)) : undefined;
+    const unkToken = config["unk_token"];
+    this.#model = readTokenModel(
+      reader.part("model"),
+      typeof unkToken === "string" ? unkToken : undefined,
+    );
+    this.#normalize = read("normalizer", readNormalizer);
+    this.#preTokenize = read("pre_tokenizer", readPreTokenizer);
+    this.#decode = read("decoder", readDecoder);
+    const vocabulary = this.#model.vocabulary;
+    const added = reader.has("added_tokens")
+      ? reader.parts("added_tokens").map((part) =>
+        readAddedToken(part, (content) => vocabulary.idOf(content))
+      ).filter(({ content }) => content !== "")
+      : [];
+    this.addedTokens = new Map(added.map((token) => [token.id, token]));
+    for (const { content, id } of added) {
+      this.#addedIds.set(content, id);
+      if (vocabulary.idOf(content) === undefined) vocabulary.set(content, id);
+    }
+    const isNormalized = (token: AddedToken) => token.isNormalized;
+    const spelled = (token: AddedToken) => [token.content, token] as const;
+    const normalized = (token: AddedToken) =>
+      [this.#normalize?.(token.content) ?? token.content, token] as const;
+    this.#finder = new AddedTokenFinder(
+      added.filter((token) => !isNormalized(token)).map(spelled),
+    );
+    this.#normalizedFinder = new AddedTokenFinder(added.filter(isNormalized).map(normalized));
+    const frames = read("post_processor", readFrames) ?? NO_FRAMES;
+    this.frames = withEnds(frames, config, (token) => this.idOf(token));
+  }
+
+  /** One more than the largest id. */
+  get numIds(): number {
+    return this.#model.vocabulary.numIds;
+  }
+
+  idOf(token: string): number | undefined {
+    return this.#model.vocabulary.idOf(token);
+  }
+
+  /** A token's spelling; `undefined` when there is no such id. */
+  tokenOf(id: number): string | undefined {
+    return this.addedTokens.get(id)?.content ?? this.#model.vocabulary.tokenOf(id);
+  }
+
+  /** All tokens, with their ids. */
+  entries(): MapIterator<[token: string, id: number]> {
+    return this.#model.vocabulary.entries();
+  }
+
+  /**
+   * Token ids of a text; special tokens only if it spells them.
+   *
+   * @throws {HearthError} `invalid_value` when a regular expression of the tokenizer takes too long on the text.
+   */
+  encode(text: string): number[] {
+    const ids: number[] = [];
+    try {
+      this.#encode(text.toWellFormed(), ids);
+    } catch (error) {
+      if (!(error instanceof RegexBudgetError)) throw error;
+      throw new HearthError(
+        "invalid_value",
+        "A regular expression of the model's tokenizer.json takes too long on this text; " +
+          "a text with fewer repetitions may be served.",
+        { cause: error },
+      );
+    }
+    return ids;
+  }
+
+  /** The same, with the special tokens around it. */
+  encodeWhole(text: string): number[] {
+    const { before, after } = this.frames.single;
+    return [...before, ...this.encode(text), ...after];
+  }
+
+  /** Text of token ids; those without a token are left out. */
+  decode(ids: readonly number[], { skipsSpecial = false }: {
+    /** Whether special tokens are left out. */
+    readonly skipsSpecial?: boolean;
+  } = {}): string {
+    const tokens: string[] = [];
+    for (const id of ids) {
+      if (skipsSpecial && this.addedTokens.get(id)?.special) continue;
+      const token = this.tokenOf(id);
+      if (token !== undefined) tokens.push(token);
+    }
+    return this.#decode === undefined ? tokens.join(" ") : this.#decode(tokens).join("");
+  }
+
+  #encode(text: string, ids: number[]): void {
+    let isFirst = true;
+    for (const section of this.#finder.split(text)) {
+      if (typeof section === "number") ids.push(section);
+      else this.#encodeSection(section, isFirst, ids);
+      isFirst = false;
+    }
+  }
+
+  #encodeSection(section: string, isFirst: boolean, ids: number[]): void {
+    const normalized = this.#normalize?.(section) ?? section;
+    for (const part of this.#normalizedFinder.split(normalized)) {
+      if (typeof part === "number") ids.push(part);
+      else if (part !== "") {
+        const words = this.#preTokenize?.({ words: [part], isFirst }).words ?? [part];
+        for (const word of words) this.#model.encode(word, ids);
+      }
+      isFirst = false;
+    }
+  }
+}

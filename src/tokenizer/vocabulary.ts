@@ -1,0 +1,51 @@
+import { StartupError } from "../errors.ts";
+
+/** Tokens by their ids, and ids by their tokens. */
+export class Vocabulary {
+  readonly #ids = new Map<string, number>();
+  readonly #tokens: (string | undefined)[] = [];
+
+  /** One more than the largest id. */
+  get numIds(): number {
+    return this.#tokens.length;
+  }
+
+  /** @throws {StartupError} for what is no id. */
+  set(token: string, id: unknown): void {
+    if (!isTokenId(id)) {
+      throw new StartupError(
+        `tokenizer.json: model.vocab[${JSON.stringify(token)}]: want a token id, saw ${id}.`,
+      );
+    }
+    this.#ids.set(token, id);
+    while (this.#tokens.length <= id) this.#tokens.push(undefined);
+    this.#tokens[id] = token;
+  }
+
+  idOf(token: string): number | undefined {
+    return this.#ids.get(token);
+  }
+
+  tokenOf(id: number): string | undefined {
+    return this.#tokens[id];
+  }
+
+  entries(): MapIterator<[token: string, id: number]> {
+    return this.#ids.entries();
+  }
+
+  /** Ids of the tokens `<0x00>` to `<0xFF>`, by byte; -1 where there is none. */
+  byteIds(): Int32Array {
+    return Int32Array.from(
+      { length: 256 },
+      (_, byte) => this.idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`) ?? -1,
+    );
+  }
+}
+
+/** More ids than any vocabulary has: beyond, a file is damaged. */
+const MAX_TOKEN_ID = 1 << 26;
+
+export function isTokenId(id: unknown): id is number {
+  return Number.isInteger(id) && (id as number) >= 0 && (id as number) < MAX_TOKEN_ID;
+}

@@ -1,0 +1,67 @@
+import type { ConfigReader } from "./config_reader.ts";
+import { readVocabulary } from "./read_vocabulary.ts";
+import type { TokenModel } from "./token_model.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+/** BERT's model: the longest token that a word begins with, then the longest for its rest (Wu et al. 2016). */
+export class WordPieceModel implements TokenModel {
+  readonly vocabulary: Vocabulary;
+  readonly #unkId: number | undefined;
+  readonly #prefix: string;
+  readonly #maxChars: number;
+  readonly #longest: number;
+
+  constructor(reader: ConfigReader) {
+    this.vocabulary = readVocabulary(reader);
+    this.#unkId = this.vocabulary.idOf(reader.string("unk_token", "[UNK]"));
+    this.#prefix = reader.string("continuing_subword_prefix", "##");
+    this.#maxChars = reader.number("max_input_chars_per_word", 100);
+    let longest = 1;
+    for (const [token] of this.vocabulary.entries()) longest = Math.max(longest, token.length);
+    this.#longest = longest;
+  }
+
+  encode(word: string, ids: number[]): void {
+    const numBefore = ids.length;
+    const chars = Array.from(word);
+    let start = 0;
+    if (chars.length <= this.#maxChars) {
+      while (start < chars.length) {
+        const end = this.#appendLongest(chars, start, ids);
+        if (end === start) break;
+        start = end;
+      }
+    }
+    if (start === chars.length) return;
+    ids.length = numBefore;
+    if (this.#unkId !== undefined) ids.push(this.#unkId);
+  }
+
+  /** @returns the token's end; `start` if there is none. */
+  #appendLongest(chars: readonly string[], start: number, ids: number[]): number {
+    const prefix = start === 0 ? "" : this.#prefix;
+    for (let end = Math.min(chars.length, start + this.#longest); end > start; end--) {
+      const id = this.vocabulary.idOf(prefix + chars.slice(start, end).join(""));
+      if (id === undefined) continue;
+      ids.push(id);
+      return end;
+    }
+    return start;
+  }
+}
+
+/** Each word is one token. */
+export class WordLevelModel implements TokenModel {
+  readonly vocabulary: Vocabulary;
+  readonly #unkId: number | undefined;
+
+  constructor(reader: ConfigReader, unkToken: string | undefined) {
+    this.vocabulary = readVocabulary(reader);
+    this.#unkId = this.vocabulary.idOf(reader.optionalString("unk_token") ?? unkToken ?? "");
+  }
+
+  encode(word: string, ids: number[]): void {
+    const id = this.vocabulary.idOf(word) ?? this.#unkId;
+    if (id !== undefined) ids.push(id);
+  }
+}

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
+import { RegexPattern } from "../../../src/tokenizer/regex/pattern.ts";
+import { Random } from "../engine/random.ts";
+
+/** Expressions that V8 reads alike. */
+const PATTERNS = [
+  "(?:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  "(a|ab)(c|bcd)*",
+  "(a+)+b|a",
+  "(a*)*b|.",
+  "a{2,3}?b?",
+  "(?<=a|ab)b+",
+  "(?<!a)b",
+  "(?=a+b)a|b",
+  "[^a-b ]+|[ab]{2}",
+  "(?:a|b|ab)*?c",
+  "\\p{Lu}\\p{Ll}*|😀+",
+  "(?:)",
+  "a(?!b)|b(?=a)",
+];
+
+Deno.test("RegexPattern finds what V8 finds, ways that failed being remembered or not", () => {
+  const random = new Random(3);
+  const chars = [..."aaabbbcc'Ts1 \n😀É"];
+  for (const pattern of PATTERNS) {
+    const ours = new RegexPattern(pattern);
+    const theirs = new RegExp(pattern, "gu");
+    for (let i = 0; i < 300; i++) {
+      // Long ones are those that are searched with a memory.
+      const length = i === 0 ? 3000 : random.between(0, 30);
+      const text = Array.from({ length }, () => random.pick(chars)).join("");
+      const found = [...text.matchAll(theirs)].flatMap(({ 0: { length }, index }) =>
+        length === 0 ? [] : [index, index + length]
+      );
+      const all = ours.findAll(text);
+      const filled = all.filter((_, at) => all[at - at % 2] !== all[at - at % 2 + 1]);
+      assert.deepEqual(filled, found, `${pattern} in ${JSON.stringify(text)}`);
+    }
+  }
+});
+
+/** They take time beyond all bounds in an engine that only goes back. */
+const EXPLOSIVE = [
+  "(a+)+$",
+  "(a|a)*$",
+  "(a|aa)+$",
+  "(\\w+\\s?)*$",
+  "(a*)*b",
+  "(.*)*(.*)*(.*)*z",
+  "(a?){30}a{30}b",
+  "(?=(a+)+b)a",
+  "(a+)+b|a",
+];
+
+Deno.test("RegexPattern takes time in proportion to the text for expressions that explode", () => {
+  for (const pattern of EXPLOSIVE) {
+    const text = "a".repeat(5_000) + "!";
+    // Each ends: it gives matches, or gives up.
+    try {
+      new RegexPattern(pattern).findAll(text);
+    } catch (error) {
+      assert.equal((error as Error).name, "RegexBudgetError");
+    }
+  }
+});
+
+Deno.test("Tokenizer.encode() refuses a text on which a regular expression would take too long", () => {
+  const tokenizer = new Tokenizer({
+    pre_tokenizer: {
+      type: "Split",
+      pattern: { Regex: "(?>a+)b|(?=.*!)a" },
+      behavior: "Isolated",
+    },
+    model: { type: "WordLevel", vocab: { a: 0 }, unk_token: "a" },
+  });
+  assert.deepEqual(tokenizer.encode("aa!"), [0, 0, 0]);
+  assert.throws(() => tokenizer.encode("a".repeat(100_000) + "!"), {
+    kind: "invalid_value",
+    message: /regular expression of the model's tokenizer.json takes too long/,
+  });
+});
+
+Deno.test("RegexPattern says what it does not know, and where", () => {
+  for (
+    const [pattern, message] of [
+      ["(a", /a group that is not closed at character 2 of \(a/],
+      ["[a", /a \[ that is not closed/],
+      ["(a)\\1", /\\1, which is not supported/],
+      ["\\p{Nonsense}", /an unknown property \\p\{Nonsense\}/],
+      ["*a", /nothing to repeat/],
+      ["(?<=a*)b", /a lookbehind whose length has no limit/],
+      ["((ab){1000}){1000}", /too long/],
+    ] as const
+  ) {
+    assert.throws(() => new RegexPattern(pattern), { name: "SyntaxError", message });
+  }
+});
+
+Deno.test("Tokenizer names the place of what is damaged in tokenizer.json", () => {
+  const model = { type: "WordLevel", vocab: { a: 0 }, unk_token: "a" };
+  const split = { type: "Split", pattern: { Regex: "(" }, behavior: "Isolated" };
+  for (
+    const [json, message] of [
+      [{}, "tokenizer.json: model: want an object, saw nothing."],
+      [{ model: { ...model, vocab: { a: -1 } } }, /model\.vocab\["a"\]: want a token id, saw -1/],
+      [{ model, normalizer: { type: "Upper" } }, /normalizer\.type: .* saw "Upper"/],
+      [
+        { model, pre_tokenizer: { type: "Sequence", pretokenizers: [split] } },
+        /pre_tokenizer\.pretokenizers\[0\]\.pattern\.Regex: saw a group that is not closed/,
+      ],
+      [
+        { model: { type: "BPE", vocab: { a: 0 }, merges: ["a b"] } },
+        /model\.merges\[0\]: "a b" merges no two tokens/,
+      ],
+    ] as const
+  ) {
+    assert.throws(() => new Tokenizer(json), { name: "StartupError", message });
+  }
+});
