@@ -8,6 +8,7 @@ import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
+import { formatBytes } from "../format_bytes.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import { widenCut } from "../onnx/rewrite/widen_cut.ts";
@@ -26,11 +27,11 @@ function describePort({ name, dtype, shape }: TensorPort): string {
   return `${name} ${dtype} [${shape.join(", ")}]`;
 }
 
-/** Bytes of cache that one token takes over all layers. */
-function cacheBytesPerToken({ attentions }: GraphCut): number {
+/** Bytes of cache that one token takes over all layers. The CPU keeps all of it in f32. */
+function cacheBytesPerToken({ attentions }: GraphCut, device: "gpu" | "cpu"): number {
   return attentions.reduce(
     (sum, { kvHeads, headDim, vHeadDim, dtype }) =>
-      sum + kvHeads * (headDim + vHeadDim) * (dtype === "float16" ? 2 : 4),
+      sum + kvHeads * (headDim + vHeadDim) * (dtype === "float16" && device === "gpu" ? 2 : 4),
     0,
   );
 }
@@ -141,18 +142,25 @@ export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut | F
     `largest ${megabytes(largest)}`;
 }
 
-/** All of a cut, in the order it runs. */
-export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
+/** All of a cut, in the order it runs. @param contextLength tokens that the model was made for, if known. */
+export function describeCut(
+  cut: GraphCut,
+  { crossSites = NO_SITES, contextLength = Infinity }: {
+    readonly crossSites?: CrossSites | undefined;
+    readonly contextLength?: number | undefined;
+  } = {},
+): string[] {
   const lines = [
     `tokens     ${describePort(cut.tokens)}`,
     `positions  ${cut.positions ? describePort(cut.positions) : "used by the attentions alone"}`,
     `rows       ${describePort(cut.rows)}`,
     `output     ${describePort(cut.output)}`,
     `cache      ${cacheDtypes(cut)}, ${
-      cacheBytesPerToken(cut).toLocaleString("en")
+      cacheBytesPerToken(cut, "gpu").toLocaleString("en")
     } bytes per token`,
   ];
-  if (cut.maxPositions !== undefined) lines.push(describeContext(cut.maxPositions));
+  const longest = Math.min(contextLength, cut.maxPositions ?? Infinity);
+  if (longest < Infinity) lines.push(describeContext(cut, longest));
   for (const { name, bytes, segments } of cut.sharedWeights) {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
@@ -206,7 +214,7 @@ export function describeEncoderCut(cut: EncoderCut): string[] {
     ...types ? [`types      ${describePort(types)}`] : [],
     ...positions ? [`positions  ${describePort(positions)}`] : [],
     `output     ${describePort(output)}`,
-    ...maxPositions === undefined ? [] : [describeContext(maxPositions)],
+    ...maxPositions === undefined ? [] : [describePositions(maxPositions)],
     "",
     ...describeSteps(cut),
   ];
@@ -223,8 +231,18 @@ export function describeFeatureCut(cut: FeatureCut): string[] {
   ];
 }
 
-function describeContext(maxPositions: number): string {
+function describePositions(maxPositions: number): string {
   return `context    up to ${maxPositions.toLocaleString("en")}, as its tables allow`;
+}
+
+/** The longest sequence, and what its keys and values take. */
+function describeContext(cut: GraphCut, tokens: number): string {
+  const taken = (["gpu", "cpu"] as const).map((device) =>
+    formatBytes(tokens * cacheBytesPerToken(cut, device))
+  );
+  return `context    ${tokens.toLocaleString("en")} tokens, whose keys and values take ${
+    taken[0]
+  } on a GPU, ${taken[1]} on the CPU`;
 }
 
 function describeSteps(

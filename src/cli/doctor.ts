@@ -7,7 +7,7 @@ import type { BackendOptions } from "../backend/open.ts";
 import { configureLog } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { type AdapterReport, chooseDevice, findAdapters } from "./doctor_adapters.ts";
-import { type Check, checkCache, checkHub, checkRuntime } from "./doctor_checks.ts";
+import { type Check, checkCache, checkHub, checkMemory, checkRuntime } from "./doctor_checks.ts";
 import type { DeviceTestResult } from "./doctor_thread.ts";
 import { printLine } from "./print.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
@@ -30,6 +30,7 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
     // On a machine with a GPU the check must not download the native runtime.
     await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
     ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
+    await checkMemory(),
     await checkCache(),
     await checkHub(),
   ];

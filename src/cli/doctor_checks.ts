@@ -11,6 +11,7 @@ import { measureFolder } from "../hub/cache_scan.ts";
 import { listCachedIds } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";
 import { readHubSettings } from "../hub/settings.ts";
+import { readAvailableBytes, shareMemory } from "../models/free_memory.ts";
 
 /** The result of one check. */
 export interface Check {
@@ -39,6 +40,24 @@ export function checkRuntime(): Check {
     name: "runtime",
     status: "warning",
     text: `${text}; not a Deno on which fast read-back from the GPU was verified: slower tokens`,
+  };
+}
+
+/** The memory that models can take. */
+export async function checkMemory(): Promise<Check> {
+  const name = "memory";
+  const available = await readAvailableBytes();
+  if (available === undefined) {
+    return { name, status: "warning", text: "the system does not say how much is free" };
+  }
+  const { cacheBytes } = shareMemory({ weightsBytes: 0, activationBytes: 0 }, available);
+  return {
+    name,
+    status: "ok",
+    text: `${formatBytes(available)} are free; keys and values of a model on the CPU take up to ` +
+      `${
+        Math.round(100 * cacheBytes / available)
+      } % of what its weights leave, unless --kv-cache-mb says how much`,
   };
 }
 

@@ -32,6 +32,8 @@ import { printLine } from "./print.ts";
 /** A graph that was inspected. */
 interface Inspected {
   readonly path: string;
+  /** Tokens that the model was made for, if its folder says so. */
+  readonly contextLength: number | undefined;
   readonly result:
     | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossSites?: CrossSites }
     | { readonly kind: "encoder"; readonly cut: EncoderCut }
@@ -93,7 +95,8 @@ async function inspectGraph(path: string): Promise<Inspected> {
   await using files = new FolderFiles(dirname(path));
   try {
     const model = await readModel(files, basename(path));
-    return { path, result: cutModel(model, await findContextLength(path)) };
+    const contextLength = await findContextLength(path);
+    return { path, contextLength, result: cutModel(model, contextLength) };
   } catch (error) {
     throw new StartupError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
@@ -141,10 +144,13 @@ function summarize({ path, result }: Inspected): string {
     : `${path}: not cut. ${result.refused}`;
 }
 
-function describe(result: Exclude<Inspected["result"], { refused: string }>): string[] {
+function describe(
+  result: Exclude<Inspected["result"], { refused: string }>,
+  contextLength: number | undefined,
+): string[] {
   switch (result.kind) {
     case "decoder":
-      return describeCut(result.cut, result.crossSites);
+      return describeCut(result.cut, { crossSites: result.crossSites, contextLength });
     case "encoder":
       return describeEncoderCut(result.cut);
     case "features":
@@ -153,12 +159,13 @@ function describe(result: Exclude<Inspected["result"], { refused: string }>): st
 }
 
 /** What `--json` prints of a graph: the cut without the segments' bytes. */
-function toPlain({ path, result }: Inspected): unknown {
+function toPlain({ path, result, contextLength }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
   const compiled = result.kind === "decoder" ? compileForGpu(result.cut, result.crossSites) : [];
   return {
     graph: path,
+    contextLength,
     ...rest,
     segments: segments.map(({ model, ...segment }) => ({
       ...segment,
@@ -204,10 +211,10 @@ export async function inspect(path: string, options: { json: boolean }): Promise
     return exitCode;
   }
   for (const each of inspected) printLine(summarize(each));
-  for (const { path, result } of inspected) {
+  for (const { path, result, contextLength } of inspected) {
     if ("refused" in result) continue;
     printLine(inspected.length > 1 ? `\n${path}` : "");
-    for (const line of describe(result)) printLine(line);
+    for (const line of describe(result, contextLength)) printLine(line);
     break;
   }
   return exitCode;
