@@ -13,6 +13,7 @@ import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
+import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** How to open a graph without external data. */
@@ -85,6 +86,12 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
+  /**
+   * The states that a cut graph keeps beside keys and values, in device memory.
+   *
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   */
+  openStates(options: StatesOptions): SequenceStates;
   /** Segments compiled to Hearth's kernels, if the device runs any. */
   openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined>;
   /**

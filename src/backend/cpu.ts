@@ -30,12 +30,14 @@ import { CpuPackedAttention } from "./cpu_packed_attention.ts";
 import { CpuSegments } from "./cpu_segments.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { CpuStorages } from "./cpu_storage.ts";
+import { CpuStates } from "./cpu_states.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
 import { CpuImages } from "./cpu_images.ts";
 import { SampledTokens } from "./sampled_tokens.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
+import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 export class CpuBackend implements Backend {
@@ -140,6 +142,10 @@ export class CpuBackend implements Backend {
       // onnxruntime-web has no wider vectors than the kernels, and one thread.
       openSession: this.runtime === "native" ? this.openSession.bind(this) : undefined,
     });
+  }
+
+  openStates(options: StatesOptions): SequenceStates {
+    return new CpuStates(options);
   }
 
   /** onnxruntime-web writes to memory of its own. */

@@ -27,6 +27,7 @@ import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
+import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
 import { WebGpuCrossAttention } from "./webgpu_cross_attention.ts";
@@ -36,6 +37,7 @@ import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSampler } from "./webgpu_sampler.ts";
 import { WebGpuSegments } from "./webgpu_segments.ts";
+import { WebGpuStates } from "./webgpu_states.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
 /** Read-back buffer: a step reads 8 bytes per sequence, or 168 with log-probabilities. */
@@ -198,6 +200,10 @@ export class WebGpuBackend implements Backend {
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
+  }
+
+  openStates(options: StatesOptions): SequenceStates {
+    return new WebGpuStates(this.#gpu, options);
   }
 
   openCompiled(options: SegmentsOptions): Promise<CompiledSegments> {

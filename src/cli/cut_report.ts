@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { stateSize } from "../backend/sequence_states.ts";
 import { compiledForCpu } from "../backend/cpu_segments.ts";
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
@@ -12,7 +13,7 @@ import { formatBytes } from "../format_bytes.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import { widenCut } from "../onnx/rewrite/widen_cut.ts";
-import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+import type { AttentionSite, GraphCut, Segment, StateSite, TensorPort } from "../onnx/graph_cut.ts";
 import type { FeatureCut } from "../onnx/cut/split_features.ts";
 import { liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 
@@ -34,6 +35,10 @@ function cacheBytesPerToken({ attentions }: GraphCut, device: "gpu" | "cpu"): nu
       sum + kvHeads * (headDim + vHeadDim) * (dtype === "float16" && device === "gpu" ? 2 : 4),
     0,
   );
+}
+
+function stateBytes({ states }: GraphCut): number {
+  return states.reduce((sum, site) => sum + 4 * stateSize(site), 0);
 }
 
 /** The types that a GPU caches keys and values in. */
@@ -135,10 +140,26 @@ function describeAttention(site: Site): string[] {
   ];
 }
 
+function describeState({ index, name, recurrence, operands, output }: StateSite): string[] {
+  const form = recurrence.kind === "convolution"
+    ? `convolution of ${recurrence.taps} tokens, ${recurrence.channels} channels`
+    : `linear attention of ${recurrence.heads} heads, ${recurrence.keyDim} × ${recurrence.valueDim}` +
+      (recurrence.rates > 0 ? ", delta rule" : "");
+  return [
+    `state ${index}: ${name}`,
+    `    ${form}`,
+    ...operands.map(({ tensor, tokenStride }) => `    in   ${tensor}, row of ${tokenStride}`),
+    `    out  ${describePort(output)}`,
+  ];
+}
+
 /** One line: numbers of segments and attentions, inputs and outputs. */
-export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut | FeatureCut): string {
+export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
+  const { segments, attentions } = cut;
   const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
-  return `${segments.length} segments around ${attentions.length} attentions, ` +
+  const { states = [] } = cut as Partial<GraphCut>;
+  const others = states.length > 0 ? ` and ${states.length} other states` : "";
+  return `${segments.length} segments around ${attentions.length} attentions${others}, ` +
     `largest ${megabytes(largest)}`;
 }
 
@@ -155,6 +176,9 @@ export function describeCut(
     `positions  ${cut.positions ? describePort(cut.positions) : "used by the attentions alone"}`,
     `rows       ${describePort(cut.rows)}`,
     `output     ${describePort(cut.output)}`,
+    ...cut.states.length > 0
+      ? [`states     ${stateBytes(cut).toLocaleString("en")} bytes per sequence, beside its cache`]
+      : [],
     `cache      ${cacheDtypes(cut)}, ${
       cacheBytesPerToken(cut, "gpu").toLocaleString("en")
     } bytes per token`,
@@ -246,12 +270,17 @@ function describeContext(cut: GraphCut, tokens: number): string {
 }
 
 function describeSteps(
-  { segments, attentions }: { segments: readonly Segment[]; attentions: readonly Site[] },
+  { segments, attentions, states = [] }: {
+    segments: readonly Segment[];
+    attentions: readonly Site[];
+    states?: readonly StateSite[];
+  },
   compiled?: CompiledSegments,
 ): string[] {
   return segments.flatMap((segment) => [
     ...describeSegment(segment, compiled),
     ...attentions.filter(({ afterSegment }) => afterSegment === segment.index)
       .flatMap(describeAttention),
+    ...states.filter(({ afterSegment }) => afterSegment === segment.index).flatMap(describeState),
   ]);
 }

@@ -41,6 +41,8 @@ export interface DecoderLimits {
   readonly blockSize: number;
   /** Whether several sequences may refer to one block (prefix caching). */
   readonly sharesBlocks: boolean;
+  /** Slots for what sequences keep beside keys and values; absent where they keep nothing else. */
+  readonly numStateSlots?: number | undefined;
 }
 
 /** One sequence's share of a step. */
@@ -85,6 +87,10 @@ export interface StepBatch {
   /** i32 `[sequences.length, maxBlocksPerSequence]`, row-major: the blocks of each sequence in order. */
   readonly blockTables: Int32Array;
   readonly maxBlocksPerSequence: number;
+  /** i32 `[sequences.length]`: the slot of each sequence's states, where it has such; absent: slots 0, 1, 2 … */
+  readonly stateSlots?: Int32Array | undefined;
+  /** Slots whose states others get before the step, in their order. */
+  readonly stateCopies?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
 /** Number of rows of logits that a sequence wants: those of its last tokens in the step. */

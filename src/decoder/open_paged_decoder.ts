@@ -6,6 +6,7 @@
 import type { Backend } from "../backend/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
 import type { CompiledSegments, SegmentsOptions } from "../backend/compiled_segments.ts";
+import { stateConstants } from "../backend/sequence_states.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
@@ -73,6 +74,14 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     constants: await readConstants(cut, files),
   });
   opened.defer(() => attention.dispose());
+  const states = cut.states.length === 0 ? undefined : backend.openStates({
+    sites: cut.states,
+    numSlots: limits.numStateSlots!,
+    maxTokens: limits.maxBatchTokens,
+    maxSequences: limits.maxSequences,
+    constants: await readFloats(stateConstants(cut.states), files),
+  });
+  opened.defer(() => states?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
   const runner = new SegmentRunner({
@@ -80,6 +89,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     cut,
     most: mostOf(limits),
     attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
+    advance: (index, { tensors, output }) => states!.run(index, tensors, output),
   });
   opened.defer(() => runner.dispose());
   const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
@@ -88,7 +98,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, runner, weights, attention, limits },
+    ...{ backend, cut, embeddings, runner, weights, attention, states, limits },
     maxFewRows: rule.maxFewRows,
     processLogits: options.processLogits,
     hasRoom: options.hasRoom,
@@ -189,13 +199,17 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   return new TokenEmbeddings({ backend, session, storage });
 }
 
-async function readConstants(
-  cut: GraphCut,
+function readConstants(cut: GraphCut, files: ModelFiles): Promise<Map<string, Float32Array>> {
+  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
+  return readFloats(named, files);
+}
+
+async function readFloats(
+  tensors: readonly (StoredTensor | undefined)[],
   files: ModelFiles,
 ): Promise<Map<string, Float32Array>> {
   const constants = new Map<string, Float32Array>();
-  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
-  for (const tensor of named) {
+  for (const tensor of tensors) {
     if (tensor === undefined || constants.has(tensor.name)) continue;
     constants.set(tensor.name, asFloat32(tensor, await bytesOfStored(tensor, files)));
   }

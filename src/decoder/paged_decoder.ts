@@ -6,6 +6,7 @@
  */
 import type { Backend, LogitRows, TokenSampler } from "../backend/backend.ts";
 import type { PagedAttention } from "../backend/paged_attention.ts";
+import type { SequenceStates } from "../backend/sequence_states.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
@@ -35,6 +36,8 @@ interface PagedDecoderParts {
   /** That the runner reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
+  /** For a cut that keeps more than keys and values. */
+  readonly states?: SequenceStates | undefined;
   readonly limits: DecoderLimits;
   /** Whether the machine has memory for so many more blocks; only the device is asked if absent. */
   readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
@@ -105,12 +108,13 @@ export class PagedDecoder implements Decoder {
   }
 
   async #forward({ batch, lowering }: StepPart): Promise<Tensor | undefined> {
-    const { cut, runner, attention } = this.#parts;
+    const { cut, runner, attention, states } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, batch);
     attention.begin(batch);
+    states?.begin(batch);
     // If no rows are wanted, the keys and values are all that is needed.
     const numSegments = cut.segments.length - (rows.length > 0 ? 0 : 1);
     await runner.run(tensors, sizes, { lowering, numSegments });
@@ -130,6 +134,7 @@ export class PagedDecoder implements Decoder {
     this.#inputs.dispose();
     this.#sampler.dispose();
     this.#parts.attention.dispose();
+    this.#parts.states?.dispose();
     await this.#parts.embeddings?.dispose();
     await this.#parts.runner.dispose();
     this.#parts.weights?.dispose();

@@ -7,6 +7,7 @@ import type { EngineSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import type { DecoderLimits } from "./decoder.ts";
+import { chooseStateSlots } from "./state_slots.ts";
 
 const BLOCK_SIZE = 16;
 /** The pool at first; it grows when sequences need more. */
@@ -103,6 +104,7 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
     maxBlocks,
     blockSize: BLOCK_SIZE,
     sharesBlocks: true,
+    numStateSlots: chooseStateSlots(cut, { maxSequences, maxBufferBytes }),
   };
 }
 

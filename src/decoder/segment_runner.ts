@@ -38,6 +38,11 @@ interface SegmentRunnerOptions<Cut extends PlannedCut> {
       readonly sizes: AxisSizes;
     },
   ) => Tensor | Promise<Tensor>;
+  /** Runs a recurrence, likewise; absent for a cut without any. */
+  readonly advance?: (
+    index: number,
+    run: { readonly tensors: ReadonlyMap<string, Tensor>; readonly output: Tensor | undefined },
+  ) => Tensor;
   /** Whether each run's output is the caller's, and not memory that the next run writes to. */
   readonly callerOwnsOutput?: boolean;
 }
@@ -94,10 +99,10 @@ export class SegmentRunner<Cut extends PlannedCut> {
   /** Buffers of the tensors that cross between segments, on a GPU. */
   get buffers(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
-    const { segments, attentions } = this.#options.cut;
+    const { segments, attentions, states = [] } = this.#options.cut;
     const ports = [
       ...segments.flatMap(({ outputs }) => outputs),
-      ...attentions.map(({ output }) => output),
+      ...[...attentions, ...states].map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
       const output = this.#outputOf(port, sizes);
@@ -120,7 +125,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
     sizes: AxisSizes,
     { lowering = "many", numSegments = this.#lastSegment + 1 }: RunOptions = {},
   ): Promise<void> {
-    const { cut, attend } = this.#options;
+    const { cut, attend, advance } = this.#options;
     const { sessions, kernels = [] } = this.#executors;
     for (let index = 0; index < numSegments; index++) {
       const { inputs, outputs } = cut.segments[index]!;
@@ -142,6 +147,11 @@ export class SegmentRunner<Cut extends PlannedCut> {
           site.output.name,
           isDone ? output! : await attend(site, { tensors, output, sizes }),
         );
+      }
+      for (const [state, { afterSegment, output: port }] of (cut.states ?? []).entries()) {
+        if (afterSegment !== index) continue;
+        const output = this.#outputOf(port, sizes);
+        tensors.set(port.name, advance!(state, { tensors, output }));
       }
     }
   }

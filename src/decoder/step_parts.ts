@@ -63,5 +63,8 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
       end * maxBlocksPerSequence,
     ),
     maxBlocksPerSequence,
+    stateSlots: batch.stateSlots?.subarray(first, end),
+    // They are made once, before the first part.
+    stateCopies: first === 0 ? batch.stateCopies : undefined,
   };
 }

@@ -11,6 +11,10 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
     GraphCut["attentions"][number],
     "afterSegment" | "q" | "k" | "v" | "output"
   >[];
+  readonly states?: readonly Pick<
+    GraphCut["states"][number],
+    "afterSegment" | "operands" | "output"
+  >[];
   readonly output: TensorPort;
 }
 
@@ -64,13 +68,16 @@ function lifetimesOf(cut: PlannedCut): Lifetime[] {
   for (const { afterSegment, q, k, v } of cut.attentions) {
     for (const { tensor } of [q, k, v]) read(tensor, 2 * afterSegment + 1);
   }
+  for (const { afterSegment, operands } of cut.states ?? []) {
+    for (const { tensor } of operands) read(tensor, 2 * afterSegment + 1);
+  }
   read(cut.output.name, 2 * cut.segments.length);
 
   const born = [
     ...cut.segments.flatMap(({ index, outputs }) =>
       outputs.map((port) => ({ port, from: 2 * index }))
     ),
-    ...cut.attentions.map(({ afterSegment, output }) => ({
+    ...[...cut.attentions, ...cut.states ?? []].map(({ afterSegment, output }) => ({
       port: output,
       from: 2 * afterSegment + 1,
     })),

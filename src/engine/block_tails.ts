@@ -36,6 +36,11 @@ export class BlockTails {
     return this.#tails.get(predecessor)?.blockId;
   }
 
+  /** How many tokens a tail holds. */
+  lengthOf(blockId: number): number {
+    return this.#tails.get(this.#predecessors.get(blockId)!)!.tokens.length;
+  }
+
   /** The index in its table of the block that a sequence leaves as a tail, if it leaves one. */
   indexOf(sequence: Sequence): number | undefined {
     const { numComputed, numSealedBlocks } = sequence;

@@ -8,6 +8,13 @@ import { BlockIndex } from "./block_index.ts";
 import { BlockTails } from "./block_tails.ts";
 import { FreeList } from "./free_list.ts";
 import type { Sequence } from "./sequence.ts";
+import type { StateSlots } from "./state_slots.ts";
+
+/** A tail, and how many of its tokens a sequence goes on from. */
+interface FoundTail {
+  readonly blockId: number;
+  readonly numTokens: number;
+}
 
 /** `numUsedBlocks + numCachedBlocks + numFreeBlocks` is the whole pool. */
 export interface BlockStats {
@@ -54,7 +61,14 @@ export class BlockManager {
   #numPrefixHitTokens = 0;
   #numEvictedBlocks = 0;
 
-  constructor(limits: Pick<DecoderLimits, "numBlocks" | "blockSize" | "sharesBlocks">) {
+  readonly #slots: StateSlots | undefined;
+
+  /** @param slots of states, where sequences have such: a prefix is only as good as the state behind it. */
+  constructor(
+    limits: Pick<DecoderLimits, "numBlocks" | "blockSize" | "sharesBlocks">,
+    slots?: StateSlots,
+  ) {
+    this.#slots = slots;
     this.#numBlocks = limits.numBlocks;
     this.#blockSize = limits.blockSize;
     this.#sharesBlocks = limits.sharesBlocks;
@@ -74,14 +88,15 @@ export class BlockManager {
    */
   admit(sequence: Sequence, numSpare: number): boolean {
     const { blockIds, length } = sequence;
-    const { numBlocks } = this.#findPrefix(sequence);
-    if (numBlocks + numSpare > this.#free.length) {
+    const { numBlocks, tail } = this.#findPrefix(sequence);
+    if (numBlocks + numSpare > this.#free.length || !this.#takeSlot(sequence, tail)) {
       blockIds.clear();
       return false;
     }
     for (const blockId of blockIds.view()) this.#acquire(blockId);
     sequence.numSealedBlocks = blockIds.length;
-    sequence.numComputed = blockIds.length * this.#blockSize + this.#takeTail(sequence);
+    sequence.numComputed = blockIds.length * this.#blockSize +
+      (tail === undefined ? 0 : this.#takeTail(sequence, tail));
     if (sequence.numCachedTokens === undefined) {
       sequence.numCachedTokens = sequence.numComputed;
       this.#numPrefixHitTokens += sequence.numComputed;
@@ -128,7 +143,13 @@ export class BlockManager {
     sequence.numSealedBlocks = numFull;
   }
 
-  /** Takes all blocks from a sequence. They stay findable. */
+  /** Keeps the state of a sequence as it is behind its last sealed block, for all that go on from there. */
+  saveState({ blockIds, numSealedBlocks, numComputed, stateSlot }: Sequence): void {
+    const isThere = numSealedBlocks > 0 && numComputed === numSealedBlocks * this.#blockSize;
+    if (isThere) this.#slots?.save(blockIds.at(numSealedBlocks - 1), stateSlot!);
+  }
+
+  /** Takes all blocks from a sequence, which stay findable, and its state, which does as far as it is that of a block. */
   release(sequence: Sequence): void {
     const { blockIds } = sequence;
     const tail = this.#sharesBlocks ? this.#tails.indexOf(sequence) : undefined;
@@ -137,6 +158,7 @@ export class BlockManager {
       if (older !== undefined) this.#forgetTail(older);
       this.#tails.add(sequence);
     }
+    this.#releaseSlot(sequence, tail);
     for (let i = blockIds.length - 1; i >= 0; i--) this.#drop(blockIds.at(i));
     blockIds.clear();
     sequence.numComputed = 0;
@@ -149,6 +171,7 @@ export class BlockManager {
       if (!this.#index.has(blockId) || this.#index.scopeOf(blockId) !== cacheScope) continue;
       const tail = this.#tails.after(blockId);
       if (tail !== undefined) this.#forgetTail(tail);
+      this.#slots?.forget(blockId);
       this.#free.remove(blockId);
       this.#index.remove(blockId);
       this.#numCachedBlocks--;
@@ -200,19 +223,18 @@ export class BlockManager {
   }
 
   /** Gives a sequence that holds nothing the indexed blocks of its prefix, without references yet. */
-  #findPrefix(sequence: Sequence): AdmissionNeeds {
+  #findPrefix(sequence: Sequence): AdmissionNeeds & { readonly tail: FoundTail | undefined } {
     const { blockIds, length } = sequence;
-    let numBlocks = Math.ceil(length / this.#blockSize);
-    let numFound = 0;
     for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
       const blockId = this.#index.find(sequence, i);
       if (blockId === undefined) break;
       blockIds.push(blockId);
-      // A block in use costs nothing; one that is only cached leaves the free list like a new one.
-      if (this.#references[blockId]! > 0) numBlocks--;
-      else numFound++;
     }
-    return { numBlocks, numFound };
+    const tail = this.#trimToState(sequence);
+    // A block in use costs nothing; one that is only cached leaves the free list like a new one.
+    const numFound = blockIds.view().filter((id) => this.#references[id] === 0).length;
+    const numUsed = blockIds.length - numFound;
+    return { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound, tail };
   }
 
   /** The cached blocks that a pool without those from `firstGone` on cannot keep. */
@@ -235,6 +257,7 @@ export class BlockManager {
 
   /** Takes a block out of the index or the tails. @returns whether it was in either. */
   #forgetContent(blockId: number): boolean {
+    this.#slots?.forget(blockId);
     if (this.#index.has(blockId)) this.#index.remove(blockId);
     else if (this.#tails.has(blockId)) this.#tails.remove(blockId);
     else return false;
@@ -248,19 +271,65 @@ export class BlockManager {
     this.#numCachedBlocks--;
   }
 
+  /** The tail behind a sequence's full blocks, if some of its tokens are those of the sequence. */
+  #findTail(sequence: Sequence): FoundTail | undefined {
+    const numTokens = this.#tails.countSame(sequence);
+    if (numTokens === 0) return undefined;
+    const { blockIds } = sequence;
+    return { blockId: this.#tails.after(blockIds.at(blockIds.length - 1))!, numTokens };
+  }
+
   /** Gives a sequence the tail behind its full blocks. @returns how many of its tokens that holds. */
-  #takeTail(sequence: Sequence): number {
-    const numSame = this.#tails.countSame(sequence);
-    if (numSame === 0) return 0;
-    const blockId = this.#tails.after(sequence.blockIds.at(sequence.blockIds.length - 1))!;
+  #takeTail(sequence: Sequence, { blockId, numTokens }: FoundTail): number {
     this.#tails.remove(blockId);
     this.#acquire(blockId);
     sequence.blockIds.push(blockId);
-    return numSame;
+    return numTokens;
+  }
+
+  /** Takes those of a sequence's cached blocks away that no state is behind. @returns the tail that it can go on from. */
+  #trimToState(sequence: Sequence): FoundTail | undefined {
+    const slots = this.#slots;
+    const tail = this.#findTail(sequence);
+    if (slots === undefined) return tail;
+    const isWhole = tail !== undefined && tail.numTokens === this.#tails.lengthOf(tail.blockId);
+    if (isWhole && slots.has(tail.blockId)) return tail;
+    const { blockIds } = sequence;
+    let numKept = blockIds.length;
+    while (numKept > 0 && !slots.has(blockIds.at(numKept - 1))) numKept--;
+    blockIds.truncate(numKept);
+    return undefined;
+  }
+
+  /** Gives a sequence a slot, with the state behind its cached tokens. @returns false when there is none. */
+  #takeSlot(sequence: Sequence, tail: FoundTail | undefined): boolean {
+    const slots = this.#slots;
+    if (slots === undefined) return true;
+    const { blockIds } = sequence;
+    sequence.stateSlot = tail !== undefined
+      ? slots.takeSnapshot(tail.blockId)
+      : blockIds.length > 0
+      ? slots.takeCopy(blockIds.at(blockIds.length - 1))
+      : slots.take();
+    return sequence.stateSlot !== undefined;
+  }
+
+  /** @param tail the index of the block that becomes a tail. */
+  #releaseSlot(sequence: Sequence, tail: number | undefined): void {
+    const { blockIds, numComputed, numSealedBlocks, stateSlot, isComputing } = sequence;
+    if (this.#slots === undefined || stateSlot === undefined) return;
+    const isSealed = numSealedBlocks > 0 && numComputed === numSealedBlocks * this.#blockSize;
+    const last = tail ?? (isSealed ? numSealedBlocks - 1 : undefined);
+    // What a step makes of it is known once that has run.
+    if (last === undefined || isComputing) this.#slots.release(stateSlot);
+    else this.#slots.keep(blockIds.at(last), stateSlot);
+    sequence.stateSlot = undefined;
+    sequence.isComputing = false;
   }
 
   /** Makes a tail a block that holds nothing of use. */
   #forgetTail(blockId: number): void {
+    this.#slots?.forget(blockId);
     this.#tails.remove(blockId);
     this.#free.remove(blockId);
     this.#numCachedBlocks--;

@@ -36,6 +36,11 @@ export class Int32List {
     this.#values[this.#length++] = value;
   }
 
+  /** Drops what comes after the first `length` values. */
+  truncate(length: number): void {
+    this.#length = Math.min(this.#length, length);
+  }
+
   clear(): void {
     this.#length = 0;
   }

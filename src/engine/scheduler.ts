@@ -10,10 +10,14 @@ import type { GenerationRequest } from "./generation_request.ts";
 import { contextExceeded } from "./length_limit.ts";
 import { mostBlocks, type PoolDemand } from "./pool_size.ts";
 import { Sequence } from "./sequence.ts";
+import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** The cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
+
+/** Tokens of a prompt after which a state is kept, where many prompts may begin alike. */
+const STATE_INTERVAL = 1024;
 
 /** Counts since the start, and states now. */
 export interface SchedulerStats extends BlockStats {
@@ -51,6 +55,7 @@ export class Scheduler {
   readonly #limits: DecoderLimits;
   readonly #prefixCache: boolean;
   readonly #blocks: BlockManager;
+  readonly #slots: StateSlots | undefined;
   readonly #sequences = new Map<number, Sequence>();
   /** In order of arrival, all older than those waiting. */
   readonly #running: Sequence[] = [];
@@ -59,13 +64,16 @@ export class Scheduler {
   #nextSequenceId = 1;
   #nextRequestId = 1;
   #numPreemptions = 0;
+  /** Whether the last step was not committed, and failed if another is scheduled. */
+  #isUncommitted = false;
   /** Blocks that the pool can be given. */
   #mostBlocks: number;
 
   constructor(limits: DecoderLimits, options: SchedulerOptions) {
     this.#limits = limits;
     this.#prefixCache = options.prefixCache;
-    this.#blocks = new BlockManager(limits);
+    this.#slots = limits.numStateSlots ? new StateSlots(limits.numStateSlots) : undefined;
+    this.#blocks = new BlockManager(limits, this.#slots);
     this.#mostBlocks = mostBlocks(limits);
   }
 
@@ -167,6 +175,7 @@ export class Scheduler {
    * @returns `undefined` when there is nothing to do.
    */
   schedule(mostPromptTokens = Infinity): ScheduledStep | undefined {
+    this.#restartFailed();
     const scheduled: ScheduledSequence[] = [];
     let promptBudget = this.#running.some(isDecoding) ? mostPromptTokens : Infinity;
     let numNextTokens = 0;
@@ -180,7 +189,8 @@ export class Scheduler {
       const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
       const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
       const limits = [length - numComputed, budget - numBehind, most];
-      return Math.min(...limits, isDecoding(sequence) ? 1 : mostOfPrompt);
+      const numTokens = Math.min(...limits, isDecoding(sequence) ? 1 : mostOfPrompt);
+      return this.#endWithBlock(sequence, numTokens);
     };
     const take = (sequence: Sequence, numTokens: number) => {
       const { numComputed, length, scoring } = sequence;
@@ -188,6 +198,7 @@ export class Scheduler {
       const scored = scoring?.rows(numComputed, end);
       const samples = end === length;
       scheduled.push({ sequence, numTokens, samples, scored });
+      sequence.isComputing = this.#slots !== undefined;
       budget -= numTokens;
       if (isDecoding(sequence)) numNextTokens++;
       else promptBudget -= numTokens;
@@ -206,7 +217,52 @@ export class Scheduler {
       take(sequence, chunkOf(sequence, 0));
     }
     if (scheduled.length === 0) return undefined;
-    return { scheduled, numTokens: this.#limits.maxBatchTokens - budget, numNextTokens };
+    this.#isUncommitted = true;
+    return {
+      scheduled,
+      numTokens: this.#limits.maxBatchTokens - budget,
+      numNextTokens,
+      stateCopies: this.#slots?.takeCopies(),
+    };
+  }
+
+  /**
+   * Sequences with states begin anew if a step that took them was not committed: it may have changed their states, which
+   * unlike keys and values cannot be written again.
+   */
+  #restartFailed(): void {
+    if (!this.#isUncommitted) return;
+    this.#isUncommitted = false;
+    this.#slots?.abandonCopies();
+    const first = this.#running.findIndex(({ isComputing }) => isComputing);
+    if (first < 0) return;
+    // With all that are younger: none runs while an older one waits.
+    for (const sequence of this.#running.splice(first).reverse()) {
+      this.#blocks.release(sequence);
+      sequence.status = "waiting";
+      this.#waiting.unshift(sequence);
+    }
+  }
+
+  /** How many of a sequence's next tokens to compute where a state is worth keeping at the end of a block. */
+  #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
+    if (this.#slots === undefined) return numTokens;
+    const end = numComputed + numTokens;
+    const lastOfPrompt = this.#blocks.numShareableTokens(numPromptTokens);
+    if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
+    // A prompt's chunks end with blocks as well, unless they are too short for that.
+    const { blockSize } = this.#limits;
+    const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
+    return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
+  }
+
+  /** Keeps a sequence's state at the end of its prompt's last block, and now and then on the way there. */
+  #saveState(sequence: Sequence, numTokens: number): void {
+    const { numComputed, numPromptTokens } = sequence;
+    const isLast = numComputed === this.#blocks.numShareableTokens(numPromptTokens);
+    const isPassed = Math.floor(numComputed / STATE_INTERVAL) >
+      Math.floor((numComputed - numTokens) / STATE_INTERVAL);
+    if (isLast || isPassed) this.#blocks.saveState(sequence);
   }
 
   /**
@@ -219,6 +275,7 @@ export class Scheduler {
     step: ScheduledStep,
     sampled: readonly Token[],
   ): CommittedToken<Token>[] {
+    this.#isUncommitted = false;
     const committed: CommittedToken<Token>[] = [];
     let numSampled = 0;
     for (const { sequence, numTokens, samples, scored = [] } of step.scheduled) {
@@ -229,7 +286,9 @@ export class Scheduler {
       }
       if (sequence.status !== "running") continue;
       sequence.numComputed += numTokens;
+      sequence.isComputing = false;
       this.#blocks.seal(sequence);
+      if (this.#slots) this.#saveState(sequence, numTokens);
       tokens.forEach((each, row) => {
         const isScored = row < scored.length;
         const token = isScored ? sequence.scoring!.take(each) : each;

@@ -77,6 +77,10 @@ export class Sequence {
   numComputed = 0;
   /** Leading blocks that are full and findable by other sequences. */
   numSealedBlocks = 0;
+  /** The slot of what it keeps beside keys and values, while it runs. */
+  stateSlot: number | undefined;
+  /** Whether a step that has not been committed changes its state. */
+  isComputing = false;
   /** Prompt tokens that were found in the cache when it first ran; `undefined` until then. */
   numCachedTokens: number | undefined;
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SampledToken, SampleRow } from "../decoder/decoder.ts";
+import type { SampledToken, SampleRow, StepBatch } from "../decoder/decoder.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** One sequence's part in a step. */
@@ -23,6 +23,8 @@ export interface ScheduledStep {
   readonly numTokens: number;
   /** How many of the tokens are next tokens of completions; the others are read from prompts. */
   readonly numNextTokens: number;
+  /** Slots of states that are copied before it. */
+  readonly stateCopies?: StepBatch["stateCopies"];
 }
 
 /** A new token and the sequence that got it. */

@@ -13,6 +13,7 @@ export class StepBuilder {
   readonly #queryStarts: Int32Array;
   readonly #kvLengths: Int32Array;
   readonly #blockTables: Int32Array;
+  readonly #stateSlots: Int32Array | undefined;
   readonly #maxBlocksPerSequence: number;
 
   constructor(limits: DecoderLimits) {
@@ -21,6 +22,7 @@ export class StepBuilder {
       Math.ceil(contextLength / blockSize),
       mostBlocks(limits),
     );
+    this.#stateSlots = limits.numStateSlots ? new Int32Array(maxSequences) : undefined;
     const perToken = () => new Int32Array(maxBatchTokens);
     this.#tokenIds = perToken();
     this.#positions = perToken();
@@ -32,7 +34,7 @@ export class StepBuilder {
   }
 
   /** @returns the step as the decoder takes it, valid until the next call. */
-  build(step: Pick<ScheduledStep, "scheduled">): StepBatch {
+  build(step: Pick<ScheduledStep, "scheduled" | "stateCopies">): StepBatch {
     let numTokens = 0;
     const embeddings: EmbeddingSpan[] = [];
     const sequences = step.scheduled.map(({ sequence, numTokens: count, samples, scored }, row) => {
@@ -40,6 +42,7 @@ export class StepBuilder {
       const end = start + count;
       this.#queryStarts[row] = numTokens;
       this.#kvLengths[row] = end;
+      if (this.#stateSlots) this.#stateSlots[row] = sequence.stateSlot!;
       this.#blockTables.set(sequence.blockIds.view(), row * this.#maxBlocksPerSequence);
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
       embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
@@ -65,6 +68,7 @@ export class StepBuilder {
       kvLengths: this.#kvLengths,
       blockTables: this.#blockTables,
       maxBlocksPerSequence: this.#maxBlocksPerSequence,
+      ...this.#stateSlots && { stateSlots: this.#stateSlots, stateCopies: step.stateCopies },
     };
   }
 

@@ -13,6 +13,7 @@ import { blockBytesOf, choosePagedLimits, stepLimits } from "../decoder/paged_li
 import { mostOf } from "../decoder/paged_decoder.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
+import { chooseStateSlots } from "../decoder/state_slots.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
@@ -94,7 +95,9 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
   const most = mostOf(stepLimits(engine));
   const availableBytes = await readAvailableBytes();
-  const needs = needsOfCut(cut, { most, sharesWeights });
+  const slots = { maxSequences: most.rows, maxBufferBytes };
+  const numStateSlots = chooseStateSlots(cut, slots);
+  const needs = needsOfCut(cut, { most, sharesWeights, numStateSlots });
   const shares = shareMemory(needs, availableBytes);
   const limits = choosePagedLimits(cut, {
     ...{ contextLength, settings: engine, maxBufferBytes, elementBytes },

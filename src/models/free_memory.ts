@@ -21,10 +21,15 @@ export interface MemoryShares {
 
 /** Divides what weights and activations leave. */
 export function shareMemory(
-  needs: { readonly weightsBytes: number; readonly activationBytes: number },
+  needs: {
+    readonly weightsBytes: number;
+    readonly activationBytes: number;
+    readonly stateBytes?: number;
+  },
   availableBytes = Infinity,
 ): MemoryShares {
-  const left = Math.max(0, availableBytes - needs.weightsBytes - needs.activationBytes);
+  const { weightsBytes, activationBytes, stateBytes = 0 } = needs;
+  const left = Math.max(0, availableBytes - weightsBytes - activationBytes - stateBytes);
   const spareBytes = Math.max(0, left - CACHE_BEFORE_COPIES_BYTES);
   const copied = spareBytes >= needs.weightsBytes ? needs.weightsBytes : 0;
   const cacheBytes = Math.max(CACHE_SHARE * (left - copied), SMALLEST_KV_CACHE_MIB * MIB);

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { type AxisSizes, bytesOf } from "../decoder/segment_runner.ts";
+import { stateBytesOf } from "../decoder/state_slots.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
@@ -27,6 +28,8 @@ export interface MemoryNeeds {
   readonly largestWeightBytes: number;
   /** Keys and values: as many as the user chose, else what they take at first. */
   readonly cacheBytes: number;
+  /** What sequences keep beside keys and values, and snapshots of that. */
+  readonly stateBytes: number;
   readonly activationBytes: number;
 }
 
@@ -35,6 +38,7 @@ export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,
   cacheBytes: 0,
+  stateBytes: 0,
   activationBytes: 0,
 };
 
@@ -54,7 +58,11 @@ export interface MemoryOffer {
  */
 export function needsOfCut(
   cut: GraphCut,
-  { most, sharesWeights }: { readonly most: AxisSizes; readonly sharesWeights: boolean },
+  { most, sharesWeights, numStateSlots }: {
+    readonly most: AxisSizes;
+    readonly sharesWeights: boolean;
+    readonly numStateSlots?: number | undefined;
+  },
 ): MemoryNeeds {
   const tensors = cut.segments.flatMap(({ model }) => model.graph.initializers);
   const counted = sharesWeights
@@ -66,6 +74,7 @@ export function needsOfCut(
     ...NOTHING,
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
+    stateBytes: stateBytesOf(cut, numStateSlots),
     activationBytes: pieces.reduce((sum, bytes) => sum + bytes, 0),
   };
 }
@@ -115,13 +124,15 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
       adviseOnWeights(offer, WASM_HEAP_BYTES),
     );
   }
-  const total = needs.weightsBytes + needs.cacheBytes + needs.activationBytes;
+  const total = needs.weightsBytes + needs.cacheBytes + needs.stateBytes + needs.activationBytes;
   if (total <= availableBytes) return;
   const numbers =
     `${formatBytes(needs.weightsBytes)} for weights, ${
       formatBytes(needs.cacheBytes)
     } for keys and ` +
-    `values, ${formatBytes(needs.activationBytes)} for activations; ${
+    `values, ${
+      needs.stateBytes > 0 ? `${formatBytes(needs.stateBytes)} for other states of sequences, ` : ""
+    }${formatBytes(needs.activationBytes)} for activations; ${
       formatBytes(availableBytes)
     } of the ` +
     "machine's memory are free";
@@ -144,16 +155,16 @@ function refusal(fault: string, { text, setting }: Advice): StartupError {
 }
 
 function adviseOnTotal(
-  { weightsBytes, activationBytes }: MemoryNeeds,
+  { weightsBytes, stateBytes, activationBytes }: MemoryNeeds,
   offer: MemoryOffer,
   availableBytes: number,
 ): Advice {
-  const leftMib = Math.floor((availableBytes - weightsBytes - activationBytes) / MIB);
+  const leftMib = Math.floor((availableBytes - weightsBytes - stateBytes - activationBytes) / MIB);
   if (leftMib >= SMALLEST_KV_CACHE_MIB) {
     return { text: `It would fit with a KV cache of ${leftMib} MiB.`, setting: "kvCacheMb" };
   }
   const cacheBytes = SMALLEST_KV_CACHE_MIB * MIB;
-  return adviseOnWeights(offer, availableBytes - activationBytes - cacheBytes);
+  return adviseOnWeights(offer, availableBytes - stateBytes - activationBytes - cacheBytes);
 }
 
 function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advice {

@@ -28,6 +28,13 @@ export interface DecoderInputs {
   readonly skipsPadding?: boolean | undefined;
   /** Names of past keys and values. */
   readonly caches: ReadonlySet<string>;
+  /** Names of other states that a step hands on to the next: of one size, however many tokens there were. */
+  readonly states?: ReadonlySet<string> | undefined;
+}
+
+/** Whether a past input has no axis that grows: all its sizes but the batch's are known. */
+function isOfFixedSize({ shape = [] }: ValueInfo): boolean {
+  return shape.length > 1 && shape.slice(1).every((size) => typeof size === "number");
 }
 
 /**
@@ -47,9 +54,9 @@ export function findInputs(index: GraphIndex): DecoderInputs {
   if (index.inputs.has("encoder_hidden_states")) {
     throw new Refusal("It attends to an encoder (encoder_hidden_states).");
   }
-  const caches = [...index.inputs.values()].filter(({ name, shape }) =>
-    name.startsWith("past") && shape?.length === 4
-  );
+  const past = [...index.inputs.values()].filter(({ name }) => name.startsWith("past"));
+  const states = past.filter(isOfFixedSize);
+  const caches = past.filter((info) => info.shape?.length === 4 && !isOfFixedSize(info));
   if (caches.length === 0) throw new Refusal("It has no key-value cache (past_key_values.*).");
   return {
     tokens,
@@ -57,6 +64,7 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     mask: index.inputs.get("attention_mask"),
     positions: index.inputs.get("position_ids"),
     caches: new Set(caches.map(({ name }) => name)),
+    states: new Set(states.map(({ name }) => name)),
   };
 }
 

@@ -11,8 +11,9 @@
 import type { TensorType } from "./file/dtype.ts";
 import type { ModelProto } from "./file/proto.ts";
 import type { StoredTensor } from "./file/stored_tensor.ts";
+import type { Convolution, LinearAttention } from "./states/state.ts";
 
-export type { TensorType };
+export type { Convolution, LinearAttention, TensorType };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
 export type Dim = number | "tokens" | "rows";
@@ -93,6 +94,29 @@ export interface AttentionSite {
   readonly sinks?: StoredTensor | undefined;
 }
 
+/**
+ * A recurrence of the decoder, over a state of fixed size that each sequence has: it goes through the step's tokens of
+ * each sequence in order, from what their predecessors left, or from zeros.
+ */
+export interface StateSite {
+  /** Index among these sites, in the order they run. */
+  readonly index: number;
+  /** The segment that must have run before; the next one may need this site's output. */
+  readonly afterSegment: number;
+  /** Name of the graph's node, for messages. */
+  readonly name: string;
+  readonly recurrence: Convolution | LinearAttention;
+  /**
+   * Of a convolution its input; of a linear attention q, k, v, and then its decay and rates in f32, as far as it has
+   * them.
+   */
+  readonly operands: readonly HeadRows[];
+  /** A row per token, the input of a later segment. */
+  readonly output: TensorPort;
+  /** Dtype of the output and of the operands but decay and rates. */
+  readonly dtype: "float32" | "float16";
+}
+
 /** A constant that more than one segment needs, and therefore is loaded more than once. */
 export interface SharedWeight {
   readonly name: string;
@@ -104,6 +128,7 @@ export interface SharedWeight {
 export interface GraphCut {
   readonly segments: readonly Segment[];
   readonly attentions: readonly AttentionSite[];
+  readonly states: readonly StateSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /** From token ids to embeddings: the table lookup, if taken out of the first segment. */

@@ -37,6 +37,7 @@ function feedFor(
   if (inputs.caches.has(info.name)) {
     return sizesOf(info, typeof shape[0] === "number" ? [pastLength] : [1, pastLength]);
   }
+  if (inputs.states?.has(info.name)) return sizesOf(info, [1]);
   if (info === inputs.tokens) {
     const sizes = inputs.kind === "ids" ? [1, numTokens] : [1, numTokens, shape[2]];
     const value = sizesOf({ ...info, shape: sizes }, []);

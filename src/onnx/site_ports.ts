@@ -5,7 +5,7 @@
  */
 import { elementsOf } from "./file/dtype.ts";
 import type { EncoderSite } from "./cut/encoder_cut.ts";
-import type { AttentionSite, HeadRows, TensorPort } from "./graph_cut.ts";
+import type { AttentionSite, HeadRows, StateSite, TensorPort } from "./graph_cut.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { TokenwiseGraph } from "./cut/prepare_graph.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";
@@ -55,17 +55,38 @@ export function tableLimit(probes: Probes): number {
   return limit;
 }
 
+/** Where a site finds the rows of a tensor. */
+function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
+  const tokenStride = elementsOf(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
+  return { tensor, tokenStride, offset };
+}
+
+/** The sites of all recurrences, in the order in which they run. */
+export function describeStates(
+  { states, probes, proof: { axes } }: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): StateSite[] {
+  return states.flatMap(({ found: { name, recurrence }, node }) => {
+    const level = levels.get(node);
+    if (level === undefined) return [];
+    const output = portOf(node.outputs[0]!, probes, axes);
+    const dtype = requireFloat(output.dtype, name);
+    const operands = node.inputs.map((input) => rowsAt(input, axes));
+    return [{ name, recurrence, operands, output, dtype, afterSegment: level }];
+  })
+    .sort((a, b) => a.afterSegment - b.afterSegment)
+    .map((site, index) => ({ index, ...site }));
+}
+
 /** The sites of all attentions, in the order in which they run. */
 export function describeSites(
   { sites, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
 ): (AttentionSite & Pick<EncoderSite, "window">)[] {
   const described = sites.map(({ found, node }) => {
-    const heads = [found.q, found.k, found.v].map(({ offset }, i): HeadRows => {
-      const tensor = node.inputs[i]!;
-      const tokenStride = elementsOf(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
-      return { tensor, tokenStride, offset };
-    });
+    const heads = [found.q, found.k, found.v].map(({ offset }, i) =>
+      rowsAt(node.inputs[i]!, axes, offset)
+    );
     const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
     const output = portOf(node.outputs[0]!, probes, axes);
     const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;

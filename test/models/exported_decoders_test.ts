@@ -14,8 +14,11 @@ import { gpuTest } from "../fixtures/gpu.ts";
 
 /** The folders whose decoders are cut, and the dtype of their graph. */
 const FOLDERS: Readonly<Record<string, Dtype>> = {
+  "lfm2": "fp32",
   "llama-q4-level0": "fp32",
+  "mamba2-hybrid": "fp32",
   "q4f16-fp32cache": "q4f16",
+  "qwen3_5": "fp32",
   "qwen3-qk-norm": "fp32",
 };
 

@@ -37,7 +37,9 @@ export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut
 
 /** Compiles each segment of a cut, in their order. */
 export function compileCut(
-  cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
+  cut:
+    & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
+    & Partial<Pick<GraphCut, "states">>,
   { takesForm, contextLength, writesSums }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
@@ -74,6 +76,7 @@ export function compileCut(
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
+      ...(cut.states ?? []).flatMap(({ operands }) => operands.map(({ tensor }) => tensor)),
     ].filter((name) => !tables.has(name) || rows.has(name)));
     // The last segment is for wanted rows alone.
     const hasTiles = own.index < cut.segments.length - 1;

@@ -25,6 +25,9 @@ import { keepAllTokens } from "./last_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
+import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
+import { computeTokenMajor } from "../rewrite/token_major.ts";
+import { type PlacedState, placeStates } from "../states/place_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
 /** A graph that treats tokens alike, ready to be partitioned into segments. */
@@ -33,23 +36,35 @@ export interface TokenwiseGraph {
   /** The output to keep. */
   readonly wanted: string;
   readonly sites: readonly PlacedSite[];
+  readonly states: readonly PlacedState[];
   readonly probes: Probes;
   readonly proof: TokenProof;
 }
+
+/** The recurrences of a graph. */
+type States = Pick<ReturnType<typeof placeStates>, "states" | "known">;
+
+const NO_STATES: States = { states: [], known: () => new Map() };
 
 /** Partial evaluations of a graph with site nodes, whose results have known shapes. */
 function probeSites(
   index: GraphIndex,
   inputs: DecoderInputs,
-  sites: readonly PlacedSite[],
-  dtypes: ReadonlyMap<string, Value["dtype"]>,
+  { sites, states, dtypes }: {
+    readonly sites: readonly PlacedSite[];
+    readonly states: States;
+    readonly dtypes: ReadonlyMap<string, Value["dtype"]>;
+  },
 ): Probes {
-  const known = ({ numTokens }: Lengths) =>
-    new Map(sites.map(({ node, found }): [string, Value] => {
-      const shape = [1, numTokens, found.heads * found.vHeadDim];
+  const known = (lengths: Lengths) => {
+    const values = new Map(states.known(lengths));
+    for (const { node, found } of sites) {
+      const shape = [1, lengths.numTokens, found.heads * found.vHeadDim];
       const output = node.outputs[0]!;
-      return [output, { dtype: dtypes.get(output)!, shape }];
-    }));
+      values.set(output, { dtype: dtypes.get(output)!, shape });
+    }
+    return values;
+  };
   return new Probes(index, inputs, known);
 }
 
@@ -85,9 +100,14 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const lifted = new GraphIndex(fixLogitCount(liftConstants(original)));
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
-  const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
+  const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
+  const whole = new GraphIndex(spellOwnRowRotary(new Probes(ofTokens, inputs)));
   requireFloatCaches(whole, inputs);
-  const search = { index: whole, probes: new Probes(whole, inputs), contextLength };
+  const states = placeStates({ index: whole, probes: new Probes(whole, inputs) });
+  const index = states.states.length === 0
+    ? whole
+    : new GraphIndex(computeTokenMajor(states.graph, whole.graph.outputs.map(({ name }) => name)));
+  const search = { index, probes: new Probes(index, inputs, states.known), contextLength };
   const { graph, sites } = placeSites(search, findAttentions(search), [wanted]);
   if (sites.length === 0) {
     const branching = whole.graph.nodes.find(hasSubgraph);
@@ -97,7 +117,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
         (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
-  return makeTokenwise(search, { graph, sites }, wanted);
+  return makeTokenwise(search, { graph, sites, states }, wanted);
 }
 
 /**
@@ -108,7 +128,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
  */
 export function makeTokenwise(
   search: Search,
-  { graph, sites }: SiteGraph,
+  { graph, sites, states = NO_STATES }: SiteGraph & { readonly states?: States },
   wanted: string,
 ): TokenwiseGraph {
   const { inputs } = search.probes;
@@ -116,10 +136,11 @@ export function makeTokenwise(
     const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
     return [node.outputs[0]!, value?.dtype ?? "undefined"];
   }));
-  const placedProbes = probeSites(new GraphIndex(graph), inputs, sites, dtypes);
+  const known = { sites, states, dtypes };
+  const placedProbes = probeSites(new GraphIndex(graph), inputs, known);
   const folded = foldLengths(placedProbes, search.contextLength, [wanted]);
   requireOnlyTokens(folded.graph, folded.inputs);
-  const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, sites, dtypes);
+  const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, known);
   const proof = proveTokensAlike(probes);
-  return { inputs: folded.inputs, wanted, sites, probes, proof };
+  return { inputs: folded.inputs, wanted, sites, states: states.states, probes, proof };
 }

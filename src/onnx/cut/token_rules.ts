@@ -129,7 +129,11 @@ export const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   TopK: alongAxis,
   SkipLayerNormalization: alongLast,
   SkipSimplifiedLayerNormalization: alongLast,
+  LinearAttentionGate: (node, axes, probes) =>
+    axes.inputs[1] === undefined && axes.inputs[2] === undefined && aligned(node, axes, probes),
+  GatedRMSNorm: alongLast,
   RotaryEmbedding: rotation,
+  MRotaryEmbedding: rotation,
   ReduceSum: surviving,
   ReduceMean: surviving,
   ReduceMax: surviving,

@@ -10,14 +10,48 @@ import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
 import { LAYOUT_RULES } from "./layout.ts";
 import { PRODUCT_RULES } from "./products.ts";
-import { type Rules, UnknownValue, type Value, valueOfTensor } from "./value.ts";
+import { readScan } from "./scan.ts";
+import {
+  axisOf,
+  type Call,
+  need,
+  type Rules,
+  UnknownValue,
+  type Value,
+  valueOfTensor,
+} from "./value.ts";
 
 const RULES: Rules = {
   ...ELEMENTWISE_RULES,
   ...INDEXING_RULES,
   ...LAYOUT_RULES,
   ...PRODUCT_RULES,
+  Scan: scan,
 };
+
+/** Shapes of a `Scan`'s outputs, from a run of its body for one token. */
+function scan(call: Call): readonly (Value | undefined)[] {
+  const found = readScan(call.node);
+  if (found === undefined) throw new UnknownValue("body");
+  const { body, inputs, outputs, numStates, inputAxes, outputAxes } = found;
+  let numTokens = 0;
+  const feeds = new Map(inputs.map((name, i): [string, Value] => {
+    const { dtype, shape } = need(call, i);
+    const own = inputAxes[i - numStates];
+    if (own === undefined) return [name, { dtype, shape }];
+    const axis = axisOf(own, shape.length);
+    numTokens = shape[axis]!;
+    return [name, { dtype, shape: shape.toSpliced(axis, 1) }];
+  }));
+  const run = new Evaluation(body, feeds);
+  return outputs.map((name, i) => {
+    const value = run.value(name);
+    const own = outputAxes[i - numStates];
+    if (value === undefined || own === undefined) return value && { ...value, data: undefined };
+    const { dtype, shape } = value;
+    return { dtype, shape: shape.toSpliced(axisOf(own, shape.length + 1), 0, numTokens) };
+  });
+}
 
 /** The values of one partial evaluation. */
 export class Evaluation {

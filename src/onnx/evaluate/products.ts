@@ -133,6 +133,12 @@ function topK(call: Call): readonly Value[] {
   return [{ dtype, shape: kept }, { dtype: "int64", shape: kept }];
 }
 
+/** `LinearAttention`: as wide as its values; its state stays as it is. */
+function linearAttention(call: Call): readonly (Value | undefined)[] {
+  const [query, value, state] = [need(call, 0), need(call, 2), call.inputs[3]];
+  return [{ dtype: query.dtype, shape: query.shape.with(-1, value.shape.at(-1)!) }, state];
+}
+
 /** Rules of these operators. */
 export const PRODUCT_RULES: Rules = {
   MatMul: product(0, 1),
@@ -165,6 +171,15 @@ export const PRODUCT_RULES: Rules = {
   MultiHeadAttention: multiHeadAttention,
   Attention: attention,
   TopK: topK,
+  CausalConvWithState: (call) => [likeFirst(call)[0], call.inputs[3]],
+  LinearAttention: linearAttention,
+  // Decay of the first input's shape and rate of the fourth's.
+  LinearAttentionGate: (call) => [
+    { ...need(call, 0), data: undefined },
+    call.inputs[3] && { ...call.inputs[3], data: undefined },
+  ],
+  GatedRMSNorm: likeFirst,
+  MRotaryEmbedding: likeFirst,
   DynamicQuantizeLinear: (call) => {
     const { shape } = need(call, 0);
     return [{ dtype: "uint8", shape }, { dtype: "float32", shape: [] }, {

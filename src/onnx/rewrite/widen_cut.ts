@@ -38,6 +38,11 @@ export function widenCut(cut: GraphCut): GraphCut {
       dtype: "float32",
       output: widenPort(site.output),
     })),
+    states: cut.states.map((site) => ({
+      ...site,
+      dtype: "float32",
+      output: widenPort(site.output),
+    })),
     output: { ...cut.output, ...widenPort(cut.output) },
   };
 }

@@ -57,6 +57,7 @@ const cut: GraphCut = {
     segment(1, { inputs: [hidden, site.output], outputs: [logits] }),
   ],
   attentions: [site],
+  states: [],
   tokens: { ...ids, kind: "ids" },
   rows: { name: "logit_rows", dtype: "int64", shape: ["rows"] },
   output: { ...logits, width: 100 },

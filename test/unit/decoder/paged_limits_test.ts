@@ -8,6 +8,7 @@ function cutOf(maxPositions?: number): GraphCut {
   const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionSite;
   return {
     attentions: Array.from({ length: 28 }, () => site),
+    states: [],
     output: { width: 151_936 },
     maxPositions,
   } as unknown as GraphCut;

@@ -83,8 +83,9 @@ export class Invariants {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a sequence that has ended is scheduled");
       assert(numTokens > 0);
-      // A prompt that is scored goes on beside younger sequences, and leaves them their tokens.
-      if (sequence.scoring !== undefined) continue;
+      // A prompt that is scored, or stops where its state is kept, goes on beside younger sequences, and leaves them
+      // their tokens.
+      if (sequence.scoring !== undefined || this.#limits.numStateSlots) continue;
       if (!tracked.decodes) hasPrompt = true;
       else assert(!hasPrompt, "a prompt comes before a next token");
     }

@@ -1,7 +1,8 @@
 /**
  * A decoder without a model. It has a KV pool like a real one, written and read through the block tables alone, and a
  * next token that depends on every slot it reads: a wrong table, a block reused too early or shared by mistake gives
- * another completion.
+ * another completion. Where it has slots for states, each is the tokens that it has seen: a state that is not that of
+ * the tokens before is an error.
  *
  * @module
  */
@@ -38,15 +39,21 @@ export class SimulatedDecoder {
   readonly #blockSize: number;
   #tokens: Int32Array;
   #positions: Int32Array;
+  readonly #states: (readonly number[])[];
 
   constructor(limits: DecoderLimits) {
     this.#blockSize = limits.blockSize;
     this.#tokens = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
     this.#positions = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
+    this.#states = Array.from({ length: limits.numStateSlots ?? 0 }, () => [EMPTY]);
   }
 
   run(batch: StepBatch): SampledToken[] {
-    for (let row = 0; row < batch.sequences.length; row++) this.#write(batch, row);
+    for (const { from, to } of batch.stateCopies ?? []) this.#states[to] = this.#states[from]!;
+    for (let row = 0; row < batch.sequences.length; row++) {
+      this.#write(batch, row);
+      if (batch.stateSlots) this.#advance(batch, row);
+    }
     const sampled: SampledToken[] = [];
     for (const [row, { sample, scored = [] }] of batch.sequences.entries()) {
       const context = this.read(batch, row);
@@ -84,6 +91,20 @@ export class SimulatedDecoder {
       this.#tokens[slot] = batch.tokenIds[i]!;
       this.#positions[slot] = position;
     }
+  }
+
+  #advance({ stateSlots, queryStarts, positions, ...batch }: StepBatch, row: number): void {
+    const [first, end] = [queryStarts[row]!, queryStarts[row + 1]!];
+    const slot = stateSlots![row]!;
+    assert(!stateSlots!.subarray(0, row).includes(slot), "two sequences have one state");
+    const before = positions[first] === 0 ? [] : this.#states[slot]!;
+    const state = [...before, ...batch.tokenIds.subarray(first, end)];
+    assert.deepEqual(
+      state,
+      this.read({ ...batch, queryStarts, positions }, row),
+      "a state is of other tokens",
+    );
+    this.#states[slot] = state;
   }
 
   #slotOf(batch: StepBatch, row: number, position: number): number {

@@ -33,6 +33,8 @@ export class Coverage {
   refusals = 0;
   refusedSequences = 0;
   shortenedSequences = 0;
+  failedSteps = 0;
+  stateHits = 0;
 }
 
 /** One server's life: limits and requests follow from the seed. */
@@ -47,6 +49,8 @@ export class Workload {
   readonly #invariants: Invariants;
   readonly #coverage: Coverage;
   readonly #cancelChance: number;
+  readonly #failureChance: number;
+  #numFailed = 0;
   /** Requests start with a part of one of these. */
   readonly #prefixes: number[][];
   /** Where the pool grows and shrinks: its size, and the most that the device gives. */
@@ -75,7 +79,9 @@ export class Workload {
       maxBatchTokens: random.pick([1, 7, 16, 64]),
       maxSequences: sharesBlocks ? random.between(1, 8) : 1,
       sharesBlocks,
+      numStateSlots: random.chance(0.4) ? random.between(1, 12) : undefined,
     });
+    this.#failureChance = this.#limits.numStateSlots ? random.pick([0, 0.05]) : 0;
     this.#prefixCache = random.chance(0.7);
     this.#scheduler = new Scheduler(this.#limits, { prefixCache: this.#prefixCache });
     this.#pool = new PoolSize(this.#limits);
@@ -96,7 +102,8 @@ export class Workload {
         maxSteps += this.#add();
         numToCome--;
       }
-      assert(numSteps < maxSteps, "more steps than all sequences may have tokens");
+      const most = maxSteps * (1 + this.#numFailed);
+      assert(numSteps < most, "more steps than all sequences may have tokens");
       this.#maybeCancel();
       this.#fitPool();
       this.#step();
@@ -215,13 +222,17 @@ export class Workload {
     for (const { sequence: { id, numComputed } } of step.scheduled) {
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
+      if (isAdmitted && numComputed > 0 && step.stateCopies) this.#coverage.stateHits++;
     }
     const batch = this.#builder.build(step);
+    // An encoder, for example, fails before anything has run.
+    if (this.#random.chance(this.#failureChance)) return this.#fail();
     const sampled = this.#decoder.run(batch);
     this.#invariants.checkBatch(step, batch, this.#decoder);
     this.#invariants.checkBlocks(this.#scheduler.stats());
 
     this.#maybeCancel("in flight");
+    if (this.#random.chance(this.#failureChance)) return this.#fail();
     for (const { sequence, token, isScored } of this.#scheduler.commit(step, sampled)) {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a token for a sequence that has ended");
@@ -238,6 +249,16 @@ export class Workload {
       this.#end(tracked);
     }
     this.#invariants.checkBlocks(this.#scheduler.stats());
+  }
+
+  /** A step that is not committed: states of its sequences are no longer known. */
+  #fail(): void {
+    this.#coverage.failedSteps++;
+    this.#numFailed++;
+    for (const tracked of this.#live.values()) {
+      tracked.numSeen = undefined;
+      tracked.decodes = false;
+    }
   }
 
   #maybeCancel(when?: "in flight"): void {

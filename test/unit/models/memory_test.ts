@@ -14,6 +14,7 @@ const NEEDS: MemoryNeeds = {
   weightsBytes: 2000 * MB,
   largestWeightBytes: 300 * MB,
   cacheBytes: 1000 * MB,
+  stateBytes: 0,
   activationBytes: 50 * MB,
 };
 const OFFER: MemoryOffer = {

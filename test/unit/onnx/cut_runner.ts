@@ -5,7 +5,22 @@
  */
 import { FolderFiles, type ModelFiles } from "../../../src/onnx/file/external_data.ts";
 import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
-import type { AttentionSite, GraphCut, HeadRows, TensorPort } from "../../../src/onnx/graph_cut.ts";
+import type {
+  AttentionSite,
+  GraphCut,
+  HeadRows,
+  StateSite,
+  TensorPort,
+} from "../../../src/onnx/graph_cut.ts";
+import { convFactors } from "../../../kernels/causal_conv.ts";
+import { causalConvReference } from "../../../kernels/causal_conv_reference.ts";
+import { linearAttentionReference } from "../../../kernels/linear_attention_reference.ts";
+import {
+  convParams,
+  linearParams,
+  stateConstants,
+  stateSize,
+} from "../../../src/backend/sequence_states.ts";
 import type { StoredTensor } from "../../../src/onnx/file/stored_tensor.ts";
 import {
   type GraphSession,
@@ -23,6 +38,8 @@ type Numbers = Float32Array | Float16Array;
 export class TestSequence {
   readonly keys: Float64Array[][] = [];
   readonly values: Float64Array[][] = [];
+  /** What it keeps beside them, by recurrence. */
+  readonly states: Float64Array[] = [];
 
   /** Tokens cached so far. */
   get length(): number {
@@ -152,16 +169,70 @@ function attend(
   return packed;
 }
 
+/** Takes the tokens of a step through a recurrence. */
+function advance(
+  site: StateSite,
+  constants: ReadonlyMap<string, Float64Array>,
+  steps: readonly TestStep[],
+  operandOf: (name: string) => Numbers,
+): Float64Array {
+  const { recurrence, operands } = site;
+  let first = 0;
+  const out = new Float64Array(
+    steps.reduce((sum, { tokens }) => sum + tokens.length, 0) * widthOf(recurrence),
+  );
+  for (const { sequence, tokens } of steps) {
+    const isFresh = sequence.states[site.index] === undefined;
+    const state = sequence.states[site.index] ??= new Float64Array(stateSize(site));
+    const ranges = [{ first, end: first + tokens.length, slot: 0, isFresh }];
+    first += tokens.length;
+    const numbers = operands.map(({ tensor }) => Float64Array.from(operandOf(tensor)));
+    if (recurrence.kind === "convolution") {
+      const { weights, bias } = recurrence;
+      const read = (name: string) => Float32Array.from(constants.get(name)!);
+      const factors = convFactors({
+        weights: read(weights.name),
+        bias: bias && read(bias.name),
+      }, recurrence);
+      const params = convParams(site, recurrence);
+      causalConvReference(params, { x: numbers[0]!, factors, state, out }, ranges);
+      continue;
+    }
+    const { decaysName, betasName, ...params } = linearParams(site, recurrence);
+    const of = (name: string | undefined) =>
+      numbers[operands.findIndex(({ tensor }) => tensor === name)];
+    const [q, k, v] = numbers as [Float64Array, Float64Array, Float64Array];
+    const gates = { decays: of(decaysName), betas: of(betasName) };
+    linearAttentionReference(params, { q, k, v, ...gates, state, out }, ranges);
+  }
+  return out;
+}
+
+function widthOf(recurrence: StateSite["recurrence"]): number {
+  return recurrence.kind === "convolution"
+    ? recurrence.channels
+    : recurrence.heads * recurrence.valueDim;
+}
+
 /** A cut graph, ready to run. */
 export class CutRunner implements AsyncDisposable {
   readonly cut: GraphCut;
   readonly #sessions: readonly GraphSession[];
   readonly #tables: readonly Tables[];
+  readonly #constants: ReadonlyMap<string, Float64Array>;
 
-  private constructor(cut: GraphCut, sessions: readonly GraphSession[], tables: readonly Tables[]) {
+  private constructor(
+    cut: GraphCut,
+    sessions: readonly GraphSession[],
+    constants: {
+      readonly tables: readonly Tables[];
+      readonly ofStates: ReadonlyMap<string, Float64Array>;
+    },
+  ) {
     this.cut = cut;
     this.#sessions = sessions;
-    this.#tables = tables;
+    this.#tables = constants.tables;
+    this.#constants = constants.ofStates;
   }
 
   /** Cuts and loads a graph. @throws {Error} with the reason when it is not cut. */
@@ -182,7 +253,11 @@ export class CutRunner implements AsyncDisposable {
         sinks: sinks && await readTable(sinks, files),
       });
     }
-    return new CutRunner(cut, sessions, tables);
+    const ofStates = new Map<string, Float64Array>();
+    for (const tensor of stateConstants(cut.states)) {
+      ofStates.set(tensor.name, await readTable(tensor, files));
+    }
+    return new CutRunner(cut, sessions, { tables, ofStates });
   }
 
   /** Cuts and loads a graph file of a folder. */
@@ -230,6 +305,14 @@ export class CutRunner implements AsyncDisposable {
         if (site.afterSegment !== i) continue;
         const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) => numbersOf(known[tensor]!));
         const result = attend(site, this.#tables[site.layer]!, steps, { q: q!, k: k!, v: v! });
+        const shape = site.output.shape.map((size) =>
+          size === "tokens" ? all.length : size as number
+        );
+        known[site.output.name] = floatTensor(site.output, shape, result);
+      }
+      for (const site of this.cut.states) {
+        if (site.afterSegment !== i) continue;
+        const result = advance(site, this.#constants, steps, (name) => numbersOf(known[name]!));
         const shape = site.output.shape.map((size) =>
           size === "tokens" ? all.length : size as number
         );

@@ -7,6 +7,7 @@
 import type { ModelFiles } from "../../../src/onnx/file/external_data.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
+import { type StateLayer, statePorts } from "./state_layers.ts";
 
 /** Sizes of a test decoder. */
 export interface DecoderSizes {
@@ -59,6 +60,8 @@ export interface DecoderOptions {
   readonly embeddings?: boolean;
   /** Of past and present keys and values; the graph computes in float32. */
   readonly cacheDtype?: "float32" | "float16";
+  /** Layers with states, each before the attention of the same index. */
+  readonly states?: readonly StateLayer[];
   /** Inputs besides tokens and caches; the mask by default. */
   readonly inputs?: readonly Declared[];
   /** Work done once, before the layers. */
@@ -101,6 +104,16 @@ export function decoder(
     ["batch_size", "sequence_length", hiddenOutput === undefined ? vocab : width],
   ]];
   for (let index = 0; index < layers; index++) {
+    const state = options.states?.[index];
+    if (state !== undefined) {
+      const ports = statePorts(state);
+      inputs.push(...ports.inputs);
+      outputs.push(...ports.outputs);
+      const normed = graph.add("LayerNormalization", [hidden, graph.ones(width)], {
+        attributes: { axis: -1 },
+      });
+      hidden = graph.add("Add", [hidden, state.add(graph, normed)]);
+    }
     const cache = (kind: string, length: string): Declared => [
       kind,
       options.cacheDtype ?? "float32",

@@ -19,11 +19,14 @@ export class WholeGraph implements AsyncDisposable {
     this.#session = session;
     this.#cachePast = Object.fromEntries(
       session.inputs.filter(({ name }) => name.startsWith("past")).map(({ name, type, shape }) => {
-        const [, heads, , size] = shape as [unknown, number, unknown, number];
+        const [, ...sizes] = shape;
+        const isState = sizes.every((size) => typeof size === "number");
+        const dims = isState ? [1, ...sizes] : [1, sizes[0] as number, 0, sizes[2] as number];
+        const length = dims.reduce((product, size) => product * size, 1);
         const data = type === "float16"
-          ? new Float16Array() as unknown as Uint16Array
-          : new Float32Array();
-        return [name, new Tensor(type as "float32", data as Float32Array, [1, heads, 0, size])];
+          ? new Float16Array(length) as unknown as Uint16Array
+          : new Float32Array(length);
+        return [name, new Tensor(type as "float32", data as Float32Array, dims)];
       }),
     );
   }

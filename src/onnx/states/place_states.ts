@@ -1,0 +1,86 @@
+/**
+ * Puts one site node in place of each recurrence, with token-major operands and result.
+ *
+ * @module
+ */
+import { SITE_DOMAIN } from "../attention/attention_sites.ts";
+import { type Graph, makeNode, type Node } from "../file/proto.ts";
+import type { Value } from "../evaluate/value.ts";
+import type { Lengths } from "../probes.ts";
+import { findCausalConv, findSpelledOutConv } from "./find_convolution.ts";
+import { findLinearAttention } from "./find_linear_attention.ts";
+import { findScan } from "./find_scan.ts";
+import type { FoundState, StateSearch } from "./state.ts";
+
+/** A recurrence and the node that stands for it. */
+export interface PlacedState {
+  readonly found: FoundState;
+  readonly node: Node;
+}
+
+/** A graph whose recurrences are site nodes. */
+interface StateGraph {
+  readonly graph: Graph;
+  readonly states: readonly PlacedState[];
+  /** The results of the site nodes in a run. */
+  readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
+}
+
+const FINDERS = [findCausalConv, findSpelledOutConv, findLinearAttention, findScan];
+const FLOAT32 = 1;
+
+/** @throws {Refusal} when one of the recurrences cannot be expressed. */
+export function placeStates(search: StateSearch): StateGraph {
+  const { index: { graph }, probes } = search;
+  const states: PlacedState[] = [];
+  const placed = new Map<string, readonly Node[]>();
+  for (const node of graph.nodes) {
+    const found = FINDERS.map((find) => find(node, search)).find((each) => each !== undefined);
+    if (found === undefined) continue;
+    const { nodes, site } = nodesOf(found, search);
+    states.push({ found, node: site });
+    placed.set(found.output, nodes);
+  }
+  const nodes = graph.nodes.flatMap((node) => {
+    const output = node.outputs.find((name) => placed.has(name));
+    return output === undefined ? [node] : placed.get(output)!;
+  });
+  const known = (lengths: Lengths) =>
+    new Map(states.flatMap(({ found, node }): [string, Value][] => {
+      const value = probes.at(lengths).value(found.output);
+      if (value === undefined) return [];
+      const { dtype, shape } = value;
+      const order = found.outputOrder;
+      const rows = order ? order.map((_, axis) => shape[order.indexOf(axis)]!) : shape;
+      return [[node.outputs[0]!, { dtype, shape: rows }]];
+    }));
+  return { graph: { ...graph, nodes }, states, known };
+}
+
+/** The site of a recurrence, and what brings its operands and its result into the order that each has. */
+function nodesOf(
+  found: FoundState,
+  { probes }: StateSearch,
+): { readonly nodes: readonly Node[]; readonly site: Node } {
+  const { name, recurrence, operands, operandOrders, output, outputOrder } = found;
+  const before: Node[] = [];
+  const step = (opType: string, input: string, attributes: Record<string, number | number[]>) => {
+    const made = `${output}/${opType} of ${input}`;
+    before.push(makeNode(opType, [input], [made], { attributes }));
+    return made;
+  };
+  const isLinear = recurrence.kind === "linear_attention";
+  const inputs = operands.map((operand, i) => {
+    const order = operandOrders?.[i];
+    const rows = order ? step("Transpose", operand, { perm: [...order] }) : operand;
+    // Decays and rates are read in f32: a state that shrinks by 1/1000 a token would not in f16.
+    const isHalf = probes.short()[0]!.value(operand)?.dtype === "float16";
+    return isLinear && i > 2 && isHalf ? step("Cast", rows, { to: FLOAT32 }) : rows;
+  });
+  const rows = outputOrder ? `${output}/rows` : output;
+  const site = makeNode("StateSite", inputs, [rows], { domain: SITE_DOMAIN, name });
+  const after = outputOrder
+    ? [makeNode("Transpose", [rows], [output], { attributes: { perm: outputOrder } })]
+    : [];
+  return { nodes: [...before, site, ...after], site };
+}
