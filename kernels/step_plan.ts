@@ -37,8 +37,9 @@ const NO_SLOT = 0xffffffff;
 /**
  * Lays out a step and divides its attention into items, one workgroup per item and KV head.
  *
- * Sequences with few queries become decode items, others prefill items. Where there are too few decode items to keep
- * the device busy, long ones are split by keys, and reduce items combine their partial results.
+ * Sequences with few queries become decode items, others prefill items. Where those of a sequence would be too few to
+ * keep the device busy by themselves, they are split by keys, and reduce items combine their partial results: how sums
+ * are divided does not depend on the other sequences of a step.
  */
 export class StepPlan {
   /** The first `length` are valid: header, positions, slots, block tables, items. */
@@ -63,11 +64,14 @@ export class StepPlan {
     this.#tiling = tiling;
     this.#group = shape.heads / shape.kvHeads;
     this.#targetItems = Math.ceil(tiling.targetWorkgroups / shape.kvHeads);
-    this.maxSlots = 2 * this.#targetItems;
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
-    // A sequence's last item may be part full; splits add at most `maxSlots`, reductions as many.
-    const maxItems = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows) +
-      2 * this.maxSlots;
+    // A sequence's last item may be part full.
+    const maxWhole = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows);
+    // What is split has fewer items than the target, and becomes as many as that, or one more for each.
+    const mostSplit = maxSequences * this.#targetItems;
+    this.maxSlots = mostSplit + Math.min(mostSplit, maxWhole);
+    // Splits add at most `maxSlots`, reductions as many.
+    const maxItems = maxWhole + 2 * this.maxSlots;
     this.words = new Uint32Array(
       HEADER_WORDS + 2 * maxTokens + maxSequences * maxBlocksPerSequence + maxItems * ITEM_WORDS,
     );
@@ -88,10 +92,9 @@ export class StepPlan {
     const prefill = this.#mark();
     this.numPrefillItems = this.#writePrefillItems(step);
     const decode = this.#mark();
-    const splitKeys = this.#chooseSplitKeys(step);
-    this.numDecodeItems = this.#writeDecodeItems(step, splitKeys);
+    this.numDecodeItems = this.#writeDecodeItems(step);
     const reduce = this.#mark();
-    this.numReduceItems = this.#writeReduceItems(step, splitKeys);
+    this.numReduceItems = this.#writeReduceItems(step);
     this.words.set([positions, slots, prefill, decode, reduce]);
   }
 
@@ -143,22 +146,17 @@ export class StepPlan {
     return count;
   }
 
-  #chooseSplitKeys(step: PackedStep): number {
+  /** Keys of each part of a sequence's decode items. */
+  #splitKeysOf(step: PackedStep, s: number): number {
     const { decode, minSplitKeys } = this.#tiling;
-    let items = 0;
-    let keys = 0;
-    for (let s = 0; s < step.sequences.length; s++) {
-      if (!this.#isDecode(step, s)) continue;
-      const groups = Math.ceil(this.#rowsOf(step, s) / decode.rows);
-      items += groups;
-      keys += groups * step.kvLengths[s]!;
-    }
+    const items = Math.ceil(this.#rowsOf(step, s) / decode.rows);
     if (items >= this.#targetItems) return Infinity;
     const tileKeys = decodeKeys(decode);
+    const keys = items * step.kvLengths[s]!;
     return Math.max(minSplitKeys, Math.ceil(keys / this.#targetItems / tileKeys) * tileKeys);
   }
 
-  #writeDecodeItems(step: PackedStep, splitKeys: number): number {
+  #writeDecodeItems(step: PackedStep): number {
     const { rows: decodeRows } = this.#tiling.decode;
     let count = 0;
     let slot = 0;
@@ -166,6 +164,7 @@ export class StepPlan {
       if (!this.#isDecode(step, s)) continue;
       const numRows = this.#rowsOf(step, s);
       const numKeys = step.kvLengths[s]!;
+      const splitKeys = this.#splitKeysOf(step, s);
       for (let start = 0; start < numRows; start += decodeRows) {
         const rows = Math.min(decodeRows, numRows - start);
         if (numKeys <= splitKeys) {
@@ -182,12 +181,13 @@ export class StepPlan {
     return count;
   }
 
-  #writeReduceItems(step: PackedStep, splitKeys: number): number {
+  #writeReduceItems(step: PackedStep): number {
     const { rows: decodeRows } = this.#tiling.decode;
     let count = 0;
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       const numKeys = step.kvLengths[s]!;
+      const splitKeys = this.#splitKeysOf(step, s);
       if (!this.#isDecode(step, s) || numKeys <= splitKeys) continue;
       const numRows = this.#rowsOf(step, s);
       const splits = Math.ceil(numKeys / splitKeys);

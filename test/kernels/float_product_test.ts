@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/activation.ts";
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { MatvecParams } from "../../kernels/matvec_params.ts";
-import { matvecReference } from "../../kernels/matvec_reference.ts";
+import { matvecReference } from "./references/matvec_reference.ts";
 import type { ReadBytes } from "../../kernels/row_kernel.ts";
 import { RowArena } from "../../kernels/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/row_simd.ts";

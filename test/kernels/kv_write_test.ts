@@ -7,7 +7,7 @@ import {
   type KvWriteParams,
   type RotaryParams,
 } from "../../kernels/kv_write.ts";
-import { ReferenceKvWrite } from "../../kernels/kv_write_reference.ts";
+import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";

@@ -5,7 +5,7 @@
  */
 import { Matvec } from "../../kernels/matvec.ts";
 import type { MatvecParams } from "../../kernels/matvec_params.ts";
-import type { ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
+import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
 import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";

@@ -6,7 +6,7 @@ import {
   matvecReference,
   matvecRow,
   type ReferenceMatvecTensors,
-} from "../../kernels/matvec_reference.ts";
+} from "./references/matvec_reference.ts";
 import {
   chooseMatvecTiling,
   type MatvecTiling,

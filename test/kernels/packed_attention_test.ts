@@ -5,7 +5,7 @@ import {
   PackedBuffer,
   type PackedParams,
 } from "../../kernels/packed_attention.ts";
-import { attendPacked } from "../../kernels/packed_attention_reference.ts";
+import { attendPacked } from "./references/packed_attention_reference.ts";
 import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";

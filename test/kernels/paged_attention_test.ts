@@ -5,7 +5,7 @@ import {
   chooseTiling,
 } from "../../kernels/attention_shape.ts";
 import { PagedAttention } from "../../kernels/paged_attention.ts";
-import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
+import { ReferenceAttention } from "./references/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";

@@ -126,14 +126,18 @@ Deno.test("StepPlan.build() writes the slot of every token and the blocks of eve
   assert.deepEqual(table, [...step.blockTables.subarray(row, row + 3)]);
 });
 
-Deno.test("StepPlan.build() splits a long decode that is alone, and not one among many", () => {
-  const alone = planFor([{ queries: 1, keys: 4096 }]).plan;
-  assert.ok(alone.numDecodeItems > 8);
-  assert.equal(alone.numReduceItems, 1);
-  const sequences = Array.from({ length: 40 }, () => ({ queries: 1, keys: 4096 }));
-  const among = planFor(sequences).plan;
-  assert.equal(among.numDecodeItems, 40);
-  assert.equal(among.numReduceItems, 0);
+Deno.test("StepPlan.build() splits a long decode alone as among others", () => {
+  const partsOf = (plan: StepPlan) =>
+    readItems(plan, "decode").filter(({ firstPosition }) => firstPosition === 4095)
+      .map(({ start, end }) => [start, end]);
+  const long = { queries: 1, keys: 4096 };
+  const alone = partsOf(planFor([long]).plan);
+  assert.ok(alone.length > 8);
+  const others = Array.from({ length: 40 }, (_, i) => ({ queries: 1, keys: 1 + 90 * i }));
+  const { plan } = planFor([...others, long, { queries: 90, keys: 2000 }]);
+  assert.deepEqual(partsOf(plan), alone);
+  // A short one stays whole.
+  assert.ok(readItems(plan, "decode").some(({ end, slot }) => end === 91 && slot === NO_SLOT));
 });
 
 Deno.test("StepPlan.build() begins a prompt's last rows first", () => {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { activate } from "./activation.ts";
-import type { PointwiseParams } from "./pointwise.ts";
+import { activate } from "../../../kernels/activation.ts";
+import type { PointwiseParams } from "../../../kernels/pointwise.ts";
 
 /** See {@linkcode Pointwise}. @returns `[numRows, width]`. */
 export function pointwiseReference(
