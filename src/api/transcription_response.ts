@@ -35,6 +35,7 @@ export const VerboseTranscription = z.object({
   language: z.string().describe("Its English name, in lower case; empty where it is not known"),
   duration: z.number().describe("Seconds of sound"),
   text: z.string(),
+  truncated: z.literal(true).optional().describe("The file ends early: what is there was heard"),
   words: z.array(Word).optional().describe("With timestamp_granularities word"),
   segments: z.array(Segment).optional().describe("Left out where only words are asked for"),
 }).meta({ id: "VerboseTranscription" });
@@ -50,7 +51,11 @@ export const TranscriptionEvent = z.discriminatedUnion("type", [
     text: z.string(),
     words: z.array(Word).optional().describe("With timestamp_granularities word"),
   }).describe("After each delta, with response_format verbose_json"),
-  z.object({ type: z.literal("transcript.text.done"), text: z.string() }),
+  z.object({
+    type: z.literal("transcript.text.done"),
+    text: z.string(),
+    truncated: z.literal(true).optional().describe("The file ends early: what is there was heard"),
+  }),
 ]).meta({ id: "TranscriptionEvent" });
 
 export type VerboseTranscription = z.output<typeof VerboseTranscription>;
@@ -88,6 +93,8 @@ export interface TranscriptWord {
 export interface Transcript {
   readonly language: string;
   readonly durationSeconds: number;
+  /** Says what is missing of a file that ends early. */
+  readonly truncated?: string | undefined;
   readonly segments: readonly TranscriptSegment[];
 }
 
@@ -101,12 +108,13 @@ export function verboseTranscription(
   transcript: Transcript,
   granularities: ReadonlySet<Granularity>,
 ): VerboseTranscription {
-  const { language, durationSeconds, segments } = transcript;
+  const { language, durationSeconds, segments, truncated } = transcript;
   return {
     task: "transcribe",
     language,
     duration: roundTo(durationSeconds, 3),
     text: transcriptText(segments),
+    ...(truncated !== undefined && { truncated: true }),
     ...(granularities.has("word") && {
       words: segments.flatMap(({ words = [] }) => words.map(describeWord)),
     }),

@@ -7,6 +7,8 @@ import { HearthError } from "../errors.ts";
 import { nextTurn } from "../next_turn.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
 import { isAiff, readAiff } from "./audio/aiff.ts";
+import { isAu, readAu } from "./audio/au.ts";
+import { isCaf, readCaf } from "./audio/caf.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { findMp3, isFreeMp3, readMp3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
@@ -14,6 +16,7 @@ import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
 import {
   checkSampleRate,
+  type Decoding,
   invalidAudio,
   MAX_AUDIO_HOURS,
   type Sound,
@@ -37,6 +40,8 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "WebM", matches: isWebm, read: readWebm },
   { name: "MP4", matches: isMp4, read: readMp4 },
   { name: "AIFF", matches: isAiff, read: readAiff },
+  { name: "CAF", matches: isCaf, read: readCaf },
+  { name: "AU", matches: isAu, read: readAu },
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
   { name: "AAC", matches: (file) => findAdts(file) !== undefined, read: readAdts },
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
@@ -45,11 +50,8 @@ const FORMATS: readonly AudioFormat[] = [
 /** Formats that are often sent as audio all the same. */
 const UNREAD: readonly Signature[] = [
   ["AMR", 0, "#!AMR"],
-  ["CAF", 0, "caff"],
   ["WMA or WMV", 0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"],
   ["AVI", 8, "AVI "],
-  ["Wave64", 0, "riff\x2e\x91\xcf\x11"],
-  ["Sun audio (AU)", 0, ".snd"],
   ["Digital Speech Standard (DSS)", 1, "dss"],
   ["Digital Speech Standard (DS2)", 1, "ds2"],
   ["AC-3", 0, "\x0b\x77"],
@@ -77,6 +79,8 @@ export interface DecodeAudioOptions {
   /** Wanted sample rate. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;
+  /** Called once, with a sentence, when the file ends early: what is there is decoded. */
+  readonly onTruncated?: ((message: string) => void) | undefined;
 }
 
 /**
@@ -84,19 +88,25 @@ export interface DecodeAudioOptions {
  * averaged.
  *
  * @returns f32 pieces of any length; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is not audio, damaged beyond use, truncated, or longer than
+ * @throws {HearthError} `invalid_media` when the file is not audio, damaged beyond use, or longer than
  * {@linkcode MAX_AUDIO_HOURS}; possibly after the first pieces.
  */
 export async function* decodeAudio(
   file: Uint8Array<ArrayBuffer>,
-  { sampleRateHz, signal }: DecodeAudioOptions,
+  { sampleRateHz, signal, onTruncated }: DecodeAudioOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
   const format = detect(file);
+  let truncated: string | undefined;
+  const decoding = {
+    onTruncated: (what: string) => {
+      truncated ??= `The ${format.name} file was cut or is damaged: ${what}.`;
+    },
+  };
   let inputRateHz: number | undefined;
   let resampler: AudioResampler | undefined;
   let seconds = 0;
   let resumedMs = performance.now();
-  for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file))) {
+  for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file, decoding))) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
       await nextTurn();
       resumedMs = performance.now();
@@ -117,8 +127,9 @@ export async function* decodeAudio(
     const mono = mixDown(channels);
     yield resampler === undefined ? mono : resampler.push(mono);
   }
-  if (seconds === 0) throw invalidAudio(`The ${format.name} file holds no sound.`);
+  if (seconds === 0) throw invalidAudio(truncated ?? `The ${format.name} file holds no sound.`);
   if (resampler !== undefined) yield resampler.flush();
+  if (truncated !== undefined) onTruncated?.(truncated);
 }
 
 function detect(file: Uint8Array): AudioFormat {
@@ -152,9 +163,10 @@ async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, voi
 async function* guard(
   { name, read }: AudioFormat,
   file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
   try {
-    yield* read(file);
+    yield* read(file, decoding);
   } catch (error) {
     if (error instanceof HearthError) throw error;
     throw invalidAudio(`The ${name} file is damaged and cannot be decoded.`, error);
@@ -164,16 +176,33 @@ async function* guard(
 /** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
 const MAX_AMPLITUDE = 65_536;
 
-/** The channels' average. NaN becomes silence. */
+/** Of the loudest channel's energy: where the average has less, the channels cancel each other. */
+const CANCELLED_SHARE = 0.01;
+
+/**
+ * The channels' average; where they cancel each other, as of one channel that was recorded inverted, the loudest of
+ * them. NaN becomes silence.
+ */
 function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
   const mono = new Float32Array(channels[0]!.length);
   for (const channel of channels) {
     for (let i = 0; i < mono.length; i++) mono[i]! += channel[i]!;
   }
   const share = 1 / channels.length;
-  for (let i = 0; i < mono.length; i++) {
-    const sample = mono[i]! * share;
-    mono[i] = Math.abs(sample) <= MAX_AMPLITUDE ? sample : 0;
-  }
-  return mono;
+  for (let i = 0; i < mono.length; i++) mono[i] = limit(mono[i]! * share);
+  if (channels.length === 1) return mono;
+  const energies = channels.map(measureEnergy);
+  const highest = Math.max(...energies);
+  if (!(measureEnergy(mono) < highest * CANCELLED_SHARE)) return mono;
+  return Float32Array.from(channels[energies.indexOf(highest)]!, limit);
+}
+
+function limit(sample: number): number {
+  return Math.abs(sample) <= MAX_AMPLITUDE ? sample : 0;
+}
+
+function measureEnergy(samples: Float32Array): number {
+  let sum = 0;
+  for (const sample of samples) sum += sample * sample;
+  return sum;
 }

@@ -32,12 +32,18 @@ export class AudioReader implements AsyncDisposable {
   /** Samples decoded so far. */
   #end = 0;
   #length: number | undefined;
+  #truncated: string | undefined;
 
   constructor(file: Uint8Array<ArrayBuffer>, options: AudioReaderOptions) {
     this.sampleRateHz = options.sampleRateHz;
     this.#file = file;
     this.#options = options;
     this.#maxBlocks = Math.ceil((options.keptSamples ?? KEPT_SAMPLES) / BLOCK_SAMPLES);
+  }
+
+  /** A sentence that says what is missing, once the whole file was decoded and if it ends early. */
+  get truncated(): string | undefined {
+    return this.#truncated;
   }
 
   /**
@@ -89,7 +95,10 @@ export class AudioReader implements AsyncDisposable {
   /** Decodes the next piece and takes it into the blocks; `undefined` at the end. */
   async #next(): Promise<Float32Array | undefined> {
     if (this.#end === this.#length) return undefined;
-    this.#decoding ??= decodeAudio(this.#file, this.#options);
+    this.#decoding ??= decodeAudio(this.#file, {
+      ...this.#options,
+      onTruncated: (message) => this.#truncated = message,
+    });
     const { done, value } = await this.#decoding.next();
     if (done) {
       this.#length = this.#end;

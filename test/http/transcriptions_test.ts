@@ -366,3 +366,18 @@ speechTest("chat: a message without one audio part is refused by name", async ()
   });
   assert.deepEqual(await ask([audio]), { status, code: "invalid_media", param: `${param}[0]` });
 });
+
+speechTest("transcriptions: a file that was cut is heard, and the answer says so", async () => {
+  await using app = await openSpeechApp();
+  const whole = readFixture("speech.wav");
+  for (const audio of [whole, whole.slice(0, -4_001)]) {
+    const isCut = audio !== whole;
+    const answer = await postSpeech(app, audio, { response_format: "verbose_json" });
+    const { truncated, duration } = await answer.json();
+    assert.equal(truncated, isCut ? true : undefined);
+    assert.equal(answer.headers.get("truncated"), isCut ? "true" : null);
+    assert.ok(isCut === duration < 1.4);
+    const stream = await (await postSpeech(app, audio, { stream: "true" })).text();
+    assert.equal(stream.includes('"truncated":true'), isCut);
+  }
+});

@@ -27,7 +27,7 @@ export async function readTranscript(
   events: AsyncIterable<TranscribeEvent>,
 ): Promise<Transcript> {
   const segments: TranscriptSegment[] = [];
-  let recording = { language: "", durationSeconds: 0 };
+  let recording: Omit<Transcript, "segments"> = { language: "", durationSeconds: 0 };
   for await (const event of events) {
     switch (event.type) {
       case "start":
@@ -39,16 +39,25 @@ export async function readTranscript(
       case "error":
         throw HearthError.fromWire(event.error);
       case "done": {
-        const { language, durationSeconds } = recording;
-        return { language, durationSeconds, segments };
+        const { language, durationSeconds, truncated } = recording;
+        return { language, durationSeconds, truncated, segments };
       }
     }
   }
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** The transcript in the requested format. */
+/** The transcript in the requested format; a header says where the file ends early. */
 export function transcriptAnswer(
+  transcript: Transcript,
+  options: TranscriptionOptions,
+): Response {
+  const answer = formatTranscript(transcript, options);
+  if (transcript.truncated !== undefined) answer.headers.set("truncated", "true");
+  return answer;
+}
+
+function formatTranscript(
   transcript: Transcript,
   { format, granularities }: TranscriptionOptions,
 ): Response {
@@ -71,19 +80,25 @@ export function transcriptAnswer(
 
 /** Formats each event for the client, in order. */
 export function createTranscriptFormat(
-  { hasSegments, onError }: {
+  { hasSegments, onError, onTruncated }: {
     /** Whether segments with their times are sent with the text. */
     readonly hasSegments: boolean;
     /** Called with an error event, the last of the client's stream. */
     onError: (error: HearthError) => void;
+    /** Called when the file ends early, with what is missing. */
+    onTruncated: (message: string) => void;
   },
 ): (event: TranscribeEvent) => string {
   const segments: TranscriptSegment[] = [];
+  let isTruncated = false;
   const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
       case "admitted":
+        return "";
       case "start":
+        isTruncated = event.truncated !== undefined;
+        if (isTruncated) onTruncated(event.truncated!);
         return "";
       case "segment": {
         segments.push(event.segment);
@@ -98,7 +113,11 @@ export function createTranscriptFormat(
         return formatEvent(JSON.stringify(nestedError(error)));
       }
       case "done":
-        return write({ type: "transcript.text.done", text: transcriptText(segments) });
+        return write({
+          type: "transcript.text.done",
+          text: transcriptText(segments),
+          ...(isTruncated && { truncated: true }),
+        });
     }
   };
 }

@@ -17,6 +17,7 @@ import {
   VerboseTranscription,
 } from "../../api/transcription_response.ts";
 import { HearthError } from "../../errors.ts";
+import { log } from "../../log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
 import { streamEvents } from "../sse.ts";
@@ -106,12 +107,19 @@ async function answerUpload(
     temperature,
     timesWords: granularities.has("word"),
   }, { signal: call.req.raw.signal }));
-  if (!options.stream) return transcriptAnswer(await readTranscript(events), options);
+  const logTruncated = (message: string) =>
+    log.warn("a recording ends early", { requestId, message });
+  if (!options.stream) {
+    const transcript = await readTranscript(events);
+    if (transcript.truncated !== undefined) logTruncated(transcript.truncated);
+    return transcriptAnswer(transcript, options);
+  }
   return streamEvents(
     events,
     createTranscriptFormat({
       hasSegments: options.format === "verbose_json",
       onError: logFailure(requestId),
+      onTruncated: logTruncated,
     }),
   );
 }

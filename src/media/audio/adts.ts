@@ -6,7 +6,7 @@
 import { decodeAac } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
 import { nameObjectType } from "./aac/config.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
 interface AdtsFrame extends SyncFrame {
@@ -20,6 +20,8 @@ const HEADER_BYTES = 7;
 const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
 const MAX_JUNK_BYTES = 1 << 20;
+/** A header's length has 13 bits. */
+const MAX_FRAME_BYTES = 1 << 13;
 
 /** Where the frames begin if a file is AAC with frame headers. */
 export function findAdts(file: Uint8Array): number | undefined {
@@ -31,7 +33,10 @@ export function findAdts(file: Uint8Array): number | undefined {
  *
  * @throws {HearthError} `invalid_media` when it is not of the LC profile, or HE-AAC upon it, or most of it is damaged.
  */
-export async function* readAdts(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readAdts(
+  file: Uint8Array<ArrayBuffer>,
+  { onTruncated }: Decoding,
+): AsyncGenerator<Sound, void> {
   const start = findAdts(file);
   if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
@@ -40,13 +45,15 @@ export async function* readAdts(file: Uint8Array<ArrayBuffer>): AsyncGenerator<S
       `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is wanted.`,
     );
   }
-  yield* decodeAac({ sampleRateHz }, listFrames(file, start, sampleRateHz));
+  yield* decodeAac({ sampleRateHz }, listFrames(file, { start, sampleRateHz, onTruncated }));
 }
 
 function* listFrames(
   file: Uint8Array,
-  start: number,
-  sampleRateHz: number,
+  { start, sampleRateHz, onTruncated }: Decoding & {
+    readonly start: number;
+    readonly sampleRateHz: number;
+  },
 ): Generator<Uint8Array> {
   let at: number | undefined = start;
   while (at !== undefined) {
@@ -55,6 +62,9 @@ function* listFrames(
       yield frame.data;
       at += frame.numBytes;
     } else {
+      const isHeader = at < file.length && file[at] === SYNC_BYTE &&
+        (file[at + 1]! & 0xf6) === 0xf0;
+      if (isHeader && file.length - at < MAX_FRAME_BYTES) onTruncated("its last frame is cut");
       at = findFrames(file, at + 1, { maxBytes: MAX_JUNK_BYTES, parse: parseFrame });
     }
   }

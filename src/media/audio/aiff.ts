@@ -1,11 +1,12 @@
 /**
- * Reads AIFF and AIFF-C files (Apple 1989 and 1991): integer PCM of 8 to 32 bits, floating point, A-law and mu-law.
+ * Reads AIFF and AIFF-C files (Apple 1989 and 1991): PCM, G.711, ADPCM and GSM 6.10.
  *
  * @module
  */
 import { hasText } from "../signature.ts";
-import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import type { SampleCoding } from "./pcm.ts";
+import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { readStored, type StoredFormat } from "./stored_sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;
@@ -14,6 +15,12 @@ const SOUND_HEADER_BYTES = 8;
 /** Programs that write to a pipe cannot know the size and leave 0 or one from here on. */
 const UNKNOWN_SIZE = 0x7f00_0000;
 /** What AIFF-C calls its encodings, in lower case; AIFF has only the first. */
+const BLOCK_CODINGS: Readonly<Record<string, StoredFormat["coding"]>> = {
+  "ima4": "Apple IMA ADPCM",
+  "gsm ": "GSM",
+  "agsm": "GSM",
+  ".mp3": "MPEG audio",
+};
 const CODINGS: Readonly<Record<string, Omit<SampleCoding, "bytes">>> = {
   "none": { kind: "signed", isLittleEndian: false },
   "twos": { kind: "signed", isLittleEndian: false },
@@ -35,27 +42,30 @@ export function isAiff(file: Uint8Array): boolean {
 /**
  * Decodes an AIFF file.
  *
- * @throws {HearthError} `invalid_media` when it was cut, or its encoding is none of these.
+ * @throws {HearthError} `invalid_media` when its encoding is none of these.
  */
-export async function* readAiff(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readAiff(
+  file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  let format: PcmFormat | undefined;
-  let data: Uint8Array | undefined;
+  let format: StoredFormat | undefined;
+  let data: Uint8Array<ArrayBuffer> | undefined;
   for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
     const size = view.getUint32(at + 4);
     const start = at + CHUNK_HEADER_BYTES;
     if (hasText(file, at, "COMM")) format = readFormat(file, start, size);
-    if (hasText(file, at, "SSND")) data = findData(file, start, size);
+    if (hasText(file, at, "SSND")) data = findData(file, { start, size }, decoding);
     // Chunks are padded to an even size.
     at = start + size + size % 2;
   }
   if (format === undefined || data === undefined) {
     throw invalidAudio("The AIFF file ends before its format or its sound.");
   }
-  yield* readPcm(data, format);
+  yield* readStored(data, format, decoding);
 }
 
-function readFormat(file: Uint8Array, start: number, size: number): PcmFormat {
+function readFormat(file: Uint8Array, start: number, size: number): StoredFormat {
   if (size < COMMON_BYTES || start + size > file.length) {
     throw invalidAudio("The AIFF file's format is cut short.");
   }
@@ -71,8 +81,10 @@ function readFormat(file: Uint8Array, start: number, size: number): PcmFormat {
     container: "AIFF",
     numChannels: view.getUint16(0),
     sampleRateHz: readExtended(view, 8),
-    coding: coding && { ...coding, bytes: isTelephony ? 1 : Math.ceil(bits / 8) },
-    encoding: `${name} with ${bits} bits`,
+    coding: coding
+      ? { ...coding, bytes: isTelephony ? 1 : Math.ceil(bits / 8) }
+      : BLOCK_CODINGS[name.toLowerCase()],
+    encoding: `${name.trim()} with ${bits} bits`,
   };
 }
 
@@ -82,15 +94,17 @@ function readExtended(view: DataView, at: number): number {
   return (view.getUint32(at + 2) * 2 ** 32 + view.getUint32(at + 6)) * 2 ** (exponent - 63);
 }
 
-function findData(file: Uint8Array, start: number, size: number): Uint8Array {
+function findData(
+  file: Uint8Array<ArrayBuffer>,
+  { start, size }: { readonly start: number; readonly size: number },
+  decoding: Decoding,
+): Uint8Array<ArrayBuffer> {
   const present = file.length - start;
   const isUnknown = size <= SOUND_HEADER_BYTES || size >= UNKNOWN_SIZE;
   if (size > present && !isUnknown) {
-    throw invalidAudio(
-      `The AIFF file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
-    );
+    decoding.onTruncated(`its header promises ${size} bytes of sound, and ${present} are there`);
   }
-  const end = isUnknown ? file.length : start + size;
+  const end = isUnknown ? file.length : Math.min(file.length, start + size);
   const skipped = present < SOUND_HEADER_BYTES
     ? 0
     : new DataView(file.buffer, file.byteOffset + start).getUint32(0);

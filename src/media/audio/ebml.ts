@@ -11,6 +11,8 @@ interface EbmlElement {
   readonly data: Uint8Array<ArrayBuffer>;
   /** Offset in the file where the content should end; `undefined` if the element has no size. */
   readonly end: number | undefined;
+  /** Whether the file ends within it. */
+  readonly isCut?: boolean;
 }
 
 /** A number of variable length and the offset after it. */
@@ -40,8 +42,8 @@ export function* walkEbml(
       at = size.next;
     } else {
       // Only an element with children may have an unknown size.
-      if (end === undefined || end > file.length) return;
-      yield { id: id!.value, data: file.subarray(size.next, end), end };
+      if (end === undefined) return;
+      yield { id: id!.value, data: file.subarray(size.next, end), end, isCut: end > file.length };
       at = end;
     }
   }
@@ -77,4 +79,11 @@ export function readEbmlUint(data: Uint8Array): number {
 export function readEbmlInt(data: Uint8Array): number {
   const value = readEbmlUint(data);
   return (data[0] ?? 0) < 0x80 ? value : value - 2 ** (8 * data.length);
+}
+
+/** Reads an element's content as a floating-point number of 4 or 8 bytes; NaN for other lengths. */
+export function readEbmlFloat(data: Uint8Array): number {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  if (data.length === 4) return view.getFloat32(0);
+  return data.length === 8 ? view.getFloat64(0) : NaN;
 }

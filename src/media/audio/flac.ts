@@ -5,7 +5,8 @@
  */
 import { isFlacFrame, isShortFrame, makeSilentFrame, splitFlac } from "./flac_frames.ts";
 import { skipId3 } from "./sync_frames.ts";
-import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
+import { decodeFlacFrame } from "./flac_samples.ts";
+import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 const MAGIC = [0x66, 0x4c, 0x61, 0x43];
 const BLOCK_HEADER_BYTES = 4;
@@ -37,20 +38,38 @@ function readShape(head: Uint8Array): { numChannels: number; bitsPerSample: numb
   return { numChannels: (bits >> 9 & 7) + 1, bitsPerSample: (bits >> 4 & 31) + 1 };
 }
 
+function readSampleRate(head: Uint8Array): number {
+  return new DataView(head.buffer, head.byteOffset).getUint32(18) >>> 12;
+}
+
 /**
  * Decodes a FLAC file.
  *
- * @throws {HearthError} `invalid_media` when the file was cut or is damaged.
+ * @throws {HearthError} `invalid_media` when most of it is damaged.
  */
-export async function* readFlac(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readFlac(
+  file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
   const stream = file.subarray(findFlac(file) ?? file.length);
-  yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))));
+  yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))), decoding);
 }
 
+/** The depths that the WebAssembly decoder has right; frames of others are decoded here. */
+const WHOLE_BYTES: readonly number[] = [16, 24];
+
 /** What a container knows of its FLAC frames. */
-interface FlacOptions {
+interface FlacOptions extends Decoding {
   /** Whether the end of the container is missing; a cut within a frame is seen without it. */
   readonly isCut?: boolean;
+}
+
+/** Decodes one frame after another. */
+interface FrameDecoder {
+  decode(
+    frame: Uint8Array,
+  ): Promise<Sound & { readonly errors: readonly { readonly message: string }[] }>;
+  free(): void;
 }
 
 /**
@@ -59,12 +78,14 @@ interface FlacOptions {
  *
  * @param setup the magic and the metadata, of which only the first block is used.
  * @param frames each whole.
- * @throws {HearthError} `invalid_media` when there is less than the metadata promise, because of damage or a cut.
+ * Where there is less than the metadata promise, because of damage or a cut, the file counts as truncated.
+ *
+ * @throws {HearthError} `invalid_media` when there are too many damaged frames.
  */
 export async function* decodeFlac(
   setup: Uint8Array,
   frames: Iterable<Uint8Array>,
-  { isCut = false }: FlacOptions = {},
+  { isCut = false, onTruncated }: FlacOptions,
 ): AsyncGenerator<Sound, void> {
   if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
   const head = setup.slice(0, HEAD_BYTES);
@@ -73,37 +94,71 @@ export async function* decodeFlac(
   const budget = new ErrorBudget();
   let numSamples = 0;
   let isDamaged = isCut;
-  const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
-  const decoder = new FLACDecoder();
-  await decoder.ready;
+  const { bitsPerSample } = readShape(head);
+  const isWhole = WHOLE_BYTES.includes(bitsPerSample);
+  const decoder = isWhole ? await createWasmDecoder(head) : createFrameDecoder(head);
   try {
-    // Frames may leave their sample rate and bits to it. The package's own parser would pass it over.
-    await decoder.decodeFrames([head]);
     for (const frame of frames) {
       if (!isFlacFrame(frame)) {
         isDamaged = true;
         budget.spend([{ message: "A frame's checksum is wrong." }]);
         continue;
       }
-      if (numSamples === 0 && isShortFrame(frame)) {
-        // Buffers that libFLAC makes for so few samples are overrun; those for more it keeps.
-        await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
-      }
-      const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
+      const { channels, sampleRateHz, errors } = await decoder.decode(frame);
       isDamaged ||= errors.length > 0;
       budget.spend(errors);
-      numSamples += channelData[0]?.length ?? 0;
-      yield { channels: channelData, sampleRateHz: sampleRate };
+      numSamples += channels[0]?.length ?? 0;
+      yield { channels, sampleRateHz };
     }
   } finally {
     decoder.free();
   }
   if (isDamaged && numSamples < promised) {
-    throw invalidAudio(
-      `The FLAC file was cut or is damaged: its header promises ${promised} samples, ` +
-        `and ${numSamples} can be decoded.`,
-    );
+    onTruncated(`its header promises ${promised} samples, and ${numSamples} can be decoded`);
   }
+}
+
+async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
+  const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
+  const decoder = new FLACDecoder();
+  await decoder.ready;
+  // Frames may leave their sample rate and bits to it. The package's own parser would pass it over.
+  await decoder.decodeFrames([head]);
+  let isFirst = true;
+  return {
+    decode: async (frame) => {
+      if (isFirst && isShortFrame(frame)) {
+        // Buffers that libFLAC makes for so few samples are overrun; those for more it keeps.
+        await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
+      }
+      isFirst = false;
+      const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
+      return { channels: channelData, sampleRateHz: sampleRate, errors };
+    },
+    free: () => decoder.free(),
+  };
+}
+
+function createFrameDecoder(head: Uint8Array): FrameDecoder {
+  const stream = {
+    bitsPerSample: readShape(head).bitsPerSample,
+    sampleRateHz: readSampleRate(head),
+  };
+  return {
+    decode: (frame) => {
+      try {
+        return Promise.resolve({ ...decodeFlacFrame(frame, stream), errors: [] });
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        return Promise.resolve({
+          channels: [],
+          sampleRateHz: stream.sampleRateHz,
+          errors: [error],
+        });
+      }
+    },
+    free: () => {},
+  };
 }
 
 /** The end of the metadata: a decoder would search its images for frames. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { findFirstFrame, findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
-import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 /** Most bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
@@ -21,9 +21,12 @@ export function findMp3(file: Uint8Array): number | undefined {
  * Decodes MPEG audio. Bytes between its frames are skipped, as is the encoder's padding where the file gives its
  * length.
  *
- * @throws {HearthError} `invalid_media` when the file was cut.
+ * @throws {HearthError} `invalid_media` when most of it is damaged.
  */
-export async function* readMp3(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readMp3(
+  file: Uint8Array<ArrayBuffer>,
+  { onTruncated }: Decoding,
+): AsyncGenerator<Sound, void> {
   const start = findMp3(file);
   if (start === undefined) throw invalidAudio("The MP3 file holds no frames.");
   const { MPEGDecoder } = await import("mpg123-decoder");
@@ -32,7 +35,9 @@ export async function* readMp3(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
   try {
     const budget = new ErrorBudget();
     let numFrames = 0;
+    let isCut = false;
     for (const piece of splitFrames(file, start)) {
+      isCut ||= piece.isCut;
       numFrames += piece.numFrames;
       const { channelData, sampleRate, errors } = decoder.decode(piece.bytes);
       budget.spend(errors);
@@ -40,20 +45,20 @@ export async function* readMp3(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
     }
     const promised = readFrameCount(file, start);
     if (numFrames < promised * MIN_FRAMES_SHARE) {
-      throw invalidAudio(
-        `The MP3 file was cut: its header promises ${promised} frames, and ${numFrames} are there.`,
-      );
+      onTruncated(`its header promises ${promised} frames, and ${numFrames} are there`);
+    } else if (isCut) {
+      onTruncated("its last frame is cut");
     }
   } finally {
     decoder.free();
   }
 }
 
-/** Runs of whole frames of one kind. */
+/** Runs of whole frames of one kind, and whether another one begins behind them that the file has not all of. */
 function* splitFrames(
   file: Uint8Array<ArrayBuffer>,
   start: number,
-): Generator<{ bytes: Uint8Array<ArrayBuffer>; numFrames: number }> {
+): Generator<{ bytes: Uint8Array<ArrayBuffer>; numFrames: number; isCut: boolean }> {
   let from: number | undefined = start;
   while (from !== undefined) {
     let frame: MpegFrame | undefined = parseFrame(file, from);
@@ -67,7 +72,8 @@ function* splitFrames(
       numFrames++;
       frame = parseFrame(file, end);
     }
-    if (numFrames > 0) yield { bytes: file.subarray(from, end), numFrames };
+    const isCut: boolean = frame?.kind === kind && end + (frame?.numBytes ?? 0) > file.length;
+    if (numFrames > 0) yield { bytes: file.subarray(from, end), numFrames, isCut };
     const goesOn: boolean = numFrames > 0 && frame?.kind === kind;
     from = goesOn ? end : findFrames(file, Math.max(end, from + 1), {
       maxBytes: MAX_JUNK_BYTES,

@@ -15,13 +15,16 @@ export class Box {
   readonly start: number;
   readonly contentStart: number;
   readonly end: number;
+  /** Whether the file ends within the box. */
+  readonly isCut: boolean;
   readonly #file: Uint8Array<ArrayBuffer>;
   readonly #view: DataView;
 
   constructor(
     file: Uint8Array<ArrayBuffer>,
-    range: { type: string; start: number; contentStart: number; end: number },
+    range: { type: string; start: number; contentStart: number; end: number; isCut?: boolean },
   ) {
+    this.isCut = range.isCut ?? false;
     this.type = range.type;
     this.start = range.start;
     this.contentStart = range.contentStart;
@@ -64,6 +67,7 @@ export class Box {
         start: this.contentStart + at,
         contentStart: Math.min(this.end, this.contentStart + contentOffset),
         end: Math.min(this.end, this.contentStart + at + size),
+        isCut: this.contentStart + at + size > this.#file.length,
       });
       at += size;
     }
@@ -98,6 +102,11 @@ export class Box {
   /** A signed integer of 32 bits. */
   i32(offset: number): number {
     return this.#check(offset, 4).getInt32(offset);
+  }
+
+  /** A floating-point number of 64 bits. */
+  f64(offset: number): number {
+    return this.#check(offset, 8).getFloat64(offset);
   }
 
   /** An unsigned integer of 64 bits, exact up to 2 ** 53. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Box } from "./mp4_boxes.ts";
-import { invalidAudio } from "./sound.ts";
+import { type Decoding, invalidAudio } from "./sound.ts";
 
 /** Bytes of one frame, which MP4 calls a sample. */
 interface FrameRange {
@@ -31,28 +31,32 @@ const RUN_FLAG = {
  * The frames of a track in order, those in fragments last.
  *
  * @param root the file.
- * @throws {HearthError} `invalid_media` when a frame lies outside of the file or the frames are more than its bytes.
+ * @throws {HearthError} `invalid_media` when the frames are more than the file's bytes.
  */
 export function* readMp4Frames(
   root: Box,
-  track: Box,
-  trackId: number,
+  { track, trackId, decoding }: {
+    readonly track: Box;
+    readonly trackId: number;
+    readonly decoding: Decoding;
+  },
 ): Generator<Uint8Array<ArrayBuffer>> {
   const file = root.bytes();
   let total = 0;
   for (const { offset, size } of listRanges(root, track, trackId)) {
     total += size;
     if (offset + size > file.length) {
-      throw invalidAudio(
-        `The MP4 file was cut: a frame should end at byte ${
-          offset + size
-        }, and it has ${file.length}.`,
+      decoding.onTruncated(
+        `a frame should end at byte ${offset + size}, and it has ${file.length}`,
       );
+      return;
     }
     // More frame bytes than the file has: the tables are invalid and could be endless.
     if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
     if (size > 0) yield file.subarray(offset, offset + size);
   }
+  const last = [...root.children()].at(-1);
+  if (last?.isCut) decoding.onTruncated(`its last box, ${last.type}, is cut`);
 }
 
 function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRange> {
@@ -63,7 +67,8 @@ function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRan
     if (extend.type === "trex" && extend.u32(4) === trackId) defaultSize = extend.u32(16);
   }
   for (const movie of root.children()) {
-    if (movie.type !== "moof") continue;
+    // Of a table that is cut, nothing is certain.
+    if (movie.type !== "moof" || movie.isCut) continue;
     for (const fragment of movie.children()) {
       const header = fragment.type === "traf" ? fragment.find("tfhd") : undefined;
       if (header?.u32(4) === trackId) {

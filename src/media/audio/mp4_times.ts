@@ -81,7 +81,7 @@ function findFragmentDelay(root: Box, movie: Box, track: Box): number {
   }
   const starts = new Map<number, number>();
   for (const box of root.children()) {
-    if (box.type !== "moof") continue;
+    if (box.type !== "moof" || box.isCut) continue;
     for (const fragment of box.children()) {
       const trackId = fragment.type === "traf" ? fragment.find("tfhd")?.u32(4) : undefined;
       const time = fragment.find("tfdt");

@@ -7,13 +7,13 @@ import { decodeFlac } from "./flac.ts";
 import { type OggPacket, type OggPage, readOggPackets, readOggPages } from "./ogg_pages.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { countOpusSamples } from "./opus_packet.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 import { hasText } from "../signature.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
 /** What a stream's first packet begins with, and how its pages are read. */
 const CODECS: Readonly<
-  Record<string, (pages: readonly OggPage[]) => AsyncGenerator<Sound, void>>
+  Record<string, (pages: readonly OggPage[], decoding: Decoding) => AsyncGenerator<Sound, void>>
 > = {
   "OpusHead": readOpus,
   "\x01vorbis": readVorbis,
@@ -36,7 +36,10 @@ const FLAC_FRAME_BYTE = 0xff;
  *
  * @throws {HearthError} `invalid_media` when it holds no sound that can be decoded.
  */
-export async function* readOgg(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readOgg(
+  file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
   let isKnown = false;
   let isSpeex = false;
   for (const link of splitLinks(readOggPages(file))) {
@@ -45,7 +48,9 @@ export async function* readOgg(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
       const read = findCodec(first.body);
       if (read === undefined) continue;
       isKnown = true;
-      yield* read(link.filter(({ serial }) => serial === first.serial));
+      const pages = link.filter(({ serial }) => serial === first.serial);
+      yield* read(pages, decoding);
+      if (!pages.at(-1)!.isLast) decoding.onTruncated("its last page is missing");
       break;
     }
   }
@@ -150,9 +155,12 @@ function findLength(
   return length > 0 ? length : undefined;
 }
 
-async function* readFlac(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
+async function* readFlac(
+  pages: readonly OggPage[],
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
   const setup = pages[0]!.body.subarray(FLAC_MAPPING_BYTES);
-  yield* decodeFlac(setup, flacFrames(pages), { isCut: !pages.at(-1)!.isLast });
+  yield* decodeFlac(setup, flacFrames(pages), { ...decoding, isCut: !pages.at(-1)!.isLast });
 }
 
 function* flacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {

@@ -46,9 +46,10 @@ export function isOgg(file: Uint8Array): boolean {
   return isCapture(file, 0);
 }
 
-/** The pages of a file in order. Anything damaged or truncated is skipped. */
+/** The pages of a file in order, of one that the file ends in what is there of it. Anything damaged is skipped. */
 export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
   const [letter] = CAPTURE as [number];
+  let cutAt: number | undefined;
   // Bounds the work: false page headers would have each byte checked thousands of times.
   let checksLeft = MAX_CHECKS_PER_BYTE * file.length;
   for (let at = file.indexOf(letter); at >= 0 && checksLeft > 0;) {
@@ -56,8 +57,11 @@ export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage>
     checksLeft -= bytes?.length ?? 0;
     const isPage = bytes !== undefined && isIntact(bytes);
     if (isPage) yield parsePage(bytes);
+    if (isPage) cutAt = undefined;
+    else if (bytes === undefined && isPageHead(file, at)) cutAt ??= at;
     at = file.indexOf(letter, at + (isPage ? bytes.length : 1));
   }
+  if (cutAt !== undefined) yield parseCutPage(file.subarray(cutAt));
 }
 
 /** The packets of one logical stream's pages. Incomplete packets are skipped. */
@@ -124,6 +128,20 @@ function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBu
   const lacing = file.subarray(at + HEADER_BYTES, at + bodyAt);
   const numBytes = bodyAt + lacing.reduce((sum, length) => sum + length, 0);
   return at + numBytes <= file.length ? file.subarray(at, at + numBytes) : undefined;
+}
+
+/** Whether a page's header is there whole. */
+function isPageHead(file: Uint8Array, at: number): boolean {
+  return isCapture(file, at) && file[at + VERSION_AT] === 0 &&
+    at + HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? MAX_PIECES) < file.length;
+}
+
+/** A page whose end is missing: the pieces that are there, and no position. */
+function parseCutPage(bytes: Uint8Array<ArrayBuffer>): OggPage {
+  const page = parsePage(bytes);
+  let numBytes = 0;
+  const numPieces = page.lacing.findIndex((length) => (numBytes += length) > page.body.length);
+  return { ...page, lacing: page.lacing.subarray(0, numPieces), granule: -1, isLast: false };
 }
 
 function isIntact(page: Uint8Array): boolean {

@@ -12,8 +12,17 @@ export interface Sound {
   readonly sampleRateHz: number;
 }
 
+/** What a reader tells beside the sound. */
+export interface Decoding {
+  /** The file ends early: what is there is decoded. Called with a clause that says what is missing. */
+  readonly onTruncated: (what: string) => void;
+}
+
 /** Decodes a file of one format. Frees its decoder when it ends, by `return()` too. */
-export type SoundReader = (file: Uint8Array<ArrayBuffer>) => AsyncGenerator<Sound, void>;
+export type SoundReader = (
+  file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+) => AsyncGenerator<Sound, void>;
 
 /** Small files can expand to any length of sound; real recordings are shorter than this. */
 export const MAX_AUDIO_HOURS = 8;

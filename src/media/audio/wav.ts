@@ -1,24 +1,42 @@
 /**
- * Reads WAV files (RIFF/WAVE): integer PCM of 8 to 32 bits, floating point, and the A-law and mu-law of telephony (ITU-T
- * G.711), `WAVE_FORMAT_EXTENSIBLE` too.
+ * Reads WAV files (RIFF/WAVE), their forms with other byte order and with sizes of 64 bits, and Wave64: PCM, G.711,
+ * ADPCM, GSM 6.10 and MP3.
  *
  * @module
  */
-import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { hasText } from "../signature.ts";
+import type { SampleCoding } from "./pcm.ts";
+import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { readStored, type StoredFormat } from "./stored_sound.ts";
+import { skipId3 } from "./sync_frames.ts";
 
 const FORMAT_PCM = 1;
-const FORMAT_FLOAT = 3;
-const FORMAT_A_LAW = 6;
-const FORMAT_MU_LAW = 7;
 const FORMAT_EXTENSIBLE = 0xfffe;
+const CODINGS: Readonly<Record<number, StoredFormat["coding"] | SampleCoding["kind"]>> = {
+  [FORMAT_PCM]: "signed",
+  0x02: "Microsoft ADPCM",
+  0x03: "float",
+  0x06: "A-law",
+  0x07: "mu-law",
+  0x11: "IMA ADPCM",
+  0x31: "GSM in WAV",
+  0x50: "MPEG audio",
+  0x55: "MPEG audio",
+};
 /** Encodings that are not read and that recorders are known to write. */
 const UNREAD: Readonly<Record<number, string>> = {
-  0x02: "Microsoft ADPCM",
-  0x11: "IMA ADPCM",
-  0x31: "GSM 6.10",
-  0x50: "MPEG audio",
-  0x55: "MP3",
+  0x22: "TrueSpeech",
+  0x42: "G.723.1",
+  0x45: "G.726",
+  0x64: "G.726",
+  0x65: "G.722",
+  0x83: "G.729",
+  0xff: "AAC",
+  0x161: "WMA",
+  0x2000: "AC-3",
+  0x2001: "DTS",
+  0x674f: "Vorbis",
+  0xf1ac: "FLAC",
 };
 /** Programs that write to a pipe cannot know the size and leave 0, one of these, or the next multiple of a frame. */
 const UNKNOWN_SIZE = 0x7fff_f000;
@@ -28,79 +46,140 @@ const LONG_SIZE = 0xffff_ffff;
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 
-const KINDS: Readonly<Record<number, SampleCoding["kind"]>> = {
-  [FORMAT_PCM]: "signed",
-  [FORMAT_FLOAT]: "float",
-  [FORMAT_A_LAW]: "A-law",
-  [FORMAT_MU_LAW]: "mu-law",
-};
+/** Wave64, of Sony: chunks have names of 16 bytes that begin as those of WAV do, and sizes of 64 bits. */
+const WAVE64_TAG_BYTES = 16;
+const WAVE64_MAGIC = "riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 
-/** Whether a file begins as a WAV file does, or as its 64-bit forms. */
+/** Whether a file begins as a WAV file does, behind an ID3 tag too, as its 64-bit forms or as Wave64. */
 export function isWav(file: Uint8Array): boolean {
-  return ["RIFF", "RF64", "BW64"].includes(tagAt(file, 0)) && tagAt(file, 8) === "WAVE";
+  const start = skipId3(file);
+  const tag = readTag(file, start);
+  return ["RIFF", "RIFX", "RF64", "BW64"].includes(tag) && readTag(file, start + 8) === "WAVE" ||
+    hasText(file, 0, WAVE64_MAGIC);
+}
+
+/** A chunk of a file. */
+interface Chunk {
+  readonly tag: string;
+  readonly start: number;
+  /** Bytes as the file says, perhaps more than there are. */
+  readonly size: number;
 }
 
 /**
  * Decodes a WAV file.
  *
- * @throws {HearthError} `invalid_media` when a header is inconsistent, the file is truncated or the encoding is not
- * supported.
+ * @throws {HearthError} `invalid_media` when a header is inconsistent or the encoding is not supported.
  */
-export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+export async function* readWav(
+  whole: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
+  const file = whole.subarray(skipId3(whole));
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  let format: PcmFormat | undefined;
+  const isLittleEndian = readTag(file, 0) !== "RIFX";
+  let format: StoredFormat | undefined;
   let longSize = LONG_SIZE;
-  for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
-    const tag = tagAt(file, at);
-    const size = view.getUint32(at + 4, true);
-    const start = at + CHUNK_HEADER_BYTES;
+  const chunks = hasText(file, 0, WAVE64_MAGIC) ? listLong(view) : listChunks(view, isLittleEndian);
+  for (const { tag, start, size } of chunks) {
     if (tag === "ds64" && start + LONG_SIZE_AT + 8 <= file.length) {
       longSize = Number(view.getBigUint64(start + LONG_SIZE_AT, true));
     }
-    if (tag === "fmt ") format = readFormat(view, start, size);
+    if (tag === "fmt ") format = readFormat(view, { start, size, isLittleEndian });
     if (tag === "data") {
       if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
-      const end = findEnd(file, start, size === LONG_SIZE ? longSize : size);
-      yield* readPcm(file.subarray(start, end), format);
+      const promised = size === LONG_SIZE ? longSize : size;
+      const present = file.length - start;
+      const isUnknown = promised === 0 || promised >= UNKNOWN_SIZE;
+      if (promised > present && !isUnknown) {
+        decoding.onTruncated(
+          `its header promises ${promised} bytes of sound, and ${present} are there`,
+        );
+      }
+      const end = isUnknown ? file.length : Math.min(file.length, start + promised);
+      yield* readStored(file.subarray(start, end), format, decoding);
       return;
     }
-    // Chunks are padded to an even size.
-    at = start + size + size % 2;
   }
   throw invalidAudio("The WAV file ends before its data.");
 }
 
-function tagAt(file: Uint8Array, at: number): string {
+function readTag(file: Uint8Array, at: number): string {
   return String.fromCharCode(...file.subarray(at, at + 4));
 }
 
-function readFormat(view: DataView, start: number, size: number): PcmFormat {
+function* listChunks(view: DataView, isLittleEndian: boolean): Generator<Chunk> {
+  const file = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
+    const size = view.getUint32(at + 4, isLittleEndian);
+    const start = at + CHUNK_HEADER_BYTES;
+    yield { tag: readTag(file, at), start, size };
+    // Chunks are padded to an even size.
+    at = start + size + size % 2;
+  }
+}
+
+function* listLong(view: DataView): Generator<Chunk> {
+  const file = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  const headerBytes = WAVE64_TAG_BYTES + 8;
+  for (let at = headerBytes + WAVE64_TAG_BYTES; at + headerBytes <= file.length;) {
+    const size = Number(view.getBigUint64(at + WAVE64_TAG_BYTES, true)) - headerBytes;
+    if (size < 0) return;
+    yield { tag: readTag(file, at), start: at + headerBytes, size };
+    // Chunks are padded to 8 bytes.
+    at += headerBytes + Math.ceil(size / 8) * 8;
+  }
+}
+
+function readFormat(
+  view: DataView,
+  { start, size, isLittleEndian }: {
+    readonly start: number;
+    readonly size: number;
+    readonly isLittleEndian: boolean;
+  },
+): StoredFormat {
   if (size < 16 || start + size > view.byteLength) {
     throw invalidAudio("The WAV file's format is cut short.");
   }
-  const encoding = view.getUint16(start, true);
-  const bitsPerSample = view.getUint16(start + 14, true);
+  const u16 = (at: number) => view.getUint16(start + at, isLittleEndian);
+  const encoding = u16(0);
+  const [numChannels, blockBytes, bitsPerSample] = [u16(2), u16(12), u16(14)];
   // The actual encoding is in the first bytes of the extension's sub-format.
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
-  const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
-  const bytesPerSample = Math.ceil(bitsPerSample / 8);
-  const kind = actual === FORMAT_PCM && bytesPerSample === 1 ? "unsigned" : KINDS[actual];
+  const actual = isExtended ? u16(24) : encoding;
+  const coding = CODINGS[actual];
   const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
   return {
     container: "WAV",
-    numChannels: view.getUint16(start + 2, true),
-    sampleRateHz: view.getUint32(start + 4, true),
-    bytesPerFrame: view.getUint16(start + 12, true),
-    coding: kind && { kind, bytes: bytesPerSample, isLittleEndian: true },
-    encoding: `${actual}${name} with ${bitsPerSample} bits`,
+    numChannels,
+    sampleRateHz: view.getUint32(start + 4, isLittleEndian),
+    blockBytes,
+    coding: isSampleKind(coding)
+      ? readSampleCoding(coding, { blockBytes, numChannels, bitsPerSample, isLittleEndian })
+      : coding,
+    encoding: `of encoding ${actual}${name} with ${bitsPerSample} bits`,
   };
 }
 
-function findEnd(file: Uint8Array, start: number, size: number): number {
-  const present = file.length - start;
-  if (size > 0 && size <= present) return start + size;
-  if (size === 0 || size >= UNKNOWN_SIZE) return file.length;
-  throw invalidAudio(
-    `The WAV file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
-  );
+function isSampleKind(coding: unknown): coding is SampleCoding["kind"] {
+  return ["signed", "float", "A-law", "mu-law"].includes(coding as string);
+}
+
+const PADDED_BYTES = 4;
+
+/** Samples may be stored in more bytes than their bits need: the lower ones are 0. */
+function readSampleCoding(
+  kind: SampleCoding["kind"],
+  { blockBytes, numChannels, bitsPerSample, isLittleEndian }: {
+    readonly blockBytes: number;
+    readonly numChannels: number;
+    readonly bitsPerSample: number;
+    readonly isLittleEndian: boolean;
+  },
+): SampleCoding {
+  const needed = Math.ceil(bitsPerSample / 8);
+  const isPadded = kind === "signed" && needed > 1 && blockBytes === PADDED_BYTES * numChannels;
+  const bytes = isPadded ? PADDED_BYTES : needed;
+  return { kind: kind === "signed" && bytes === 1 ? "unsigned" : kind, bytes, isLittleEndian };
 }

@@ -1,17 +1,19 @@
 /**
- * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC and MP3.
+ * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC, MP3, Apple Lossless and PCM.
  *
  * @module
  */
 import { joinBytes } from "../../join_bytes.ts";
 import { decodeAac } from "./aac.ts";
+import { decodeAlac } from "./alac.ts";
 import { parseAacConfig } from "./aac/config.ts";
-import { readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
+import { readEbmlFloat, readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { readPcm, type SampleCoding } from "./pcm.ts";
 import { type Placement, placeSound } from "./place_sound.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
 interface Track {
@@ -21,6 +23,9 @@ interface Track {
   /** What the decoder puts in front, in nanoseconds. */
   codecDelay: number;
   setup: Uint8Array<ArrayBuffer>;
+  numChannels: number;
+  sampleRateHz: number;
+  bitDepth: number;
 }
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -37,6 +42,10 @@ const ID = {
   codecId: 0x86,
   codecDelay: 0x56aa,
   codecPrivate: 0x63a2,
+  audio: 0xe1,
+  samplingFrequency: 0xb5,
+  channels: 0x9f,
+  bitDepth: 0x6264,
   cluster: 0x1f43b675,
   timestamp: 0xe7,
   blockGroup: 0xa0,
@@ -49,25 +58,76 @@ const PARENTS: ReadonlySet<number> = new Set([
   ID.info,
   ID.tracks,
   ID.track,
+  ID.audio,
   ID.cluster,
   ID.blockGroup,
 ]);
 const VIDEO_TRACK = 1;
 const SOUND_TRACK = 2;
 const DEFAULT_TIMESTAMP_SCALE = 1e6;
+const DEFAULT_RATE_HZ = 8_000;
 /** A block's time and flags, after its track number. */
 const BLOCK_HEADER_BYTES = 3;
 const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
 
 const CODECS: Readonly<
-  Record<string, (setup: Bytes, frames: Iterable<Bytes>) => AsyncGenerator<Sound, void>>
+  Record<
+    string,
+    (track: Track, frames: Iterable<Bytes>, decoding: Decoding) => AsyncGenerator<Sound, void>
+  >
 > = {
-  "A_OPUS": (setup, frames) => decodeOpus(parseOpusHead(setup), frames),
-  "A_VORBIS": (setup, frames) => decodeVorbis(chain(splitXiph(setup, 0), frames)),
-  "A_FLAC": decodeFlac,
-  "A_AAC": (setup, frames) => decodeAac(parseAacConfig(setup), frames),
-  "A_MPEG/L3": (_, frames) => readMp3(joinBytes([...frames])),
+  "A_OPUS": ({ setup }, frames) => decodeOpus(parseOpusHead(setup), frames),
+  "A_VORBIS": ({ setup }, frames) => decodeVorbis(chain(splitXiph(setup, 0), frames)),
+  "A_FLAC": ({ setup }, frames, decoding) => decodeFlac(setup, frames, decoding),
+  "A_AAC": ({ setup }, frames) => decodeAac(parseAacConfig(setup), frames),
+  "A_ALAC": ({ setup }, frames) => decodeAlac(setup, frames),
+  "A_MPEG/L3": readMpeg,
+  "A_MPEG/L2": readMpeg,
+  "A_PCM/INT/LIT": (track, frames) =>
+    readSamples(track, frames, { kind: "signed", isLittleEndian: true }),
+  "A_PCM/INT/BIG": (track, frames) =>
+    readSamples(track, frames, { kind: "signed", isLittleEndian: false }),
+  "A_PCM/FLOAT/IEEE": (track, frames) =>
+    readSamples(track, frames, { kind: "float", isLittleEndian: true }),
 };
+/** Names of codecs that are not read. */
+const UNREAD: Readonly<Record<string, string>> = {
+  "A_AC3": "AC-3",
+  "A_EAC3": "E-AC-3",
+  "A_DTS": "DTS",
+  "A_TRUEHD": "TrueHD",
+  "A_MLP": "MLP",
+  "A_TTA1": "TTA",
+  "A_WAVPACK4": "WavPack",
+  "A_MS/ACM": "a codec of Windows",
+  "A_QUICKTIME": "a codec of QuickTime",
+  "A_REAL": "RealAudio",
+};
+
+function readMpeg(
+  _: Track,
+  frames: Iterable<Bytes>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
+  return readMp3(joinBytes([...frames]), decoding);
+}
+
+async function* readSamples(
+  { numChannels, sampleRateHz, bitDepth }: Track,
+  frames: Iterable<Bytes>,
+  { kind, isLittleEndian }: Pick<SampleCoding, "kind" | "isLittleEndian">,
+): AsyncGenerator<Sound, void> {
+  const bytes = Math.ceil(bitDepth / 8);
+  const coding: SampleCoding = {
+    kind: kind === "signed" && bytes === 1 ? "unsigned" : kind,
+    bytes,
+    isLittleEndian,
+  };
+  const encoding = `${kind} with ${bitDepth} bits`;
+  for (const frame of frames) {
+    yield* readPcm(frame, { container: "WebM", numChannels, sampleRateHz, coding, encoding });
+  }
+}
 
 /** Whether a file begins as a WebM or Matroska file does. */
 export function isWebm(file: Uint8Array): boolean {
@@ -77,34 +137,49 @@ export function isWebm(file: Uint8Array): boolean {
 /**
  * Decodes the first sound track of a file.
  *
- * @throws {HearthError} `invalid_media` when there is none, its codec is none of these, or the file was cut.
+ * @throws {HearthError} `invalid_media` when there is none, or its codec is none of these.
  */
-export async function* readWebm(file: Bytes): AsyncGenerator<Sound, void> {
-  const tracks = readTracks(file);
+export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
+  const tracks = readTracks(file, decoding);
   const track = tracks.find(({ type }) => type === SOUND_TRACK);
   if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
   const decode = CODECS[track.codec];
   if (decode === undefined) {
+    const known = Object.entries(UNREAD).find(([id]) => track.codec.startsWith(id))?.[1];
+    const name = known === undefined ? "" : ` (${known})`;
     throw invalidAudio(
-      `The WebM file's sound is ${track.codec}; ${Object.keys(CODECS).join(", ")} are wanted.`,
+      `The WebM file's sound is ${track.codec}${name}; ${
+        Object.keys(CODECS).join(", ")
+      } are wanted.`,
     );
   }
   yield* placeSound(
-    decode(track.setup, readFrames(file, track)),
+    decode(track, readFrames(file, track), decoding),
     findPlacement(file, tracks, track),
   );
 }
 
-function readTracks(file: Bytes): Track[] {
+/** The tracks, which a few programs write behind the sound. */
+function readTracks(file: Bytes, decoding: Decoding): Track[] {
   const tracks: Track[] = [];
-  for (const { id, data, end } of walkEbml(file, PARENTS)) {
+  for (const { id, data, end, isCut } of walkEbml(file, PARENTS)) {
+    if (isCut) break;
     if (id === ID.segment && end !== undefined && end > file.length) {
-      throw invalidAudio(`The WebM file was cut: it promises ${end} bytes and has ${file.length}.`);
+      decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
     }
     if (id === ID.track) {
-      tracks.push({ number: 0, type: 0, codec: "", codecDelay: 0, setup: new Uint8Array() });
+      tracks.push({
+        number: 0,
+        type: 0,
+        codec: "",
+        codecDelay: 0,
+        setup: new Uint8Array(),
+        numChannels: 1,
+        sampleRateHz: DEFAULT_RATE_HZ,
+        bitDepth: 0,
+      });
     }
-    if (id === ID.cluster) break;
+    if (id === ID.cluster && tracks.length > 0) break;
     const track = tracks.at(-1);
     if (track === undefined) continue;
     if (id === ID.trackNumber) track.number = readEbmlUint(data);
@@ -112,6 +187,9 @@ function readTracks(file: Bytes): Track[] {
     if (id === ID.codecId) track.codec = new TextDecoder().decode(data).replace(/\0+$/, "");
     if (id === ID.codecDelay) track.codecDelay = readEbmlUint(data);
     if (id === ID.codecPrivate) track.setup = data;
+    if (id === ID.channels) track.numChannels = readEbmlUint(data);
+    if (id === ID.bitDepth) track.bitDepth = readEbmlUint(data);
+    if (id === ID.samplingFrequency) track.sampleRateHz = readEbmlFloat(data);
   }
   return tracks;
 }
@@ -130,7 +208,8 @@ function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Pla
   let clusterTime = 0;
   let blockTrack: number | undefined;
   let padding = 0;
-  for (const { id, data } of walkEbml(file, PARENTS)) {
+  for (const { id, data, isCut } of walkEbml(file, PARENTS)) {
+    if (isCut) break;
     if (id === ID.timestampScale) scale = readEbmlUint(data);
     if (id === ID.timestamp) clusterTime = readEbmlUint(data);
     if (id === ID.block || id === ID.simpleBlock) {
@@ -154,8 +233,10 @@ function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Pla
 }
 
 function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
-  for (const { id, data } of walkEbml(file, PARENTS)) {
+  for (const { id, data, isCut } of walkEbml(file, PARENTS)) {
     if (id !== ID.block && id !== ID.simpleBlock) continue;
+    // Of a frame that is cut only samples are of use.
+    if (isCut && !track.codec.startsWith("A_PCM")) return;
     const number = readEbmlNumber(data, 0);
     if (number?.value !== track.number) continue;
     const lacing = data[number.next + BLOCK_HEADER_BYTES - 1]! >> 1 & 3;

@@ -151,7 +151,8 @@ export class AsrModel implements Model {
     let [promptTokens, completionTokens, shownTokens] = [0, 0, 0];
     let [hasStarted, isCut] = [false, false];
     const begin = (heard: string) => {
-      if (!hasStarted) emit({ type: "start", language: heard, durationSeconds });
+      const { truncated } = audio;
+      if (!hasStarted) emit({ type: "start", language: heard, durationSeconds, truncated });
       hasStarted = true;
     };
     for await (const window of windows) {

@@ -94,6 +94,8 @@ export type TranscribeEvent =
     /** The language's name: `english`. */
     readonly language: string;
     readonly durationSeconds: number;
+    /** Says what is missing of a file that ends early. */
+    readonly truncated?: string | undefined;
   }
   | { readonly type: "segment"; readonly segment: TranscriptSegment }
   | {

@@ -84,12 +84,11 @@ Deno.test("readAiff() reads to the end where a pipe kept the size from being kno
   }
 });
 
-Deno.test("readAiff() refuses what was cut or is coded otherwise, saying what it saw", async () => {
+Deno.test("readAiff() refuses what is coded otherwise, saying what it saw", async () => {
   const refused = async (file: Uint8Array<ArrayBuffer>, message: RegExp) => {
     await assert.rejects(decodeWhole(file, RATE_HZ), { kind: "invalid_media", message });
   };
-  await refused(makeAiff(TONE, { bits: 16 }).slice(0, -1000), /promises 6010 bytes .* 5010 are/);
-  await refused(makeAiff(TONE, { bits: 16, name: "ima4" }), /encoding ima4 with 16 bits; integer/);
+  await refused(makeAiff(TONE, { bits: 16, name: "QDMC" }), /sound is QDMC with 16 bits; PCM/);
   await refused(makeAiff([], { bits: 16 }), /no sound/);
   const spoilt = makeAiff(TONE, { bits: 16 });
   spoilt[21] = 9;

@@ -91,9 +91,7 @@ Deno.test("decodeAudio() refuses what is not audio", async () => {
 Deno.test("decodeAudio() names formats that it does not read", async () => {
   const starts = {
     "AMR": "#!AMR\n<U",
-    "CAF": "caff\0\x01",
     "WMA or WMV": "\x30\x26\xb2\x75\x8e\x66\xcf\x11",
-    "Wave64": "riff\x2e\x91\xcf\x11",
     "MPEG transport stream": "\x47\x40\x11\x10",
   };
   for (const [name, start] of Object.entries(starts)) {
@@ -106,17 +104,6 @@ Deno.test("decodeAudio() names formats that it does not read", async () => {
   }
 });
 
-Deno.test("decodeAudio() refuses files whose end is missing, where they tell", async () => {
-  const half = (name: string) => {
-    const file = readFixture(name);
-    return file.slice(0, file.length / 2);
-  };
-  await assertInvalid(half("speech_44k_stereo.mp3"), /MP3 file was cut: .* promises \d+ frames/);
-  await assertInvalid(half("speech_22k_stereo.flac"), /FLAC file was cut or is damaged/);
-  await assertInvalid(half("speech_44k_stereo.m4a"), /MP4 file was cut/);
-  await assertInvalid(half("speech_48k_opus.webm"), /WebM file was cut/);
-});
-
 Deno.test("decodeAudio() refuses containers without sound it can decode", async () => {
   const spoil = (name: string, from: string, to: string) => {
     const file = readFixture(name);
@@ -125,11 +112,14 @@ Deno.test("decodeAudio() refuses containers without sound it can decode", async 
     return file;
   };
   await assertInvalid(
-    spoil("speech_44k_stereo.m4a", "mp4a", "alac"),
-    /sound is alac \(Apple Lossless\); AAC/,
+    spoil("speech_44k_stereo.m4a", "mp4a", "samr"),
+    /sound is samr \(AMR\); AAC/,
   );
   await assertInvalid(spoil("speech_44k_stereo.m4a", "soun", "vide"), /no sound track/);
-  await assertInvalid(spoil("speech_48k_opus.webm", "A_OPUS", "A_DTS_"), /sound is A_DTS_; A_OPUS/);
+  await assertInvalid(
+    spoil("speech_48k_opus.webm", "A_OPUS", "A_DTS_"),
+    /sound is A_DTS_ \(DTS\); A_OPUS/,
+  );
   await assertInvalid(
     spoil("speech_48k_stereo.opus", "OpusHead", "Speex   "),
     /no Opus, Vorbis or FLAC/,
@@ -198,7 +188,9 @@ Deno.test("decodeAudio() refuses a small file of endless silence, piece by piece
 Deno.test("countFlacSamples() knows a recording's length before it is decoded, and distrusts one that hides it", async () => {
   const speech = readFixture("speech_22k_stereo.flac");
   let numSamples = 0;
-  for await (const { channels } of readFlac(speech)) numSamples += channels[0]?.length ?? 0;
+  for await (const { channels } of readFlac(speech, { onTruncated: assert.fail })) {
+    numSamples += channels[0]?.length ?? 0;
+  }
   assert.equal(countFlacSamples(speech), numSamples);
   assert.equal(countFlacSamples(makeFlacSilence({ numFrames: 1, sampleRateKhz: 16 })), Infinity);
   assert.equal(countFlacSamples(readFixture("speech.wav")), 0);

@@ -135,15 +135,21 @@ Deno.test("decodeAudio() gives the rate that is asked for", async () => {
   }
 });
 
-Deno.test("readAdts() decodes AAC-LC as ffmpeg does, to the last bit of 16", async () => {
+Deno.test("readAdts(, { onTruncated: assert.fail }) decodes AAC-LC as ffmpeg does, to the last bit of 16", async () => {
   const samples: number[] = [];
-  for await (const { channels } of readAdts(readFixture("aac_tools.aac"))) {
+  for await (
+    const { channels } of readAdts(readFixture("aac_tools.aac"), { onTruncated: assert.fail })
+  ) {
     for (let i = 0; i < channels[0]!.length; i++) {
       for (const channel of channels) samples.push(channel[i]!);
     }
   }
   const expected: number[] = [];
-  for await (const { channels, sampleRateHz } of readWav(readFixture("aac_tools.wav"))) {
+  for await (
+    const { channels, sampleRateHz } of readWav(readFixture("aac_tools.wav"), {
+      onTruncated: assert.fail,
+    })
+  ) {
     assert.equal(sampleRateHz, 44_100);
     for (let i = 0; i < channels[0]!.length; i++) {
       for (const channel of channels) expected.push(channel[i]!);

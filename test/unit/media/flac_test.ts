@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { decodeAudio } from "../../../src/media/audio.ts";
 import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { splitFlac } from "../../../src/media/audio/flac_frames.ts";
 import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
@@ -56,24 +57,32 @@ Deno.test("decodeAudio() plays whole frames cut out of a FLAC file that promises
   const { length } = await decodeWhole(concat([head, ...wanted]), 22_050);
   assert.equal(length, 3 * 2304);
   const last = wanted.pop()!;
-  await assert.rejects(decodeWhole(concat([head, ...wanted, last.subarray(0, -1)])), {
-    kind: "invalid_media",
-    message: /was cut or is damaged: its header promises 33075 samples, and 4608 can be decoded/,
-  });
+  assert.match(
+    await findTruncation(concat([head, ...wanted, last.subarray(0, -1)])),
+    /was cut or is damaged: its header promises 33075 samples, and 4608 can be decoded/,
+  );
 });
 
-Deno.test("decodeAudio() plays FLAC cut out of Ogg, unless the last page is missing", async () => {
+Deno.test("decodeAudio() plays FLAC cut out of Ogg, and says that the last page is missing", async () => {
   const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
   const first = makeOggPage(concat([text("\x7fFLAC\x01\0\0\0"), head]), 0);
   const pages = frames.slice(3, 6).map((frame, i) =>
     makeOggPage(frame, i + 1, { isLast: i === 2 })
   );
   assert.equal((await decodeWhole(concat([first, ...pages]), 22_050)).length, 3 * 2304);
-  await assert.rejects(decodeWhole(concat([first, ...pages.slice(0, 2)])), {
-    kind: "invalid_media",
-    message: /was cut or is damaged/,
-  });
+  assert.match(
+    await findTruncation(concat([first, ...pages.slice(0, 2)])),
+    /was cut or is damaged/,
+  );
 });
+
+/** What is said to be missing of a file. */
+async function findTruncation(file: Uint8Array<ArrayBuffer>): Promise<string> {
+  let message = "";
+  const sound = decodeAudio(file, { sampleRateHz: 16_000, onTruncated: (text) => message = text });
+  for await (const piece of sound) assert.ok(piece.length >= 0);
+  return message;
+}
 
 /** A file's magic and first block of metadata, as the only one, and its frames. */
 function takeApart(file: Uint8Array<ArrayBuffer>): [head: Uint8Array, frames: Uint8Array[]] {

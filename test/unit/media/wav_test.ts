@@ -87,7 +87,13 @@ Deno.test("readWav() takes a size of 64 bits from the chunk ds64", async () => {
       TONE.subarray(0, 1000),
       { abs: 2 ** -16 },
     );
-    await assertInvalid(file.slice(0, -9), /promises 2000 bytes .* 1991 are there/);
+    let message = "";
+    const cut = decodeAudio(file.slice(0, -9), {
+      sampleRateHz: RATE_HZ,
+      onTruncated: (text) => message = text,
+    });
+    assert.equal((await Array.fromAsync(cut)).reduce((sum, { length }) => sum + length, 0), 995);
+    assert.match(message, /promises 2000 bytes .* 1991 are there/);
     const streamed = makeRf64(TONE, { signature, dataBytes: 0 });
     assertClose(await decodeWhole(streamed), TONE, { abs: 2 ** -16 });
   }
@@ -117,14 +123,6 @@ Deno.test("readWav() ends at the size that its header gives", async () => {
   assertClose(samples, TONE.subarray(0, 1000), { abs: 2 ** -16 });
 });
 
-Deno.test("readWav() refuses a file that is shorter than its header says", async () => {
-  await assertInvalid(
-    makeWav(TONE, { claimedBytes: 100_000 }),
-    /promises 100000 bytes .* 6002 are there/,
-  );
-  await assertInvalid(makeWav(TONE).slice(0, 3000), /promises 6002 bytes/);
-});
-
 Deno.test("readWav() refuses a file without sound", async () => {
   await assertInvalid(makeWav([]), /holds no sound/);
   await assertInvalid(makeWav(TONE).slice(0, 30), /cut short|ends before/);
@@ -140,8 +138,8 @@ Deno.test("readWav() refuses headers that make no sense, saying what it saw", as
   await assertInvalid(spoil(22, 0), /0 channels; 1 to 8/);
   await assertInvalid(spoil(22, 9), /9 channels; 1 to 8/);
   await assertInvalid(spoil(32, 3), /3 bytes to 1 samples of 16 bits/);
-  await assertInvalid(spoil(20, 2), /encoding 2 \(Microsoft ADPCM\) with 16 bits/);
-  await assertInvalid(spoil(20, 99), /encoding 99 with 16 bits; integer PCM/);
+  await assertInvalid(spoil(20, 2), /gives 2 bytes to a block; at least 8/);
+  await assertInvalid(spoil(20, 99), /sound is of encoding 99 with 16 bits; PCM/);
   await assertInvalid(makeWav(TONE, { sampleRateHz: 0 }), /sample rate of 0 Hz/);
   await assertInvalid(
     makeWav(TONE, { sampleRateHz: 4_000_000_000 }),

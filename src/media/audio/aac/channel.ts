@@ -4,7 +4,7 @@
  * @module
  */
 import type { BandTable } from "./bands.ts";
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 import { readScales, readSections } from "./scale_factors.ts";
 import { type NoiseSource, type Pulse, readSpectrum } from "./spectrum.ts";
 import { readTns, type TnsFilter } from "./tns.ts";

@@ -5,7 +5,7 @@
  */
 import { invalidAudio } from "../sound.ts";
 import { SAMPLE_RATES_HZ } from "./bands.ts";
-import { BitReader } from "./bit_reader.ts";
+import { BitReader } from "../bit_reader.ts";
 
 /** What the decoder needs before the first frame. */
 export interface AacConfig {

@@ -7,7 +7,7 @@
  * @module
  */
 import { getBands } from "./bands.ts";
-import { BitReader } from "./bit_reader.ts";
+import { BitReader } from "../bit_reader.ts";
 import { type ChannelFrame, readChannel, type StreamContext } from "./channel.ts";
 import { Filterbank } from "./filterbank.ts";
 import { CODEBOOK } from "./scale_factors.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 import type { CodebookText } from "./codebooks.ts";
 
 /** A codebook whose longer codewords are larger than shorter ones. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 import { SCALE_FACTOR_CODEBOOK } from "./codebooks.ts";
 import { Codebook } from "./huffman.ts";
 import { SEQUENCE, type WindowLayout } from "./window.ts";

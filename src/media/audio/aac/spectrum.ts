@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 import { SPECTRUM_CODEBOOKS } from "./codebooks.ts";
 import { Codebook } from "./huffman.ts";
 import { CODEBOOK } from "./scale_factors.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 import { SEQUENCE, type WindowLayout } from "./window.ts";
 
 /** A filter over some bands of one window. */

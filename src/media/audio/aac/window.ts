@@ -4,7 +4,7 @@
  * @module
  */
 import type { Bands, BandTable } from "./bands.ts";
-import type { BitReader } from "./bit_reader.ts";
+import type { BitReader } from "../bit_reader.ts";
 
 /** Which windows a frame has, and how it joins its neighbours. */
 export const SEQUENCE = { long: 0, start: 1, short: 2, stop: 3 } as const;

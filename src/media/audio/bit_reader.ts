@@ -1,0 +1,81 @@
+/**
+ * Reads bits, most significant first.
+ *
+ * @module
+ */
+
+/** Four bytes hold so many bits from any of the first one's on. */
+const MAX_PEEK_BITS = 24;
+
+/** A position in a byte array, in bits. */
+export class BitReader {
+  readonly #bytes: Uint8Array;
+  #position = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** Bits that are left. */
+  get bitsLeft(): number {
+    return this.#bytes.length * 8 - this.#position;
+  }
+
+  /** Bits that were read. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /**
+   * The next `count` bits, at most 48, as an unsigned integer.
+   *
+   * @throws {RangeError} when there are fewer.
+   */
+  read(count: number): number {
+    if (count > MAX_PEEK_BITS) {
+      const high = this.read(count - MAX_PEEK_BITS);
+      return high * 2 ** MAX_PEEK_BITS + this.read(MAX_PEEK_BITS);
+    }
+    const value = this.peek(count);
+    this.skip(count);
+    return value;
+  }
+
+  /** The same in two's complement. */
+  readSigned(count: number): number {
+    const value = this.read(count);
+    return value < 2 ** (count - 1) ? value : value - 2 ** count;
+  }
+
+  /** The number of zeros before the next one, which is skipped too. */
+  readUnary(): number {
+    let count = 0;
+    for (let next = this.peek(MAX_PEEK_BITS);; next = this.peek(MAX_PEEK_BITS)) {
+      const zeros = Math.clz32(next) - (32 - MAX_PEEK_BITS);
+      this.skip(next === 0 ? MAX_PEEK_BITS : zeros + 1);
+      count += zeros;
+      if (next !== 0) return count;
+    }
+  }
+
+  /** At most 24 bits without advancing; 0 for bits past the end. */
+  peek(count: number): number {
+    const at = this.#position >>> 3;
+    const bytes = this.#bytes;
+    const word = (bytes[at] ?? 0) << 24 | (bytes[at + 1] ?? 0) << 16 | (bytes[at + 2] ?? 0) << 8 |
+      (bytes[at + 3] ?? 0);
+    // Two shifts, because one by 32 does nothing.
+    return word << (this.#position & 7) >>> 1 >>> (31 - count);
+  }
+
+  /** @throws {RangeError} when there are fewer bits. */
+  skip(count: number): void {
+    this.#position += count;
+    if (this.bitsLeft < 0) throw new RangeError("The data ended in the middle of a value.");
+  }
+
+  /** Moves to the beginning of a byte. */
+  align(): void {
+    this.#position = (this.#position + 7) & ~7;
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * Reads Core Audio files (CAF), as phones send them: PCM, G.711, IMA ADPCM, Apple Lossless, AAC, Opus and MP3.
+ *
+ * @module
+ */
+import { hasText } from "../signature.ts";
+import { decodeAac } from "./aac.ts";
+import { parseAacConfig } from "./aac/config.ts";
+import { decodeAlac } from "./alac.ts";
+import { readEsDescriptor } from "./mp4_codecs.ts";
+import { decodeOpus } from "./opus.ts";
+import { placeSound } from "./place_sound.ts";
+import { checkSampleRate, type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { readStored, type StoredFormat } from "./stored_sound.ts";
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const FILE_HEADER_BYTES = 8;
+const CHUNK_HEADER_BYTES = 12;
+const DESCRIPTION_BYTES = 32;
+/** In a data chunk, before the sound. */
+const EDIT_COUNT_BYTES = 4;
+const PACKET_HEADER_BYTES = 24;
+const FLAG = { float: 1, littleEndian: 2 } as const;
+
+/** The content of the chunk `desc`. */
+interface Description {
+  readonly sampleRateHz: number;
+  readonly format: string;
+  readonly flags: number;
+  readonly bytesPerPacket: number;
+  readonly framesPerPacket: number;
+  readonly numChannels: number;
+  readonly bitsPerChannel: number;
+}
+
+/** The sizes of packets, and the samples that an encoder put before the sound and what is left behind them. */
+interface PacketTable {
+  readonly sizes: Iterable<number>;
+  readonly primingFrames: number;
+  readonly validFrames: number;
+}
+
+/** Whether a file begins as a CAF file does. */
+export function isCaf(file: Uint8Array): boolean {
+  return hasText(file, 0, "caff");
+}
+
+/** Decodes a CAF file. @throws {HearthError} `invalid_media` when its format is none of these. */
+export async function* readCaf(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
+  const chunks = readChunks(file, decoding);
+  const head = chunks.get("desc");
+  const data = chunks.get("data")?.subarray(EDIT_COUNT_BYTES);
+  if (head === undefined || head.length < DESCRIPTION_BYTES || data === undefined) {
+    throw invalidAudio("The CAF file ends before its format or its sound.");
+  }
+  const description = readDescription(head);
+  checkSampleRate(description.sampleRateHz);
+  const stored = toStored(description);
+  if (stored !== undefined) return yield* readStored(data, stored, decoding);
+  const { primingFrames, validFrames, sizes } = readPacketTable(chunks.get("pakt"), description);
+  const packets = splitPackets(data, sizes, decoding);
+  const placement = primingFrames + validFrames === 0 ? {} : {
+    skipSeconds: primingFrames / description.sampleRateHz,
+    lengthSeconds: validFrames / description.sampleRateHz,
+  };
+  const setup = chunks.get("kuki") ?? new Uint8Array();
+  yield* placeSound(decodePackets(description, setup, packets), placement);
+}
+
+function readChunks(file: Bytes, decoding: Decoding): Map<string, Bytes> {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const chunks = new Map<string, Bytes>();
+  for (let at = FILE_HEADER_BYTES; at + CHUNK_HEADER_BYTES <= file.length;) {
+    const type = String.fromCharCode(...file.subarray(at, at + 4));
+    const size = Number(view.getBigInt64(at + 4));
+    const start = at + CHUNK_HEADER_BYTES;
+    // A data chunk that was never finished has no size and is the last.
+    const end = size < 0 ? file.length : start + size;
+    if (end > file.length) {
+      decoding.onTruncated(
+        `it promises ${size} bytes in ${type}, and ${file.length - start} are there`,
+      );
+    }
+    if (!chunks.has(type)) chunks.set(type, file.subarray(start, Math.min(end, file.length)));
+    at = end;
+  }
+  return chunks;
+}
+
+function readDescription(head: Uint8Array): Description {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  return {
+    sampleRateHz: view.getFloat64(0),
+    format: String.fromCharCode(...head.subarray(8, 12)),
+    flags: view.getUint32(12),
+    bytesPerPacket: view.getUint32(16),
+    framesPerPacket: view.getUint32(20),
+    numChannels: view.getUint32(24),
+    bitsPerChannel: view.getUint32(28),
+  };
+}
+
+/** The format of samples and blocks of one size; `undefined` for packets. */
+function toStored(description: Description): StoredFormat | undefined {
+  const { format, flags, bytesPerPacket, numChannels, sampleRateHz, bitsPerChannel } = description;
+  const common = { container: "CAF", numChannels, sampleRateHz, encoding: format.trim() };
+  const isLittleEndian = (flags & FLAG.littleEndian) !== 0;
+  switch (format) {
+    case "lpcm": {
+      const kind = flags & FLAG.float ? "float" : "signed";
+      const bytes = Math.floor(bytesPerPacket / numChannels) || Math.ceil(bitsPerChannel / 8);
+      return { ...common, blockBytes: bytesPerPacket, coding: { kind, bytes, isLittleEndian } };
+    }
+    case "alaw":
+      return { ...common, coding: { kind: "A-law", bytes: 1, isLittleEndian } };
+    case "ulaw":
+      return { ...common, coding: { kind: "mu-law", bytes: 1, isLittleEndian } };
+    case "ima4":
+      return { ...common, coding: "Apple IMA ADPCM" };
+    case "agsm":
+      return { ...common, coding: "GSM" };
+    case ".mp3":
+      return { ...common, coding: "MPEG audio" };
+    default:
+      return undefined;
+  }
+}
+
+function readPacketTable(table: Uint8Array | undefined, description: Description): PacketTable {
+  const { bytesPerPacket } = description;
+  if (table === undefined || table.length < PACKET_HEADER_BYTES) {
+    return { sizes: repeat(bytesPerPacket), primingFrames: 0, validFrames: 0 };
+  }
+  const view = new DataView(table.buffer, table.byteOffset, table.byteLength);
+  return {
+    sizes: bytesPerPacket > 0 ? repeat(bytesPerPacket) : readSizes(table, description),
+    validFrames: Number(view.getBigInt64(8)),
+    primingFrames: view.getInt32(16),
+  };
+}
+
+/** Numbers of 7 bits a byte, the highest first; where packets differ in length, each size has that after it. */
+function* readSizes(table: Uint8Array, { framesPerPacket }: Description): Generator<number> {
+  let at = PACKET_HEADER_BYTES;
+  const next = () => {
+    let value = 0;
+    for (let byte = 0x80; byte & 0x80 && at < table.length;) {
+      byte = table[at++]!;
+      value = value * 128 + (byte & 0x7f);
+    }
+    return value;
+  };
+  while (at < table.length) {
+    yield next();
+    if (framesPerPacket === 0) next();
+  }
+}
+
+function* repeat(size: number): Generator<number> {
+  while (size > 0) yield size;
+}
+
+function* splitPackets(data: Bytes, sizes: Iterable<number>, decoding: Decoding): Generator<Bytes> {
+  let at = 0;
+  for (const size of sizes) {
+    if (at >= data.length && size > 0) return;
+    if (at + size > data.length) {
+      decoding.onTruncated(
+        `its last packet should have ${size} bytes, and ${data.length - at} are there`,
+      );
+      return;
+    }
+    if (size > 0) yield data.subarray(at, at + size);
+    at += size;
+  }
+}
+
+function decodePackets(
+  { format, numChannels, sampleRateHz }: Description,
+  setup: Bytes,
+  packets: Iterable<Bytes>,
+): AsyncGenerator<Sound, void> {
+  switch (format) {
+    case "alac":
+      return decodeAlac(setup, packets);
+    case "aac ":
+    case "aach":
+    case "aacp": {
+      const { config } = readEsDescriptor(setup);
+      return decodeAac(config.length > 0 ? parseAacConfig(config) : { sampleRateHz }, packets);
+    }
+    case "opus":
+      if (numChannels > 2) {
+        throw invalidAudio(`The CAF file's Opus has ${numChannels} channels; 1 or 2 are wanted.`);
+      }
+      return decodeOpus({
+        numChannels,
+        preSkip: 0,
+        gain: 1,
+        numStreams: 1,
+        numCoupled: numChannels - 1,
+        mapping: [0, 1].slice(0, numChannels),
+      }, packets);
+    default:
+      throw invalidAudio(
+        `The CAF file's sound is ${format.trim()}; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, AAC, Opus or MP3 is wanted.`,
+      );
+  }
+}

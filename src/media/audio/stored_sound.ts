@@ -1,0 +1,119 @@
+/**
+ * Decodes what several containers store in the same codings: PCM, G.711, ADPCM, GSM and MPEG audio.
+ *
+ * @module
+ */
+import {
+  APPLE_IMA_BYTES,
+  type BlockDecoder,
+  createAppleIma,
+  createMsAdpcm,
+  createWavIma,
+} from "./adpcm.ts";
+import { createGsm, createWavGsm, GSM_FRAME_BYTES, GSM_WAV_BYTES } from "./gsm.ts";
+import { readMp3 } from "./mp3.ts";
+import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
+import { checkSampleRate, type Decoding, invalidAudio, type Sound } from "./sound.ts";
+
+/** Codings of blocks. */
+type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" | "GSM in WAV";
+
+/** How a container's sound is stored. */
+export interface StoredFormat {
+  /** For messages: `WAV`. */
+  readonly container: string;
+  readonly numChannels: number;
+  readonly sampleRateHz: number;
+  /** Of all channels: a frame of PCM, a block of ADPCM; as the file says, if it does. */
+  readonly blockBytes?: number | undefined;
+  /** Absent if it is none that is read. */
+  readonly coding: SampleCoding | BlockCoding | "MPEG audio" | undefined;
+  /** What the file calls that, for messages. */
+  readonly encoding: string;
+}
+
+/** Most channels of a file. */
+const MAX_CHANNELS = 8;
+const BLOCKS_PER_PIECE = 64;
+
+/**
+ * Decodes the sound of a file.
+ *
+ * @throws {HearthError} `invalid_media` when the format is not one that is read.
+ */
+export async function* readStored(
+  data: Uint8Array<ArrayBuffer>,
+  format: StoredFormat,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
+  const { coding, container, encoding, numChannels, sampleRateHz, blockBytes } = format;
+  if (coding === "MPEG audio") {
+    yield* readMp3(data, decoding);
+  } else if (typeof coding === "string") {
+    if (numChannels < 1 || numChannels > MAX_CHANNELS) {
+      throw invalidAudio(
+        `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+      );
+    }
+    checkSampleRate(sampleRateHz);
+    yield* readBlocks(data, createBlocks(coding, { ...format, blockBytes: blockBytes ?? 0 }));
+  } else if (coding === undefined) {
+    throw invalidAudio(
+      `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is wanted.`,
+    );
+  } else {
+    yield* readPcm(data, { ...format, coding, bytesPerFrame: blockBytes } as PcmFormat);
+  }
+
+  function* readBlocks(
+    bytes: Uint8Array,
+    { decode, numBytes }: { readonly decode: BlockDecoder; readonly numBytes: number },
+  ): Generator<Sound, void> {
+    let pieces: Int16Array[][] = [];
+    for (let at = 0; at < bytes.length; at += numBytes) {
+      pieces.push(decode(bytes.subarray(at, at + numBytes)));
+      if (pieces.length < BLOCKS_PER_PIECE && at + numBytes < bytes.length) continue;
+      yield { channels: joinChannels(pieces, numChannels), sampleRateHz };
+      pieces = [];
+    }
+  }
+}
+
+function joinChannels(pieces: readonly Int16Array[][], numChannels: number): Float32Array[] {
+  const length = pieces.reduce((sum, [first]) => sum + (first?.length ?? 0), 0);
+  return Array.from({ length: numChannels }, (_, channel) => {
+    const samples = new Float32Array(length);
+    let at = 0;
+    for (const piece of pieces) {
+      for (const value of piece[channel] ?? piece[0]!) samples[at++] = value / 2 ** 15;
+    }
+    return samples;
+  });
+}
+
+/** The decoder of a coding's blocks, and their size. */
+function createBlocks(
+  coding: BlockCoding,
+  { container, numChannels, blockBytes }: StoredFormat & { readonly blockBytes: number },
+): { readonly decode: BlockDecoder; readonly numBytes: number } {
+  switch (coding) {
+    case "Apple IMA ADPCM":
+      return { decode: createAppleIma(numChannels), numBytes: APPLE_IMA_BYTES * numChannels };
+    case "GSM":
+    case "GSM in WAV":
+      if (numChannels !== 1) {
+        throw invalidAudio(`The ${container} file's GSM has ${numChannels} channels; 1 is wanted.`);
+      }
+      return coding === "GSM"
+        ? { decode: createGsm(), numBytes: GSM_FRAME_BYTES }
+        : { decode: createWavGsm(), numBytes: GSM_WAV_BYTES };
+  }
+  const minBytes = 8 * numChannels;
+  if (blockBytes < minBytes) {
+    throw invalidAudio(
+      `The ${container} file gives ${blockBytes} bytes to a block; at least ${minBytes} are wanted.`,
+    );
+  }
+  const create = coding === "IMA ADPCM" ? createWavIma : createMsAdpcm;
+  return { decode: create(numChannels), numBytes: blockBytes };
+}

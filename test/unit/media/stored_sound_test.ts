@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { assertClose } from "../../fixtures/compare_values.ts";
+import { decodeAudio } from "../../../src/media/audio.ts";
+import { HearthError } from "../../../src/errors.ts";
+import { joinBytes } from "../../../src/join_bytes.ts";
+import { decodeWhole, makeWav, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+
+const folder = new URL("../../fixtures/audio/stored/", import.meta.url);
+const NAMES = [...Deno.readDirSync(folder)].map(({ name }) => name)
+  .filter((name) => !/\.(?:f32|sh|py)$|^depth/.test(name)).sort();
+/** As their encoders were asked for; 48 kHz is what Opus has. */
+const RATES_HZ: Readonly<Record<string, number>> = { "opus.caf": 48_000 };
+/** Decoders of these compute in floating point, each in its own order. */
+const TOLERANCES: Readonly<Record<string, number>> = { "opus.caf": 4e-3, "mp3.wav": 1e-5 };
+
+/** The average of the channels that ffmpeg decodes. */
+function readExpected(name: string): Float32Array {
+  const recorded = NAMES.includes(name) && exists(`${name}.f32`) ? `${name}.f32` : "stereo.f32";
+  const values = new Float32Array(Deno.readFileSync(new URL(recorded, folder)).buffer);
+  if (name.startsWith("gsm")) return values;
+  return Float32Array.from(
+    { length: values.length / 2 },
+    (_, i) => (values[2 * i]! + values[2 * i + 1]!) * 0.5,
+  );
+}
+
+function exists(name: string): boolean {
+  return [...Deno.readDirSync(folder)].some((entry) => entry.name === name);
+}
+
+for (const name of NAMES) {
+  Deno.test(`decodeAudio() reads ${name} as ffmpeg does`, async () => {
+    const file = Deno.readFileSync(new URL(name, folder));
+    const decoded = await decodeWhole(file, RATES_HZ[name] ?? 8_000);
+    const expected = readExpected(name);
+    assert.equal(decoded.length, expected.length);
+    assertClose(decoded, expected, { abs: TOLERANCES[name] ?? 0 });
+  });
+}
+
+/** The sample of `make_flac.py`, in whole steps of its depth as Python rounds them, to even. */
+function makeSample(i: number, phase: number, bits: number): number {
+  const wave = Math.sin(i * 0.1 + phase);
+  const value = i < 200
+    ? 0.01 * wave
+    : i < 300
+    ? 0.25
+    : i === 400
+    ? -1
+    : 0.9 * wave * Math.sin(i * i);
+  const steps = value * 2 ** (bits - 1);
+  const isHalf = steps - Math.floor(steps) === 0.5;
+  return (isHalf ? 2 * Math.round(steps / 2) : Math.round(steps)) / 2 ** (bits - 1);
+}
+
+for (let bits = 4; bits <= 32; bits++) {
+  Deno.test(`decodeAudio() reads FLAC of ${bits} bits as it was encoded`, async () => {
+    const file = Deno.readFileSync(new URL(`depth${bits}.flac`, folder));
+    const decoded = await decodeWhole(file, 8_000);
+    const expected = Float32Array.from(
+      { length: 600 },
+      (_, i) => (makeSample(i, 0, bits) + makeSample(i, 1, bits)) / 2,
+    );
+    assert.equal(decoded.length, expected.length);
+    // The library scales 16 bits by 32,767.
+    assertClose(decoded, expected, { abs: bits === 16 ? 2 ** -15 : 2 ** -23 });
+  });
+}
+
+Deno.test("decodeAudio() reads WAV whose samples of 24 bits are stored in 32", async () => {
+  const values = Float32Array.from({ length: 100 }, (_, i) => Math.sin(i));
+  const file = makeWav(values, { bits: 32 });
+  file[34] = 24;
+  assertClose(await decodeWhole(file), values, { abs: 1e-6 });
+});
+
+Deno.test("decodeAudio() reads WAV behind an ID3 tag", async () => {
+  const wav = readFixture("speech.wav");
+  const tag = Uint8Array.of(0x49, 0x44, 0x33, 3, 0, 0, 0, 0, 0, 20, ...new Uint8Array(20));
+  assertClose(await decodeWhole(joinBytes([tag, wav])), await decodeWhole(wav), { abs: 0 });
+});
+
+/** Files of each container whose beginning tells how to read it. */
+const CUT_FILES = [
+  ...SPEECH_FILES.filter((name) => !/m4a$|48k_opus\.mp4$/.test(name)).map((name) => `../${name}`),
+  ...[
+    "ima.wav",
+    "ms.wav",
+    "gsm.wav",
+    "mp3.wav",
+    "s16be.au",
+    "s16be.caf",
+    "ima.aifc",
+    "s16le.w64",
+    "s16le.mkv",
+  ],
+];
+
+for (const name of CUT_FILES) {
+  Deno.test(`decodeAudio() hears ${name} as far as it goes, and says that it was cut`, async () => {
+    const file = Deno.readFileSync(new URL(name, folder));
+    const whole = await decodeWhole(file);
+    let longest = 0;
+    for (let tenth = 1; tenth <= 10; tenth++) {
+      let message: string | undefined;
+      const cut = file.slice(0, Math.floor(file.length * tenth / 11));
+      let numSamples = 0;
+      try {
+        const sound = decodeAudio(cut, {
+          sampleRateHz: 16_000,
+          onTruncated: (text) => message = text,
+        });
+        for await (const piece of sound) numSamples += piece.length;
+      } catch (error) {
+        // Headers alone hold no sound.
+        assert.ok(error instanceof HearthError && tenth <= 6, `${name}, ${tenth}: ${error}`);
+        continue;
+      }
+      assert.match(message ?? "", /was cut or is damaged: /, `${name}, ${tenth}`);
+      assert.ok(numSamples >= longest && numSamples <= whole.length + 1, `${name}, ${tenth}`);
+      longest = numSamples;
+    }
+    assert.ok(longest > 0.7 * whole.length, `${name}: ${longest} of ${whole.length}`);
+  });
+}
+
+Deno.test("decodeAudio() takes the louder channel where the channels cancel each other", async () => {
+  const wave = Float32Array.from({ length: 4_000 }, (_, i) => 0.5 * Math.sin(i * 0.05));
+  const inverted = Float32Array.from(
+    { length: 8_000 },
+    (_, i) => i % 2 === 0 ? wave[i >> 1]! : -0.98 * wave[i >> 1]!,
+  );
+  assertClose(await decodeWhole(makeWav(inverted, { numChannels: 2 })), wave, { abs: 1e-4 });
+  const silence = makeWav(new Float32Array(2_000), { numChannels: 2 });
+  assert.ok((await decodeWhole(silence)).every((sample) => sample === 0));
+});
