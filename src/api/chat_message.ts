@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ContentPart, MediaReference } from "./content_part.ts";
-import { cutAtFirstBad, listOf, text } from "./fields.ts";
+import { cutAtFirstBad, listOf, openObject, text } from "./fields.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
 
@@ -30,7 +30,7 @@ const ToolCall = z.object({
   type: z.literal("function", { error: '"function"' }).nullish(),
   function: z.object({
     name: text("the name of a function"),
-    arguments: z.union([z.string(), z.record(z.string(), z.unknown())], { error: argumentsWanted })
+    arguments: z.union([z.string(), openObject(argumentsWanted)], { error: argumentsWanted })
       .nullish(),
   }, { error: "an object with name and arguments" }),
 }, { error: "an object with id, type and function" }).meta({ id: "ToolCall" });

@@ -5,7 +5,16 @@
  */
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
-import { flag, integerFrom, listOf, numberFrom, stopField, text, tokenLimit } from "./fields.ts";
+import {
+  flag,
+  integerFrom,
+  listOf,
+  numberFrom,
+  openObject,
+  stopField,
+  text,
+  tokenLimit,
+} from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { EffortField, type LimitSpellings, otherLimitOf, SPELLINGS } from "./spellings.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
@@ -116,7 +125,7 @@ export const ChatRequest = z.object({
   ),
   separate_reasoning: flag().nullish()
     .describe("SGLang's: false is reasoning_format none; default true"),
-  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish()
+  chat_template_kwargs: openObject("an object").nullish()
     .describe("Variables of the model's chat template, such as enable_thinking"),
   stream: flag().nullish().describe("Answer as server-sent events; default false"),
   stream_options: z.object({

@@ -92,3 +92,13 @@ export function cutAtFirstBad<T extends z.ZodType>(
     return firstBad < 0 ? items : items.slice(0, firstBad + 1);
   }, schema);
 }
+
+/** An object with any names. It stays the object that was read, which its JSON is known by. */
+export function openObject(
+  error: string,
+): z.ZodCustom<Record<string, unknown>, Record<string, unknown>> {
+  const isObject = (value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  return z.custom<Record<string, unknown>>(isObject, { error })
+    .meta({ type: "object", additionalProperties: {} });
+}

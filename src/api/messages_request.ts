@@ -10,6 +10,7 @@ import {
   integerFrom,
   listOf,
   numberFrom,
+  openObject,
   stopStrings,
   text,
 } from "./fields.ts";
@@ -69,7 +70,7 @@ const ToolUseBlock = z.object({
   type: z.literal("tool_use"),
   id: text("the id of a call"),
   name: text("the name of a tool"),
-  input: z.record(z.string(), z.unknown(), { error: "an object" }),
+  input: openObject("an object"),
 });
 
 /** In a result: a tool with `defer_loading` that the model may call from now on. */

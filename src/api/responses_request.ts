@@ -10,6 +10,7 @@ import {
   integerFrom,
   listOf,
   numberFrom,
+  openObject,
   text,
   tokenLimit,
 } from "./fields.ts";
@@ -226,7 +227,7 @@ export const ResponsesRequest = z.object({
   metadata: z.record(z.string(), words(), { error: "an object of strings" }).nullish(),
   store: flag().nullish().describe("Keep the response in the server's memory; default true"),
   stream: flag().nullish(),
-  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish(),
+  chat_template_kwargs: openObject("an object").nullish(),
   user: words().nullish(),
   background: notServed("ask without it and wait"),
   conversation: notServed("use previous_response_id"),

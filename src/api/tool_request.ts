@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listOf, text } from "./fields.ts";
+import { flag, listOf, openObject, text } from "./fields.ts";
 
 const MAX_TOOLS = 1024;
 
@@ -12,7 +12,7 @@ const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
 const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
 
 /** The schema of a function's arguments, an object; the rest of it is checked where it is used. */
-export const Parameters = z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" })
+export const Parameters = openObject("a JSON schema of an object")
   .refine(
     ({ type }) => type === undefined || [type].flat().includes("object"),
     { path: ["type"], error: '"object", as a function takes its arguments by name' },

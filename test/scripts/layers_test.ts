@@ -17,6 +17,7 @@ const LAYERS = [
   "src/hub",
   "src/onnx",
   "src/grammar",
+  "src/jinja",
   "src/tokenizer",
   "kernels",
   "src/gpu",

@@ -4,7 +4,7 @@
  * @module
  */
 import { trimEndingThread } from "../../trim_heap.ts";
-import { decodeJson } from "./decode_json.ts";
+import { decodeWritten, keepAllWritten } from "./decode_json.ts";
 import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 
 /** Decoding this many bytes takes a few milliseconds. */
@@ -22,7 +22,7 @@ let thread: JsonThread | undefined;
  * @throws {SyntaxError} with the reason.
  */
 export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
-  if (bytes.length <= MAX_OWN_BYTES) return decodeJson(bytes);
+  if (bytes.length <= MAX_OWN_BYTES) return keepAllWritten(decodeWritten(bytes));
   thread ??= new JsonThread(() => thread = undefined);
   return await thread.decode(bytes);
 }
@@ -56,7 +56,7 @@ class JsonThread {
     try {
       const answer = await promise;
       if ("why" in answer) throw new SyntaxError(answer.why);
-      return answer.value;
+      return keepAllWritten(answer);
     } finally {
       port1.close();
       this.#rejects.delete(reject);

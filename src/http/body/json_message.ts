@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { DecodedJson } from "./decode_json.ts";
+
 /** A body to decode. */
 export interface ToJsonThread {
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -15,4 +17,4 @@ export interface ToJsonThread {
 }
 
 /** Its value, or the error. */
-export type FromJsonThread = { readonly value: unknown } | { readonly why: string };
+export type FromJsonThread = DecodedJson | { readonly why: string };

@@ -4,7 +4,7 @@
  * @module
  */
 import { collectGarbageLater } from "../../collect_garbage.ts";
-import { decodeJson } from "./decode_json.ts";
+import { decodeWritten } from "./decode_json.ts";
 import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 
 const scope = globalThis as unknown as {
@@ -14,7 +14,7 @@ const scope = globalThis as unknown as {
 scope.onmessage = ({ data: { bytes, port } }) => {
   const answer = (message: FromJsonThread) => port.postMessage(message);
   try {
-    answer({ value: decodeJson(bytes) });
+    answer(decodeWritten(bytes));
   } catch (error) {
     answer({ why: (error as Error).message });
   }

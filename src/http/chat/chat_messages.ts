@@ -6,6 +6,7 @@
 import type { ChatMessage as RequestMessage } from "../../api/chat_message.ts";
 import type { ContentPart } from "../../api/content_part.ts";
 import { isWords } from "../../api/content_part.ts";
+import { writeAsWritten } from "../../api/written_json.ts";
 import type { ModelKind } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import type { ChatMessage, MessagePart, ToolCall } from "../../models/task.ts";
@@ -76,7 +77,7 @@ function toolCallsOf(
   return calls?.map(({ id, function: { name, arguments: json } }) => ({
     id: id ?? idOfFunction(name),
     name,
-    arguments: typeof json === "string" ? json : JSON.stringify(json ?? {}),
+    arguments: typeof json === "string" ? json : writeAsWritten(json ?? {}),
   }));
 }
 

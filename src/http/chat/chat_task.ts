@@ -5,6 +5,7 @@
  */
 import { type ChatRequest, maxTokensOf, topLogprobsOf } from "../../api/chat_request.ts";
 import { effortOf, repeatPenaltyOf } from "../../api/spellings.ts";
+import { findWritten } from "../../api/written_json.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { grammarOf } from "./chat_grammar.ts";
@@ -49,10 +50,12 @@ export function promptOptions(
     >,
 ): PromptOptions {
   const { add_generation_prompt: begins, continue_final_message: goesOn } = request;
+  const { chat_template_kwargs: variables } = request;
   return {
     addsGenerationPrompt: begins ?? undefined,
     continuesFinalMessage: goesOn ?? undefined,
-    variables: templateVariables(request.chat_template_kwargs),
+    variables: templateVariables(variables),
+    variablesJson: variables ? findWritten(variables) : undefined,
     reasoningEffort: effortOf(request) ?? undefined,
   };
 }

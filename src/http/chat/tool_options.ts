@@ -4,6 +4,7 @@
  * @module
  */
 import type { ToolFields } from "../../api/tool_request.ts";
+import { findWritten } from "../../api/written_json.ts";
 import { HearthError } from "../../errors.ts";
 import type { ToolFunction, ToolOptions } from "../../models/task.ts";
 
@@ -24,6 +25,7 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
     name,
     description: description ?? undefined,
     parameters: parameters ?? undefined,
+    parametersJson: parameters ? findWritten(parameters) : undefined,
     strict: strict ?? undefined,
   }));
   requireOwnNames(functions, isOlder ? "functions" : "tools");

@@ -14,6 +14,7 @@ import type {
   ResultBlock,
 } from "../../api/messages_request.ts";
 import { shownTools } from "./messages_tools.ts";
+import { writeAsWritten } from "../../api/written_json.ts";
 
 /** The chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
@@ -164,7 +165,7 @@ function toMessages(request: Message): Source[] {
       ? [{
         id: block.id,
         type: "function" as const,
-        function: { name: block.name, arguments: JSON.stringify(block.input) },
+        function: { name: block.name, arguments: writeAsWritten(block.input) },
       }]
       : []
   );

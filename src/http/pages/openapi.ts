@@ -161,6 +161,8 @@ function describeContent(
 function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
   const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
     io: "input",
+    // Checks in code, which say what they are beside it.
+    unrepresentable: "any",
     override: ({ jsonSchema }) => {
       // zod writes the largest safe integer for an unbounded maximum.
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

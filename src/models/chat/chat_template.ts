@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { Template } from "@huggingface/jinja";
 import { join } from "node:path";
 import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { JsonText } from "../../jinja/json_text.ts";
+import { Template } from "../../jinja/template.ts";
 import type { ToolFunction } from "../task.ts";
-import { fitEscapes } from "./string_escapes.ts";
 import {
   fitCalls,
   mergeTurns,
@@ -85,6 +85,7 @@ export class ChatTemplate {
         ...this.#specialTokens,
         ...this.#reasoningVariables(options.reasoningEffort),
         ...variables,
+        ...writtenVariables(options),
         ...this.#toolVariables(functions),
         messages: this.#withTools(fitCalls(messages, this.source), functions),
         add_generation_prompt: addsGenerationPrompt,
@@ -103,7 +104,7 @@ export class ChatTemplate {
     const name = hasOwn ? "tool_use" : this.#sources.keys().next().value!;
     const known = this.#templates.get(name);
     if (known !== undefined) return known;
-    const template = new Template(fitEscapes(this.#sources.get(name)!));
+    const template = new Template(this.#sources.get(name)!);
     this.#templates.set(name, template);
     return template;
   }
@@ -124,7 +125,9 @@ export class ChatTemplate {
     const [first] = messages;
     const hasSystem = first?.role === "system";
     const system: TemplateMessage = hasSystem ? first : { role: "system", content: "" };
-    const tools = JSON.stringify(functions.map((each) => toTool(each).function));
+    const tools = JSON.stringify(
+      functions.map(({ parametersJson: _, ...each }) => toTool(each).function),
+    );
     return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
   }
 
@@ -179,11 +182,19 @@ const USER: TemplateMessage = { role: "user", content: PROBE };
 const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
 const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
 
+/** Variables as they were written, but for switches, which may have been sent as text. */
+function writtenVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
+  if (variablesJson === undefined) return {};
+  const all = Object.entries(new JsonText(variablesJson).readMembers());
+  return Object.fromEntries(all.filter(([name]) => typeof variables?.[name] !== "boolean"));
+}
+
 /** A function in the form that templates take. */
-function toTool({ name, description, parameters = EMPTY_OBJECT }: ToolFunction) {
+function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }: ToolFunction) {
+  const shown = parametersJson === undefined ? parameters : new JsonText(parametersJson);
   return {
     type: "function",
-    function: { name, ...(description !== undefined && { description }), parameters },
+    function: { name, ...(description !== undefined && { description }), parameters: shown },
   };
 }
 

@@ -7,6 +7,7 @@ import type { CallFormat } from "../calls/call_format.ts";
 import { callFormatOf } from "../calls/call_formats.ts";
 import type { ChatMessage, Conversation, PromptOptions, ToolCall, ToolFunction } from "../task.ts";
 import { HearthError } from "../../errors.ts";
+import { JsonText } from "../../jinja/json_text.ts";
 
 export interface TemplateMessage {
   readonly role: ChatMessage["role"];
@@ -27,8 +28,7 @@ export interface TemplateMessage {
 interface TemplateCall {
   readonly id: string;
   readonly type: "function";
-  /** An object, which templates render as JSON; a string only if it is not valid JSON. */
-  readonly function: { readonly name: string; readonly arguments: unknown };
+  readonly function: { readonly name: string; readonly arguments: JsonText };
 }
 
 /**
@@ -58,7 +58,7 @@ export function toTemplateMessages(
 }
 
 function toTemplateCall({ id, name, arguments: json }: ToolCall): TemplateCall {
-  return { id, type: "function", function: { name, arguments: parseArguments(json) } };
+  return { id, type: "function", function: { name, arguments: new JsonText(json) } };
 }
 
 function parseArguments(json: string): unknown {
@@ -108,7 +108,9 @@ export function fitCalls(
 
 function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: CallFormat): string {
   const write = writeCall ?? ((name, values) => JSON.stringify({ name, arguments: values }));
-  const written = calls.map(({ function: called }) => write(called.name, called.arguments));
+  const written = calls.map(({ function: called }) =>
+    write(called.name, parseArguments(called.arguments.text))
+  );
   return markup.trigger + markup.open + written.join(markup.separator) + markup.close;
 }
 

@@ -34,6 +34,8 @@ export interface ToolFunction {
   readonly description?: string | undefined;
   /** JSON schema of an object; absent if the function takes nothing. */
   readonly parameters?: Readonly<Record<string, unknown>> | undefined;
+  /** The same as it was written, if JavaScript reads it otherwise. */
+  readonly parametersJson?: string | undefined;
   /** Whether arguments are constrained to `parameters`. */
   readonly strict?: boolean | undefined;
 }
@@ -50,6 +52,8 @@ export interface ToolOptions {
 export interface PromptOptions {
   /** Variables of the template. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
+  /** The same as they were written, if JavaScript reads them otherwise. */
+  readonly variablesJson?: string | undefined;
   /** `none` turns reasoning off if the template supports that; else passed to templates that know it. */
   readonly reasoningEffort?: string | undefined;
   /** Whether the prompt ends where the assistant's answer begins; true if absent. */

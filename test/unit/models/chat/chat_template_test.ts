@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { JsonText } from "../../../../src/jinja/json_text.ts";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
 import { renderOptions, toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
 import { reasoningMarkersOf, reasoningStateOf } from "../../../../src/models/chat/answer_form.ts";
@@ -58,7 +59,11 @@ Deno.test("ChatTemplate.render() merges turns of one role in a row where the tem
   );
   const called = {
     ...say("assistant", ""),
-    tool_calls: [{ id: "c", type: "function" as const, function: { name: "f", arguments: {} } }],
+    tool_calls: [{
+      id: "c",
+      type: "function" as const,
+      function: { name: "f", arguments: new JsonText("{}") },
+    }],
   };
   assert.throws(() => templateOf(alternating).render([twice[0]!, called, called]), {
     kind: "invalid_value",
@@ -124,9 +129,9 @@ Deno.test("ChatTemplate.render() turns an effort into what the template knows", 
   const source = "{{ enable_thinking }},{{ reasoning_effort }}";
   const of = (reasoningEffort: string | undefined, variables = {}) =>
     templateOf(source).render([CONVERSATION[2]], { reasoningEffort, variables });
-  assert.equal(of("none"), "false,");
-  assert.equal(of("high"), "true,high");
-  assert.equal(of("high", { enable_thinking: false }), "false,high");
+  assert.equal(of("none"), "False,");
+  assert.equal(of("high"), "True,high");
+  assert.equal(of("high", { enable_thinking: false }), "False,high");
 });
 
 Deno.test("toTemplateMessages() gives arguments as objects, and tool messages the name of their call", () => {
@@ -144,11 +149,10 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
     { role: "tool", content: "x", toolCallId: "2" },
   ];
   const [assistant, tool] = toTemplateMessages(messages, ({ content }) => content as string);
-  assert.deepEqual(assistant!.tool_calls!.map((call) => call.function), [
-    { name: "f", arguments: { a: [1] } },
-    { name: "g", arguments: '{"a": ' },
-    { name: "h", arguments: {} },
-  ]);
+  const rendered = templateOf(
+    "{% for c in messages[0].tool_calls %}{{ c.function.name }}={{ c.function.arguments }};{% endfor %}",
+  ).render([assistant!]);
+  assert.equal(rendered, `f={'a': [1]};g={"a": ;h={};`);
   assert.equal(assistant!.reasoning_content, "Hm.");
   assert.deepEqual(tool, { role: "tool", content: "x", name: "g", tool_call_id: "2" });
 });
@@ -164,6 +168,34 @@ Deno.test("reasoningStateOf() tells where the prompt leaves its reader", () => {
   assert.equal(state("<|assistant|><think>I wonder", true), "is_open");
   assert.equal(state("<|assistant|>The", true), "is_closed");
   assert.equal(reasoningMarkersOf("{{ messages }}"), undefined);
+});
+
+Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as Python reads JSON", () => {
+  const source = "{% for t in tools %}{{ t.function.parameters | tojson }}{% endfor %}" +
+    "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}" +
+    "{% for k, v in c.function.arguments | items %}{{ k }}={{ v }};{% endfor %}{% endfor %}{% endfor %}{{ scale }}";
+  const json =
+    '{"x": 1.0, "y": 1e-7, "10": null, "2": 12345678901234567890, "z": 1e2, "all": true}';
+  const call: ChatMessage = {
+    role: "assistant",
+    content: "",
+    toolCalls: [{ id: "1", name: "f", arguments: json }],
+  };
+  const rendered = templateOf(source).render(
+    toTemplateMessages([call], ({ content }) => content as string),
+    {
+      functions: [{ name: "f", parameters: JSON.parse(json), parametersJson: json }],
+      variables: { scale: 2 },
+      variablesJson: '{"scale": 2.0}',
+    },
+  );
+  // What json.dumps(json.loads(…)) gives.
+  const python =
+    '{"x": 1.0, "y": 1e-07, "10": null, "2": 12345678901234567890, "z": 100.0, "all": true}';
+  assert.equal(
+    rendered,
+    `${python}${python}x=1.0;y=1e-07;10=None;2=12345678901234567890;z=100.0;all=True;2.0`,
+  );
 });
 
 Deno.test("ChatTemplate.render() reads the escapes of strings as Python's Jinja does", () => {

@@ -1,0 +1,20 @@
+import type { Place } from "./expressions.ts";
+import type { Frame } from "./frame.ts";
+import type { Scope } from "./symbols.ts";
+
+/** Where a statement stands. */
+export interface BodyPlace {
+  readonly scope: Scope;
+  /** Whether what it assigns is the template's own. */
+  readonly isTop: boolean;
+  readonly isInLoop: boolean;
+  readonly isConditional: boolean;
+  /** The template's blocks by name. */
+  readonly blocks: Map<string, (frame: Frame) => string>;
+  readonly counter: { count: number };
+}
+
+/** A place as expressions need it. */
+export function expressionPlace({ scope, isConditional, counter }: BodyPlace): Place {
+  return { scope, isConditional, count: () => counter.count++ };
+}

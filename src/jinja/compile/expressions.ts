@@ -1,0 +1,260 @@
+/**
+ * Compiles expressions to functions.
+ *
+ * @module
+ */
+import { escape, isAutoescaping, markIfEscaping } from "../library/autoescape.ts";
+import { applyFilter, applyTest, isFilter, isTest } from "../library/apply.ts";
+import { addTexts, applyBinary, negate, posit } from "../python/arithmetic.ts";
+import { getAttribute, getSubscript } from "../python/attributes.ts";
+import { areEqual, contains, isOrdered } from "../python/compare.ts";
+import { Dict } from "../python/dict.ts";
+import { isTrue, iterate } from "../python/iterate.ts";
+import { str } from "../python/repr.ts";
+import { Slice } from "../python/slicing.ts";
+import { callValue } from "../python/call.ts";
+import {
+  type Arguments,
+  NO_NAMED,
+  Tuple,
+  typeNameOf,
+  Undefined,
+  type Value,
+  valueOr,
+} from "../python/values.ts";
+import type { CallArguments, CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
+import { raise } from "../template_error.ts";
+import type { Evaluate, Frame } from "./frame.ts";
+import type { Reference, Scope } from "./symbols.ts";
+
+/** Where an expression stands. */
+export interface Place {
+  readonly scope: Scope;
+  /** Whether it may never run: unknown filters are then an error only when they do. */
+  readonly isConditional: boolean;
+  /** Counts the nodes. */
+  readonly count: () => void;
+}
+
+/** Reads a variable; `undefined` if it has no value. */
+export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value | undefined {
+  return (frame) => {
+    let holder = frame;
+    while (holder.owner !== owner) holder = holder.parent!;
+    return holder.slots[slot];
+  };
+}
+
+/** Sets a variable. */
+export function compileWrite(
+  { owner, slot }: Reference,
+): (frame: Frame, value: Value | undefined) => void {
+  return (frame, value) => {
+    let holder = frame;
+    while (holder.owner !== owner) holder = holder.parent!;
+    holder.slots[slot] = value;
+  };
+}
+
+/** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
+export function compileExpression(node: Expression, place: Place): Evaluate {
+  place.count();
+  const compile = (each: Expression) => compileExpression(each, place);
+  switch (node.kind) {
+    case "constant": {
+      const { value } = node;
+      return () => value;
+    }
+    case "name":
+      return compileName(node.name, place);
+    case "tuple": {
+      const items = node.items.map(compile);
+      return (frame) => new Tuple(items.map((each) => each(frame)));
+    }
+    case "list": {
+      const items = node.items.map(compile);
+      return (frame) => items.map((each) => each(frame));
+    }
+    case "dict": {
+      const entries = node.entries.map(([key, value]) => [compile(key), compile(value)] as const);
+      return (frame) =>
+        new Dict(entries.map(([key, value]) => [key(frame), value(frame)] as const));
+    }
+    case "binary": {
+      const [left, right] = [compile(node.left), compile(node.right)];
+      const { operator } = node;
+      return (frame) => applyBinary(operator, left(frame), right(frame));
+    }
+    case "unary": {
+      const value = compile(node.value);
+      if (node.operator === "not") return (frame) => !isTrue(value(frame));
+      const apply = node.operator === "-" ? negate : posit;
+      return (frame) => apply(value(frame));
+    }
+    case "logic":
+      return compileLogic(compile(node.left), compile(node.right), node.operator);
+    case "concat":
+      return compileConcat(node.items.map(compile));
+    case "compare":
+      return compileCompare(
+        compile(node.first),
+        node.others.map(({ operator, value }) => ({ operator, value: compile(value) })),
+      );
+    case "attribute": {
+      const [value, { name }] = [compile(node.value), node];
+      return (frame) => getAttribute(value(frame), name);
+    }
+    case "item": {
+      const [value, key] = [compile(node.value), compile(node.key)];
+      return (frame) => getSubscript(value(frame), key(frame));
+    }
+    case "slice": {
+      const [start, stop, step] = [node.start, node.stop, node.step].map((each) =>
+        each === undefined ? () => null : compile(each)
+      );
+      return (frame) => new Slice(start!(frame), stop!(frame), step!(frame));
+    }
+    case "filter":
+      return compileFilter(node, place, compile(node.value!));
+    case "test":
+      return compileTest(node, place);
+    case "call": {
+      const [callee, args] = [compile(node.callee), compileArguments(node.args, place)];
+      return (frame) => callValue(callee(frame), args(frame));
+    }
+    case "condition":
+      return compileCondition(node, place);
+  }
+}
+
+function compileName(name: string, { scope }: Place): Evaluate {
+  const reference = scope.find(name);
+  if (reference === undefined) throw new Error(`The name ${name} was not seen.`);
+  const read = compileRead(reference);
+  return (frame) => valueOr(read(frame), () => new Undefined(`'${name}' is undefined`));
+}
+
+function compileLogic(left: Evaluate, right: Evaluate, operator: "and" | "or"): Evaluate {
+  const goesOn = operator === "and";
+  return (frame) => {
+    const value = left(frame);
+    return isTrue(value) === goesOn ? right(frame) : value;
+  };
+}
+
+function compileConcat(items: readonly Evaluate[]): Evaluate {
+  return (frame) => {
+    const print = isAutoescaping() ? escape : str;
+    let text = "";
+    for (const item of items) text = addTexts(text, print(item(frame)));
+    return markIfEscaping(text);
+  };
+}
+
+function compileCompare(
+  first: Evaluate,
+  others: readonly { readonly operator: CompareOperator; readonly value: Evaluate }[],
+): Evaluate {
+  return (frame) => {
+    let left = first(frame);
+    for (const { operator, value } of others) {
+      const right = value(frame);
+      if (!compareValues(operator, left, right)) return false;
+      left = right;
+    }
+    return true;
+  };
+}
+
+function compareValues(operator: CompareOperator, left: Value, right: Value): boolean {
+  if (operator === "==") return areEqual(left, right);
+  if (operator === "!=") return !areEqual(left, right);
+  if (operator === "in") return contains(right, left);
+  if (operator === "not in") return !contains(right, left);
+  return isOrdered(left, operator, right);
+}
+
+function compileCondition(
+  node: Extract<Expression, { kind: "condition" }>,
+  outer: Place,
+): Evaluate {
+  const place = { ...outer, isConditional: true };
+  const test = compileExpression(node.test, place);
+  const then = compileExpression(node.then, place);
+  const otherwise = node.otherwise === undefined
+    ? undefined
+    : compileExpression(node.otherwise, place);
+  const { line } = node;
+  return (frame) => {
+    if (isTrue(test(frame))) return then(frame);
+    if (otherwise !== undefined) return otherwise(frame);
+    return new Undefined(
+      `the inline if-expression on line ${line} evaluated to false and no else section was defined.`,
+    );
+  };
+}
+
+/** @param value what it is applied to. */
+export function compileFilter(node: FilterNode, place: Place, value: Evaluate): Evaluate {
+  const { name } = node;
+  requireKnown(isFilter(name), `No filter named '${name}'`, place);
+  const args = compileArguments(node.args, place);
+  return (frame) => applyFilter(name, value(frame), args(frame));
+}
+
+function compileTest(node: Extract<Expression, { kind: "test" }>, place: Place): Evaluate {
+  const { name } = node;
+  requireKnown(isTest(name), `No test named '${name}'`, place);
+  const [value, args] = [compileExpression(node.value, place), compileArguments(node.args, place)];
+  return (frame) => applyTest(name, value(frame), args(frame));
+}
+
+function requireKnown(isKnown: boolean, message: string, { isConditional }: Place): void {
+  if (!isKnown && !isConditional) raise("TemplateAssertionError", `${message}.`);
+}
+
+const NO_ARGUMENTS: Arguments = { positional: [], named: NO_NAMED };
+
+/** The arguments of a call. */
+export function compileArguments(
+  { positional, named, rest, restNamed }: CallArguments,
+  place: Place,
+): (frame: Frame) => Arguments {
+  if (
+    positional.length === 0 && named.length === 0 && rest === undefined && restNamed === undefined
+  ) {
+    return () => NO_ARGUMENTS;
+  }
+  const compile = (each: Expression) => compileExpression(each, place);
+  const values = positional.map(compile);
+  const pairs = named.map(({ name, value }) => [name, compile(value)] as const);
+  requireDistinct(pairs.map(([name]) => name));
+  const [others, otherPairs] = [rest, restNamed].map((each) => each && compile(each));
+  return (frame) => {
+    const all = values.map((each) => each(frame));
+    if (others !== undefined) all.push(...iterate(others(frame)));
+    if (pairs.length === 0 && otherPairs === undefined) return { positional: all, named: NO_NAMED };
+    const byName = new Map<string, Value>();
+    for (const [name, value] of pairs) byName.set(name, value(frame));
+    if (otherPairs !== undefined) addNamed(byName, otherPairs(frame));
+    return { positional: all, named: byName };
+  };
+}
+
+function requireDistinct(names: readonly string[]): void {
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) raise("TemplateSyntaxError", `keyword argument repeated: ${twice}`);
+}
+
+function addNamed(byName: Map<string, Value>, values: Value): void {
+  if (!(values instanceof Dict)) {
+    raise("TypeError", `argument after ** must be a mapping, not ${typeNameOf(values)}`);
+  }
+  for (const [key, value] of (values as Dict).entries()) {
+    if (typeof key !== "string") raise("TypeError", "keywords must be strings");
+    if (byName.has(key as string)) {
+      raise("TypeError", `got multiple values for keyword argument '${key}'`);
+    }
+    byName.set(key as string, value);
+  }
+}

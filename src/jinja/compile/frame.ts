@@ -1,0 +1,83 @@
+/**
+ * What a template has while it runs.
+ *
+ * @module
+ */
+import { requireShort } from "../meter.ts";
+import type { Value } from "../python/values.ts";
+import type { FunctionSlots } from "./symbols.ts";
+
+/** The variables that a template is rendered with, and those that it sets itself at its top. */
+export class Variables {
+  readonly #given: ReadonlyMap<string, Value>;
+  readonly #globals: ReadonlyMap<string, Value>;
+  readonly #own: Map<string, Value>;
+
+  constructor(
+    given: ReadonlyMap<string, Value>,
+    globals: ReadonlyMap<string, Value>,
+    own: ReadonlyMap<string, Value> = new Map(),
+  ) {
+    this.#given = given;
+    this.#globals = globals;
+    this.#own = new Map(own);
+  }
+
+  get(name: string): Value | undefined {
+    for (const values of [this.#own, this.#given, this.#globals]) {
+      const value = values.get(name);
+      if (value !== undefined) return value;
+    }
+    return undefined;
+  }
+
+  set(name: string, value: Value): void {
+    this.#own.set(name, value);
+  }
+
+  /** With more of its own. */
+  extend(more: ReadonlyMap<string, Value>): Variables {
+    return new Variables(this.#given, this.#globals, new Map([...this.#own, ...more]));
+  }
+}
+
+/** A running function of the template. */
+export class Frame {
+  /** `undefined` where a variable has no value. */
+  readonly slots: (Value | undefined)[];
+  readonly owner: FunctionSlots;
+  readonly parent: Frame | undefined;
+  readonly variables: Variables;
+  output = new Output();
+
+  constructor(owner: FunctionSlots, variables: Variables, parent?: Frame) {
+    this.owner = owner;
+    this.slots = new Array<Value | undefined>(owner.size).fill(undefined);
+    this.variables = variables;
+    this.parent = parent;
+  }
+}
+
+/** What a template has written. */
+export class Output {
+  readonly #pieces: string[] = [];
+  #length = 0;
+
+  write(text: string): void {
+    requireShort(this.#length += text.length);
+    this.#pieces.push(text);
+  }
+
+  finish(): string {
+    return this.#pieces.join("");
+  }
+}
+
+/** Evaluates an expression. */
+export type Evaluate = (frame: Frame) => Value;
+
+/** How a statement ends: it goes on, or leaves the loop, or its turn. */
+export type Signal = undefined | "break" | "continue";
+
+/** Runs a statement. */
+export type Execute = (frame: Frame) => Signal;

@@ -1,0 +1,150 @@
+/**
+ * `for` loops.
+ *
+ * @module
+ */
+import { descend } from "../meter.ts";
+import { printed } from "../library/autoescape.ts";
+import { isTrue, iterate } from "../python/iterate.ts";
+import { PyIterator, type Value } from "../python/values.ts";
+import type { Expression, ForNode, Statement, Target } from "../syntax/nodes.ts";
+import { raise } from "../template_error.ts";
+import { compileExpression, compileWrite } from "./expressions.ts";
+import { type Execute, Frame } from "./frame.ts";
+import { LoopContext } from "./loop_context.ts";
+import { type BodyPlace, expressionPlace } from "./body_place.ts";
+import { FunctionSlots, Scope } from "./symbols.ts";
+import { allStatements, assignsName, readsName, targetsOf } from "./walk.ts";
+
+/** What compiles the parts of a loop. */
+interface Compilers {
+  compileBody(body: readonly Statement[], place: BodyPlace): Execute;
+  compileEnter(scope: Scope): (frame: Frame) => void;
+  compileAssign(
+    target: Target | Expression,
+    place: BodyPlace,
+  ): (frame: Frame, value: Value) => void;
+}
+
+/** Runs the loop over values. */
+type Run = (frame: Frame, values: Value, recursion?: Recursion) => void;
+
+/** How a loop calls itself. */
+interface Recursion {
+  readonly depth: number;
+  readonly recurse: (values: Value) => Value;
+}
+
+export function compileFor(node: ForNode, place: BodyPlace, compilers: Compilers): Execute {
+  requireFreeLoop(node);
+  const values = compileExpression(node.values, expressionPlace(place));
+  if (!node.isRecursive) {
+    const run = compileRun(node, place, compilers, place.scope.owner);
+    return (frame) => void run(frame, values(frame));
+  }
+  const owner = new FunctionSlots();
+  const run = compileRun(node, place, compilers, owner);
+  return (frame) => {
+    const render = (depth: number) => (inner: Value): Value =>
+      descend(() => {
+        const own = new Frame(owner, frame.variables, frame);
+        run(own, inner, { depth, recurse: render(depth + 1) });
+        return own.output.finish();
+      });
+    frame.output.write(printed(render(0)(values(frame))));
+    return undefined;
+  };
+}
+
+function requireFreeLoop(node: ForNode): void {
+  for (const statement of allStatements([node])) {
+    if (targetsOf(statement).some((target) => assignsName(target, "loop"))) {
+      raise("TemplateAssertionError", "Can't assign to special loop variable in for-loop target");
+    }
+  }
+}
+
+function compileRun(
+  node: ForNode,
+  outer: BodyPlace,
+  compilers: Compilers,
+  owner: FunctionSlots,
+): Run {
+  const place = { ...outer, isTop: false, isConditional: false };
+  const hasScopedBlock = Array.from(allStatements([node])).some((each) =>
+    each.kind === "block" && each.isScoped
+  );
+  const hasLoop = node.isRecursive || readsName(node.body, "loop") || hasScopedBlock;
+  const scope = new Scope(owner, outer.scope);
+  const loop = hasLoop ? scope.declareParameter("loop") : undefined;
+  scope.declareTarget(node.target);
+  scope.visit(node.body);
+  const inner = { ...place, scope, isInLoop: true };
+  const assign = compilers.compileAssign(node.target, inner);
+  const enter = compilers.compileEnter(scope);
+  const body = compilers.compileBody(node.body, inner);
+  const setLoop = loop === undefined ? undefined : compileWrite(loop);
+  const select = node.test === undefined ? undefined : compileTest(node, place, compilers);
+  const otherwise = compileOtherwise(node, place, compilers, owner);
+
+  return (frame, given, recursion) => {
+    const values = select === undefined ? given : select(frame, given);
+    const context = setLoop && new LoopContext(values, recursion);
+    const all = context?.turns() ?? iterate(values);
+    // An empty loop runs what stands behind its `else`; so does one that was left in its first turn.
+    let isDone = false;
+    for (const value of all) {
+      setLoop?.(frame, context!);
+      assign(frame, value);
+      enter(frame);
+      const signal = body(frame);
+      if (signal === "break") break;
+      if (signal === undefined) isDone = true;
+    }
+    setLoop?.(frame, undefined);
+    if (!isDone) otherwise?.(frame);
+  };
+}
+
+function compileOtherwise(
+  { otherwise }: ForNode,
+  place: BodyPlace,
+  { compileBody, compileEnter }: Compilers,
+  owner: FunctionSlots,
+): Execute | undefined {
+  if (otherwise.length === 0) return undefined;
+  const scope = new Scope(owner, place.scope);
+  scope.visit(otherwise);
+  const enter = compileEnter(scope);
+  const body = compileBody(otherwise, { ...place, scope });
+  return (frame) => {
+    enter(frame);
+    return body(frame);
+  };
+}
+
+/** The values for which a loop's own `if` holds, found while they are asked for. */
+function compileTest(
+  node: ForNode,
+  place: BodyPlace,
+  compilers: Compilers,
+): (frame: Frame, values: Value) => Value {
+  const owner = new FunctionSlots();
+  const scope = new Scope(owner, place.scope);
+  scope.declareTarget(node.target);
+  scope.visitExpressions(node.test);
+  const inner = { ...place, scope };
+  const assign = compilers.compileAssign(node.target, inner);
+  const enter = compilers.compileEnter(scope);
+  const test = compileExpression(node.test!, expressionPlace(inner));
+  return (outer, values) => {
+    const frame = new Frame(owner, outer.variables, outer);
+    enter(frame);
+    return new PyIterator(function* () {
+      for (const value of iterate(values)) {
+        assign(frame, value);
+        if (isTrue(test(frame))) yield value;
+      }
+    }());
+  };
+}

@@ -1,0 +1,141 @@
+/**
+ * Macros and the callers of `call` blocks.
+ *
+ * @module
+ */
+import { markIfEscaping } from "../library/autoescape.ts";
+import { descend } from "../meter.ts";
+import { Dict } from "../python/dict.ts";
+import { type Arguments, Callable, Tuple, Undefined, type Value } from "../python/values.ts";
+import type { Expression, Signature, Statement } from "../syntax/nodes.ts";
+import { raise } from "../template_error.ts";
+import { compileExpression, compileRead, compileWrite, type Place } from "./expressions.ts";
+import { type Execute, Frame } from "./frame.ts";
+import { type BodyPlace, expressionPlace } from "./body_place.ts";
+import type { Scope } from "./symbols.ts";
+import { readsName } from "./walk.ts";
+
+/** What compiles the parts of a macro. */
+interface Compilers {
+  compileBody(body: readonly Statement[], place: BodyPlace): Execute;
+  compileEnter(scope: Scope): (frame: Frame) => void;
+}
+
+/** Which of the names that are always there a macro reads. */
+interface Special {
+  readonly caller: boolean;
+  readonly kwargs: boolean;
+  readonly varargs: boolean;
+}
+
+/** @param place its scope is the macro's own, in a function of its own. */
+export function makeMacro(
+  name: string,
+  { params, defaults }: Signature,
+  body: readonly Statement[],
+  place: BodyPlace,
+  compilers: Compilers,
+): (frame: Frame) => Value {
+  const { scope } = place;
+  const reads = (special: string) => readsName(body, special);
+  const special: Special = {
+    caller: reads("caller"),
+    kwargs: reads("kwargs") && !params.includes("kwargs"),
+    varargs: reads("varargs") && !params.includes("varargs"),
+  };
+  const callerIndex = params.indexOf("caller");
+  if (special.caller && callerIndex >= 0 && callerIndex < params.length - defaults.length) {
+    raise(
+      "TemplateAssertionError",
+      'the special "caller" argument must be omitted or be given a default.',
+    );
+  }
+  for (const param of params) scope.declareParameter(param);
+  scope.visitExpressions(...defaults);
+  const extra = (["caller", "kwargs", "varargs"] as const).filter((each) =>
+    special[each] && !params.includes(each)
+  );
+  for (const each of extra) scope.declareParameter(each);
+  scope.visit(body);
+
+  const all = [...params, ...extra].map((param) => compileWrite(scope.find(param)!));
+  const enter = compilers.compileEnter(scope);
+  const fill = compileDefaults(params, defaults, expressionPlace(place), scope);
+  const execute = compilers.compileBody(body, place);
+  return (outer) =>
+    new Callable(name, (args) =>
+      descend(() => {
+        const frame = new Frame(scope.owner, outer.variables, outer);
+        const values = bindMacro(name, params, args, special);
+        all.forEach((write, index) => write(frame, values[index]));
+        enter(frame);
+        fill(frame);
+        execute(frame);
+        return markIfEscaping(frame.output.finish());
+      }), { typeName: "Macro", attributes: attributesOf(name, params, special) });
+}
+
+function attributesOf(name: string, params: readonly string[], special: Special) {
+  return new Map<string, Value>([
+    ["name", name],
+    ["arguments", new Tuple([...params])],
+    ["catch_kwargs", special.kwargs],
+    ["catch_varargs", special.varargs],
+    ["caller", special.caller],
+  ]);
+}
+
+/** Values of parameters that were not given, each of which may refer to those before it. */
+function compileDefaults(
+  params: readonly string[],
+  defaults: readonly Expression[],
+  place: Place,
+  scope: Scope,
+): (frame: Frame) => void {
+  const all = params.map((param, index) => {
+    const node = defaults[index - params.length + defaults.length];
+    const reference = scope.find(param)!;
+    return {
+      read: compileRead(reference),
+      write: compileWrite(reference),
+      value: node === undefined
+        ? () => new Undefined(`parameter '${param}' was not provided`)
+        : compileExpression(node, place),
+    };
+  });
+  return (frame) => {
+    for (const { read, write, value } of all) {
+      if (read(frame) === undefined) write(frame, value(frame));
+    }
+  };
+}
+
+/** The values of the parameters, and of the special names that the macro reads; `undefined` for what was not given. */
+function bindMacro(
+  name: string,
+  params: readonly string[],
+  { positional, named }: Arguments,
+  special: Special,
+): (Value | undefined)[] {
+  const rest = new Map(named);
+  const take = (param: string) => {
+    const value = rest.get(param);
+    rest.delete(param);
+    return value;
+  };
+  const values = params.map((param, index) =>
+    index < positional.length ? positional[index] : take(param)
+  );
+  if (special.caller && !params.includes("caller")) {
+    values.push(take("caller") ?? new Undefined("No caller defined"));
+  }
+  if (special.kwargs) values.push(new Dict(rest));
+  else if (rest.size > 0) {
+    raise("TypeError", `macro '${name}' takes no keyword argument '${[...rest.keys()][0]}'`);
+  }
+  if (special.varargs) values.push(new Tuple(positional.slice(params.length)));
+  else if (positional.length > params.length) {
+    raise("TypeError", `macro '${name}' takes not more than ${params.length} argument(s)`);
+  }
+  return values;
+}

@@ -1,0 +1,264 @@
+/**
+ * Filters of texts.
+ *
+ * @module
+ */
+import { chargeText } from "../meter.ts";
+import { applyBinary } from "../python/arithmetic.ts";
+import { getAttribute } from "../python/attributes.ts";
+import { callValue } from "../python/call.ts";
+import { Dict } from "../python/dict.ts";
+import { isTrue, iterate, toList, tryIterate } from "../python/iterate.ts";
+import { parseJson, writeJson } from "../python/json.ts";
+import { requireIndex } from "../python/numbers.ts";
+import { str } from "../python/repr.ts";
+import { type Native, native } from "../python/signature.ts";
+import { requireText } from "../python/string_methods.ts";
+import { countChars, fill, sliceChars, SPACE_RUN, splitLines, strip } from "../python/text.ts";
+import { itemsOf, Markup, NO_NAMED, textOf, type Value } from "../python/values.ts";
+import { raise } from "../template_error.ts";
+import { escape, isAutoescaping, markIfEscaping } from "./autoescape.ts";
+import { prettyPrint } from "./pretty_print.ts";
+import { wrapLine } from "./word_wrap.ts";
+
+/** A filter that is a method of the value's text. */
+const method = (name: string, params = ""): Native =>
+  native(
+    params === "" ? "s" : `s, ${params}`,
+    (value: Value, ...args: Value[]) =>
+      callValue(getAttribute(softText(value), name), { positional: args, named: NO_NAMED }),
+  );
+
+/** The value as a string; HTML stays HTML. */
+function softText(value: Value): string | Markup {
+  return value instanceof Markup ? value : str(value);
+}
+
+export const TEXT_FILTERS: Readonly<Record<string, Native>> = {
+  capitalize: method("capitalize"),
+  center: native(
+    "value, width",
+    (value: Value, width: Value = 80) =>
+      callValue(getAttribute(softText(value), "center"), { positional: [width], named: NO_NAMED }),
+  ),
+  e: native("s", (value: Value) => new Markup(escape(value))),
+  escape: native("s", (value: Value) => new Markup(escape(value))),
+  forceescape: native("value", (value: Value) => new Markup(escape(str(value)))),
+  fromjson: native("value", (value: Value) => parseJson(requireText(value))),
+  indent: native(
+    "s, width, first, blank",
+    (value: Value, width: Value = 4, first: Value = false, blank: Value = false) =>
+      indent(value, { width, first: isTrue(first), blank: isTrue(blank) }),
+  ),
+  lower: method("lower"),
+  pprint: native("value", prettyPrint),
+  replace: native("s, old, new, count", replaceAll),
+  safe: native("value", (value: Value) => new Markup(str(value))),
+  string: native("object", softText),
+  striptags: native("value", (value: Value) => stripTags(str(value))),
+  title: native("s", (value: Value) => titleOf(softText(value))),
+  tojson: native("x, ensure_ascii, indent, separators, sort_keys", toJson),
+  trim: native(
+    "value, chars",
+    (value: Value, chars: Value = null) =>
+      callValue(getAttribute(softText(value), "strip"), { positional: [chars], named: NO_NAMED }),
+  ),
+  truncate: native(
+    "s, length, killwords, end, leeway",
+    (
+      value: Value,
+      length: Value = 255,
+      kills: Value = false,
+      end: Value = "...",
+      leeway: Value = null,
+    ) =>
+      truncate(requireText(value), {
+        length: requireIndex(length),
+        killsWords: isTrue(kills),
+        end: requireText(end),
+        leeway: leeway === null ? 5 : requireIndex(leeway),
+      }),
+  ),
+  upper: method("upper"),
+  urlencode: native("value", urlEncode),
+  wordcount: native("s", (value: Value) => {
+    chargeText(str(value).length);
+    return str(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0;
+  }),
+  wordwrap: native(
+    "s, width, break_long_words, wrapstring, break_on_hyphens",
+    (
+      value: Value,
+      width: Value = 79,
+      breaks: Value = true,
+      by: Value = null,
+      hyphens: Value = true,
+    ) => {
+      const separator = by === null ? "\n" : requireText(by);
+      const options = {
+        width: requireIndex(width),
+        breaksWords: isTrue(breaks),
+        breaksAtHyphens: isTrue(hyphens),
+      };
+      const text = requireText(value);
+      const lines = splitLines(text).map((line) => wrapLine(line, options).join(separator));
+      return lines.join(separator);
+    },
+  ),
+  xmlattr: native("d, autospace", (value: Value, hasSpace: Value = true) => {
+    if (!(value instanceof Dict)) return raise("AttributeError", "xmlattr takes a mapping");
+    const pairs = Array.from(value.entries()).filter(([, each]) =>
+      each !== null &&
+      !(typeof each === "object" && !Array.isArray(each) && each.typeName === "Undefined")
+    );
+    for (const [key] of pairs) {
+      if (/[\t-\r />=]/.test(requireText(key))) {
+        raise("ValueError", `Invalid character in attribute name: ${str(key)}`);
+      }
+    }
+    const text = pairs.map(([key, each]) => `${escape(key)}="${escape(each)}"`).join(" ");
+    return markIfEscaping(isTrue(hasSpace) && text !== "" ? ` ${text}` : text);
+  }),
+};
+
+function toJson(
+  value: Value,
+  isAscii: Value = false,
+  indent: Value = null,
+  separators: Value = null,
+  sortsKeys: Value = false,
+): Value {
+  const given = separators === null
+    ? undefined
+    : toList(separators).map((each) => requireText(each));
+  if (given !== undefined && given.length !== 2) raise("ValueError", "separators must be a pair");
+  const level = indent === null ? undefined : textOf(indent) ?? fill(requireIndex(indent));
+  return writeJson(value, {
+    isAscii: isTrue(isAscii),
+    indent: level,
+    itemSeparator: given?.[0] ?? (level === undefined ? ", " : ","),
+    keySeparator: given?.[1] ?? ": ",
+    sortsKeys: isTrue(sortsKeys),
+  });
+}
+
+interface IndentOptions {
+  readonly width: Value;
+  readonly first: boolean;
+  readonly blank: boolean;
+}
+
+function indent(value: Value, { width, first, blank }: IndentOptions): Value {
+  const space = textOf(width) ?? fill(requireIndex(width));
+  const [start, ...lines] = splitLines(`${requireText(value)}\n`);
+  const pieces = [
+    (first ? space : "") + (start ?? ""),
+    ...lines.map((line) => line !== "" || blank ? space + line : line),
+  ];
+  let text = "";
+  pieces.forEach((piece, index) => {
+    text = applyBinary("+", text, index === 0 ? piece : `\n${piece}`) as string;
+  });
+  return value instanceof Markup ? new Markup(text) : text;
+}
+
+function replaceAll(value: Value, old: Value, by: Value, count: Value = null): Value {
+  const times = count === null ? -1 : count;
+  const replace = (text: Value, ...args: Value[]) =>
+    callValue(getAttribute(text, "replace"), { positional: [...args, times], named: NO_NAMED });
+  if (!isAutoescaping()) return replace(str(value), str(old), str(by));
+  const isHtml = old instanceof Markup || (by instanceof Markup && !(value instanceof Markup));
+  return replace(isHtml ? new Markup(escape(value)) : softText(value), softText(old), softText(by));
+}
+
+function titleOf(value: string | Markup): Value {
+  const text = str(value);
+  chargeText(text.length);
+  const pieces = text.split(/([-\s({[<]+)/u);
+  const title = pieces.map((piece) => {
+    const [first = ""] = piece;
+    return first.toUpperCase() + piece.slice(first.length).toLowerCase();
+  }).join("");
+  return title;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: "\xa0",
+  raquo: "»",
+  laquo: "«",
+  copy: "©",
+  hellip: "…",
+  mdash: "—",
+  ndash: "–",
+};
+
+function removeBetween(html: string, open: string, close: string): string {
+  const kept: string[] = [];
+  let at = 0;
+  for (;;) {
+    const start = html.indexOf(open, at);
+    const end = start < 0 ? -1 : html.indexOf(close, start);
+    if (end < 0) break;
+    kept.push(html.slice(at, start));
+    at = end + close.length;
+  }
+  return kept.join("") + html.slice(at);
+}
+
+function stripTags(html: string): string {
+  chargeText(html.length);
+  const text = removeBetween(removeBetween(html, "<!--", "-->"), "<", ">");
+  const spaced = strip(text.replaceAll(SPACE_RUN, " "));
+  return spaced.replaceAll(
+    /&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w+));/gi,
+    (entity, decimal, hex, name) => {
+      if (name !== undefined) return ENTITIES[name as string] ?? entity as string;
+      const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
+      return code > 0x10ffff ? "\ufffd" : String.fromCodePoint(code);
+    },
+  );
+}
+
+interface TruncateOptions {
+  readonly length: number;
+  readonly killsWords: boolean;
+  readonly end: string;
+  readonly leeway: number;
+}
+
+function truncate(text: string, { length, killsWords, end, leeway }: TruncateOptions): string {
+  const kept = length - countChars(end);
+  if (kept < 0) raise("AssertionError", `expected length >= ${countChars(end)}, got ${length}`);
+  if (leeway < 0) raise("AssertionError", `expected leeway >= 0, got ${leeway}`);
+  if (countChars(text) <= length + leeway) return text;
+  const cut = sliceChars(text, 0, kept);
+  const space = cut.lastIndexOf(" ");
+  return (killsWords || space < 0 ? cut : cut.slice(0, space)) + end;
+}
+
+function urlEncode(value: Value): string {
+  if (textOf(value) !== undefined || tryIterate(value) === undefined) return quoteUrl(value, false);
+  const pairs = value instanceof Dict ? value.entries() : Array.from(iterate(value), pairOf);
+  return Array.from(pairs, ([key, each]) => `${quoteUrl(key, true)}=${quoteUrl(each, true)}`).join(
+    "&",
+  );
+}
+
+function pairOf(value: Value): readonly [Value, Value] {
+  const items = itemsOf(value) ?? toList(value);
+  if (items.length !== 2) raise("ValueError", "urlencode takes pairs");
+  return [items[0]!, items[1]!];
+}
+
+function quoteUrl(value: Value, isQuery: boolean): string {
+  const text = str(value);
+  chargeText(text.length * 8);
+  const quoted = encodeURIComponent(text.toWellFormed())
+    .replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  return isQuery ? quoted.replaceAll("%20", "+") : quoted.replaceAll("%2F", "/");
+}

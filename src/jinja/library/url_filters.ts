@@ -1,0 +1,96 @@
+/**
+ * `urlize`: links for what looks like an address.
+ *
+ * @module
+ */
+import { chargeText } from "../meter.ts";
+import { isTrue, toList } from "../python/iterate.ts";
+import { requireIndex } from "../python/numbers.ts";
+import { type Native, native } from "../python/signature.ts";
+import { requireText } from "../python/string_methods.ts";
+import { countChars, escapeHtml, sliceChars } from "../python/text.ts";
+import type { Value } from "../python/values.ts";
+import { raise } from "../template_error.ts";
+import { escape, markIfEscaping } from "./autoescape.ts";
+
+const HTTP =
+  /^(?:(?:https?:\/\/|www\.)(?:[\w%-]+\.)+[a-z]{2,63}|(?:[\w%-]{2,63}\.)+(?:com|net|int|edu|gov|org|info|mil)|https?:\/\/(?:(?:[\d]{1,3})(?:\.[\d]{1,3}){3}|\[(?:(?:[\da-f]{0,4}:){2}(?:[\da-f]{0,4}:?){1,6})\]))(?::\d{1,5})?(?:[/?#]\S*)?$/i;
+const EMAIL = /^\S+@\w[\w.-]*\.\w+$/;
+const PAIRS = [["(", ")"], ["<", ">"], ["&lt;", "&gt;"]] as const;
+
+interface LinkOptions {
+  readonly maxChars: number;
+  /** Attributes of links. */
+  readonly attributes: string;
+  readonly schemes: readonly string[];
+}
+
+export const URL_FILTERS: Readonly<Record<string, Native>> = {
+  urlize: native(
+    "value, trim_url_limit, nofollow, target, rel, extra_schemes",
+    (
+      value: Value,
+      limit: Value = null,
+      noFollow: Value = false,
+      target: Value = null,
+      rel: Value = null,
+      schemes: Value = null,
+    ) => {
+      const relations = new Set(
+        (rel === null ? "" : requireText(rel)).split(/\s+/).filter(Boolean),
+      );
+      if (isTrue(noFollow)) relations.add("nofollow");
+      relations.add("noopener");
+      const all = schemes === null ? [] : toList(schemes).map((each) => requireText(each));
+      const bad = all.find((scheme) => !/^[\w.+-]{2,}:\/{0,2}$/.test(scheme));
+      if (bad !== undefined) {
+        raise("FilterArgumentError", `'${bad}' is not a valid URI scheme prefix.`);
+      }
+      return markIfEscaping(linkAll(escape(value), {
+        maxChars: limit === null ? Infinity : requireIndex(limit),
+        attributes: ` rel="${escapeHtml([...relations].sort().join(" "))}"` +
+          (target === null ? "" : ` target="${escape(target)}"`),
+        schemes: all,
+      }));
+    },
+  ),
+};
+
+function linkAll(html: string, options: LinkOptions): string {
+  chargeText(html.length * 8);
+  return html.split(/(\s+)/).map((word) => linkWord(word, options)).join("");
+}
+
+function linkWord(word: string, options: LinkOptions): string {
+  const head = /^(?:[(<]|&lt;)+/.exec(word)?.[0] ?? "";
+  let middle = word.slice(head.length);
+  let tail = /(?:[)>.,\n]|&gt;)+$/.exec(middle)?.[0] ?? "";
+  middle = middle.slice(0, middle.length - tail.length);
+  for (const [open, close] of PAIRS) {
+    const numOpen = middle.split(open).length - 1;
+    if (numOpen <= middle.split(close).length - 1) continue;
+    // What closes a bracket within the address belongs to it.
+    for (let i = Math.min(numOpen, tail.split(close).length - 1); i > 0; i--) {
+      const end = tail.indexOf(close) + close.length;
+      middle += tail.slice(0, end);
+      tail = tail.slice(end);
+    }
+  }
+  return head + link(middle, options) + tail;
+}
+
+function link(text: string, { maxChars, attributes, schemes }: LinkOptions): string {
+  const shown = countChars(text) > maxChars ? `${sliceChars(text, 0, maxChars)}...` : text;
+  if (HTTP.test(text)) {
+    const address = /^https?:\/\//.test(text) ? text : `https://${text}`;
+    return `<a href="${address}"${attributes}>${shown}</a>`;
+  }
+  if (text.startsWith("mailto:") && EMAIL.test(text.slice(7))) {
+    return `<a href="${text}">${text.slice(7)}</a>`;
+  }
+  if (EMAIL.test(text) && !text.startsWith("www.") && !text.includes(":")) {
+    return `<a href="mailto:${text}">${text}</a>`;
+  }
+  const scheme = schemes.find((each) => text !== each && text.startsWith(each));
+  return scheme === undefined ? text : `<a href="${text}"${attributes}>${text}</a>`;
+}

@@ -1,0 +1,68 @@
+/**
+ * Bounds what rendering a template may cost. A template is code from a model's folder, and its input comes from anybody:
+ * loops without end, doubled text and deep recursion must end as an error of one request.
+ *
+ * Rendering is synchronous, so one meter serves the thread.
+ *
+ * @module
+ */
+import { raise } from "./template_error.ts";
+
+/** Less than a second of work. A conversation of 20,000 tokens takes some 10,000. */
+const MAX_STEPS = 10_000_000;
+
+/** Longest text, in UTF-16 units: several times the text that a request may have. */
+export const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
+
+/** Deepest nesting of macro calls and recursive loops, as JavaScript's stack allows it with a wide margin. */
+const MAX_DEPTH = 200;
+
+const CHARS_PER_STEP = 32;
+
+let numSteps = 0;
+let depth = 0;
+
+/** Starts counting for a template. */
+export function startMeter(): void {
+  numSteps = 0;
+  depth = 0;
+}
+
+/**
+ * Counts steps: about one for every node of the template that is executed, and for every element of a list.
+ *
+ * @throws {TemplateError} when there were too many.
+ */
+export function charge(steps: number): void {
+  numSteps += steps;
+  if (numSteps > MAX_STEPS) {
+    raise("RuntimeError", `it takes more than ${MAX_STEPS} steps: is there a loop without end?`);
+  }
+}
+
+/** Counts the steps of reading or writing a text once. */
+export function chargeText(length: number): void {
+  charge(1 + length / CHARS_PER_STEP);
+}
+
+/** @throws {TemplateError} when a text is too long. */
+export function requireShort(length: number): void {
+  if (length <= MAX_TEXT_LENGTH) return;
+  raise("MemoryError", `it writes a text of more than ${MAX_TEXT_LENGTH} characters`);
+}
+
+/**
+ * Runs what calls itself.
+ *
+ * @throws {TemplateError} when it is too deep.
+ */
+export function descend<T>(run: () => T): T {
+  if (++depth > MAX_DEPTH) {
+    raise("RecursionError", `it calls itself more than ${MAX_DEPTH} levels deep`);
+  }
+  try {
+    return run();
+  } finally {
+    depth--;
+  }
+}

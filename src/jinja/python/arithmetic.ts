@@ -1,0 +1,206 @@
+/**
+ * The operators of numbers and sequences.
+ *
+ * @module
+ */
+import { charge, requireShort } from "../meter.ts";
+import { raise } from "../template_error.ts";
+import { asInt, asNumber, type Int, requireIndex, toInt } from "./numbers.ts";
+import { formatPercent } from "./percent_format.ts";
+import { str } from "./repr.ts";
+import { escapeHtml, repeatText } from "./text.ts";
+import {
+  Float,
+  itemsOf,
+  Markup,
+  Range,
+  textOf,
+  Tuple,
+  typeNameOf,
+  Undefined,
+  type Value,
+} from "./values.ts";
+
+export type BinaryOperator = "+" | "-" | "*" | "/" | "//" | "%" | "**";
+
+/** Longest list. */
+const MAX_ITEMS = 1_000_000;
+
+/** `a + b` and the like. @throws {TemplateError} */
+export function applyBinary(operator: BinaryOperator, a: Value, b: Value): Value {
+  if (operator === "+" && typeof a === "string" && typeof b === "string") return addTexts(a, b);
+  if (typeof a === "number" && typeof b === "number") {
+    const fast = operator === "+"
+      ? a + b
+      : operator === "-"
+      ? a - b
+      : operator === "*"
+      ? a * b
+      : NaN;
+    if (Number.isSafeInteger(fast)) return fast === 0 ? 0 : fast;
+  }
+  for (const value of [a, b]) {
+    if (value instanceof Undefined && !(operator === "%" && textOf(a) !== undefined)) value.fail();
+  }
+  const [intA, intB] = [asInt(a), asInt(b)];
+  if (intA !== undefined && intB !== undefined) return applyInts(operator, intA, intB);
+  const [numberA, numberB] = [asNumber(a), asNumber(b)];
+  if (numberA !== undefined && numberB !== undefined) {
+    return new Float(applyFloats(operator, numberA, numberB));
+  }
+  return applySequences(operator, a, b) ?? refuse(operator, a, b);
+}
+
+function refuse(operator: BinaryOperator, a: Value, b: Value): never {
+  const name = operator === "**" ? "** or pow()" : operator;
+  return raise(
+    "TypeError",
+    `unsupported operand type(s) for ${name}: '${typeNameOf(a)}' and '${typeNameOf(b)}'`,
+  );
+}
+
+function applyInts(operator: BinaryOperator, a: Int, b: Int): Value {
+  if (operator === "/") {
+    if (Number(b) === 0) raise("ZeroDivisionError", "division by zero");
+    return new Float(Number(a) / Number(b));
+  }
+  if (operator === "**") return raiseToPower(a, b);
+  const [bigA, bigB] = [BigInt(a), BigInt(b)];
+  if (operator === "+") return toInt(bigA + bigB);
+  if (operator === "-") return toInt(bigA - bigB);
+  if (operator === "*") return toInt(bigA * bigB);
+  if (bigB === 0n) raise("ZeroDivisionError", "integer division or modulo by zero");
+  const rest = bigA % bigB;
+  // Python rounds down, JavaScript towards zero.
+  const isBelow = rest !== 0n && (rest < 0n) !== (bigB < 0n);
+  if (operator === "%") return toInt(isBelow ? rest + bigB : rest);
+  return toInt(bigA / bigB - (isBelow ? 1n : 0n));
+}
+
+function raiseToPower(a: Int, b: Int): Value {
+  if (Number(b) < 0) {
+    if (Number(a) === 0) raise("ZeroDivisionError", "0.0 cannot be raised to a negative power");
+    return new Float(Number(a) ** Number(b));
+  }
+  const numBits = BigInt(a).toString(2).length;
+  if (numBits > 2 && numBits * Number(b) > 1 << 17) {
+    raise("MemoryError", "it computes an integer that is too large");
+  }
+  return toInt(BigInt(a) ** BigInt(b));
+}
+
+function applyFloats(operator: BinaryOperator, a: number, b: number): number {
+  if (operator === "+") return a + b;
+  if (operator === "-") return a - b;
+  if (operator === "*") return a * b;
+  if (operator === "**") {
+    if (a === 0 && b < 0) raise("ZeroDivisionError", "0.0 cannot be raised to a negative power");
+    return a ** b;
+  }
+  if (b === 0) {
+    raise("ZeroDivisionError", operator === "/" ? "float division by zero" : "float modulo");
+  }
+  if (operator === "/") return a / b;
+  const rest = a % b;
+  const modulo = rest !== 0 && (rest < 0) !== (b < 0) ? rest + b : rest;
+  if (operator === "%") return modulo === 0 ? (b < 0 ? -0 : 0) : modulo;
+  const quotient = (a - modulo) / b;
+  const floor = Math.floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+
+function applySequences(operator: BinaryOperator, a: Value, b: Value): Value | undefined {
+  if (operator === "%" && textOf(a) !== undefined) return formatPercent(a as string | Markup, b);
+  if (operator === "*") return repeat(a, b) ?? repeat(b, a);
+  if (operator !== "+") return undefined;
+  const [textA, textB] = [textOf(a), textOf(b)];
+  if (textA !== undefined && textB !== undefined) return addMarkup(a, b);
+  const [itemsA, itemsB] = [itemsOf(a), itemsOf(b)];
+  if (itemsA === undefined || itemsB === undefined) {
+    if (textA !== undefined) {
+      raise("TypeError", `can only concatenate str (not "${typeNameOf(b)}") to str`);
+    }
+    return undefined;
+  }
+  if (Array.isArray(a) !== Array.isArray(b)) return undefined;
+  requireFew(itemsA.length + itemsB.length);
+  const items = [...itemsA, ...itemsB];
+  return Array.isArray(a) ? items : new Tuple(items);
+}
+
+/** `a + b`, which copies nothing: V8 keeps both halves until the text is read. */
+export function addTexts(a: string, b: string): string {
+  charge(1 + Math.min(a.length, b.length) / 8);
+  requireShort(a.length + b.length);
+  return a + b;
+}
+
+/** What is added to Markup is escaped. */
+function addMarkup(a: Value, b: Value): Value {
+  const [safeA, safeB] = [a, b].map((each) =>
+    each instanceof Markup ? each.text : escapeHtml(str(each))
+  );
+  return new Markup(addTexts(safeA!, safeB!));
+}
+
+function repeat(sequence: Value, count: Value): Value | undefined {
+  if (asInt(count) === undefined) {
+    const isSequence = textOf(sequence) !== undefined || itemsOf(sequence) !== undefined;
+    if (isSequence && asNumber(count) !== undefined) {
+      raise("TypeError", "can't multiply sequence by non-int of type 'float'");
+    }
+    return undefined;
+  }
+  const times = Math.max(0, requireIndex(count));
+  if (typeof sequence === "string") return repeatText(sequence, times);
+  if (sequence instanceof Markup) return new Markup(repeatText(sequence.text, times));
+  const items = itemsOf(sequence);
+  if (items === undefined) return undefined;
+  requireFew(items.length * times);
+  const repeated = Array.from({ length: items.length * times }, (_, i) => items[i % items.length]!);
+  return Array.isArray(sequence) ? repeated : new Tuple(repeated);
+}
+
+/** @throws {TemplateError} when a list is too long. */
+export function requireFew(numItems: number): void {
+  charge(numItems);
+  if (numItems > MAX_ITEMS) {
+    raise("MemoryError", `it makes a list of more than ${MAX_ITEMS} items`);
+  }
+}
+
+/** `-a` @throws {TemplateError} */
+export function negate(value: Value): Value {
+  if (value instanceof Float) return new Float(-value.value);
+  const int = asInt(value);
+  if (int !== undefined) return toInt(-BigInt(int));
+  if (value instanceof Undefined) value.fail();
+  return raise("TypeError", `bad operand type for unary -: '${typeNameOf(value)}'`);
+}
+
+/** `+a` @throws {TemplateError} */
+export function posit(value: Value): Value {
+  if (value instanceof Float) return value;
+  const int = asInt(value);
+  if (int !== undefined) return int;
+  if (value instanceof Undefined) value.fail();
+  return raise("TypeError", `bad operand type for unary +: '${typeNameOf(value)}'`);
+}
+
+/** `range(…)`, as the sandbox bounds it. @throws {TemplateError} */
+export function makeRange(args: readonly Value[]): Range {
+  if (args.length === 0 || args.length > 3) {
+    raise("TypeError", `range expected 1 to 3 arguments, got ${args.length}`);
+  }
+  const numbers = args.map((each) => requireIndex(each));
+  const [start, stop, step = 1] = numbers.length === 1 ? [0, numbers[0]!] : numbers;
+  if (step === 0) raise("ValueError", "range() arg 3 must not be zero");
+  const range = new Range(start!, stop!, step);
+  if (range.length > 100_000) {
+    raise(
+      "OverflowError",
+      "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).",
+    );
+  }
+  return range;
+}

@@ -1,0 +1,173 @@
+/**
+ * `value.name` and `value[key]`, as Jinja2's sandbox allows them.
+ *
+ * @module
+ */
+import { chargeText } from "../meter.ts";
+import { isRaised } from "../template_error.ts";
+import { type FieldAccess, formatBraces } from "./brace_format.ts";
+import { Dict } from "./dict.ts";
+import { iterate } from "./iterate.ts";
+import { fieldOf, isRefused, methodOf } from "./methods.ts";
+import { repr, str } from "./repr.ts";
+import { callNative } from "./signature.ts";
+import { getItem } from "./slicing.ts";
+import { joinTexts, STRING_METHODS } from "./string_methods.ts";
+import { escapeHtml } from "./text.ts";
+import {
+  type Arguments,
+  Callable,
+  itemsOf,
+  Markup,
+  NO_NAMED,
+  PyObject,
+  textOf,
+  Tuple,
+  typeNameOf,
+  Undefined,
+  UNSAFE_NAMES,
+  type Value,
+  valueOr,
+} from "./values.ts";
+
+/** `value.name`: an attribute, else an item. @throws {TemplateError} for an attribute of what is undefined. */
+export function getAttribute(value: Value, name: string): Value {
+  const found = findAttribute(value, name);
+  if (found !== undefined) return found;
+  const item = getItem(value, name);
+  if (item === undefined && value instanceof Undefined) value.fail();
+  return valueOr(item, () => missing(value, name));
+}
+
+/** `value[key]`: an item, else an attribute. @throws {TemplateError} for an item of what is undefined. */
+export function getSubscript(value: Value, key: Value): Value {
+  if (value instanceof Undefined) value.fail();
+  const item = tryItem(value, key);
+  if (item !== undefined) return item;
+  const name = textOf(key);
+  const attribute = name === undefined ? undefined : findAttribute(value, name);
+  return valueOr(attribute, () => missing(value, key));
+}
+
+function tryItem(value: Value, key: Value): Value | undefined {
+  try {
+    return getItem(value, key);
+  } catch (error) {
+    if (isRaised(error, "TypeError")) return undefined;
+    throw error;
+  }
+}
+
+function missing(value: Value, key: Value): Undefined {
+  const owner = value === null ? "None" : `'${typeNameOf(value)} object'`;
+  const name = textOf(key);
+  return new Undefined(
+    name === undefined
+      ? `${typeNameOf(value)} object has no element ${repr(key)}`
+      : `${owner} has no attribute '${name}'`,
+  );
+}
+
+/** An attribute that is no item; `undefined` if there is none. */
+export function findAttribute(value: Value, name: string): Value | undefined {
+  if (name.startsWith("_")) {
+    return UNSAFE_NAMES.has(name) ? refuse(value, name) : undefined;
+  }
+  if (value instanceof PyObject) {
+    const own = value.attribute(name);
+    if (own !== undefined) return own;
+  }
+  const text = textOf(value);
+  if (text !== undefined) return stringMethod(value as string | Markup, text, name);
+  if (isRefused(typeNameOf(value), name)) return refuse(value, name);
+  const method = methodOf(value, name);
+  if (method === undefined) return fieldOf(value, name);
+  return new Callable(name, (args) => callNative(name, method, args), {
+    typeName: "builtin_function_or_method",
+  });
+}
+
+function refuse(value: Value, name: string): Undefined {
+  return new Undefined(
+    `access to attribute '${name}' of '${typeNameOf(value)}' object is unsafe.`,
+    "SecurityError",
+  );
+}
+
+/** What fields of `format` may reach. */
+const ACCESS: FieldAccess = { attribute: getAttribute, item: getSubscript };
+
+function stringMethod(self: string | Markup, text: string, name: string): Value | undefined {
+  const options = { typeName: "builtin_function_or_method" };
+  const isMarkup = self instanceof Markup;
+  if (name === "format" || name === "format_map") {
+    return new Callable(name, (args) => {
+      const fields = name === "format" ? args : fieldsOf(args);
+      const formatted = formatBraces(text, { args: fields, access: ACCESS, isMarkup });
+      return isMarkup ? new Markup(formatted) : formatted;
+    }, options);
+  }
+  if (!Object.hasOwn(STRING_METHODS, name)) return undefined;
+  const method = STRING_METHODS[name]!;
+  return new Callable(name, (args) => {
+    chargeText(text.length);
+    const call = ({ positional, named }: Arguments) =>
+      callNative(name, method, { positional: [text, ...positional], named });
+    return isMarkup ? callOnMarkup(name, text, args, call) : call(args);
+  }, options);
+}
+
+function fieldsOf({ positional: [mapping] }: Arguments): Arguments {
+  const named = new Map<string, Value>();
+  if (mapping instanceof Dict) {
+    for (const [key, value] of mapping.entries()) named.set(str(key), value);
+  }
+  return { positional: [], named };
+}
+
+/** Methods whose texts are escaped before they get into Markup. */
+const ESCAPING = new Set([
+  "capitalize",
+  "title",
+  "lower",
+  "upper",
+  "replace",
+  "ljust",
+  "rjust",
+  "lstrip",
+  "rstrip",
+  "center",
+  "strip",
+  "translate",
+  "expandtabs",
+  "swapcase",
+  "zfill",
+  "casefold",
+  "removeprefix",
+  "removesuffix",
+]);
+const PIECES = new Set(["split", "rsplit", "splitlines", "partition", "rpartition"]);
+
+function callOnMarkup(
+  name: string,
+  text: string,
+  args: Arguments,
+  call: (args: Arguments) => Value,
+): Value {
+  if (name === "join") {
+    const values = Array.from(iterate(args.positional[0] ?? []), escape);
+    return new Markup(joinTexts(text, values));
+  }
+  if (PIECES.has(name)) {
+    const pieces = call(args);
+    const marked = itemsOf(pieces)!.map((piece) => new Markup(textOf(piece)!));
+    return pieces instanceof Tuple ? new Tuple(marked) : marked;
+  }
+  if (!ESCAPING.has(name)) return call(args);
+  const escaped = args.positional.map((each) => textOf(each) === undefined ? each : escape(each));
+  return new Markup(textOf(call({ positional: escaped, named: NO_NAMED }))!);
+}
+
+function escape(value: Value): string {
+  return value instanceof Markup ? value.text : escapeHtml(str(value));
+}

@@ -1,0 +1,25 @@
+import { charge } from "../meter.ts";
+import { raise } from "../template_error.ts";
+import {
+  type Arguments,
+  type Callable,
+  PyObject,
+  typeNameOf,
+  Undefined,
+  type Value,
+} from "./values.ts";
+
+/** Whether a value can be called. */
+export function isCallable(value: Value): value is Callable {
+  return value instanceof PyObject && "call" in value;
+}
+
+/** `value(…)` @throws {TemplateError} when it is no function. */
+export function callValue(value: Value, args: Arguments): Value {
+  charge(1);
+  if (value instanceof Undefined) value.fail();
+  if (!isCallable(value)) {
+    return raise("TypeError", `'${typeNameOf(value)}' object is not callable`);
+  }
+  return value.call(args);
+}

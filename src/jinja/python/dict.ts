@@ -1,0 +1,119 @@
+/**
+ * Python's dict and its views.
+ *
+ * @module
+ */
+import { raise } from "../template_error.ts";
+import { charge, chargeText } from "../meter.ts";
+import { Float, Markup, PyObject, Tuple, typeNameOf, Undefined, type Value } from "./values.ts";
+
+type Key = string | number | bigint | null | object;
+
+export class Dict extends PyObject {
+  readonly typeName = "dict";
+  readonly #entries = new Map<Key, readonly [Value, Value]>();
+
+  constructor(entries: Iterable<readonly [Value, Value]> = []) {
+    super();
+    for (const [key, value] of entries) this.set(key, value);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: Value): Value | undefined {
+    return this.#entries.get(keyOf(key))?.[1];
+  }
+
+  has(key: Value): boolean {
+    return this.#entries.has(keyOf(key));
+  }
+
+  set(key: Value, value: Value): void {
+    const id = keyOf(key);
+    // A key that is there stays as it was written first.
+    this.#entries.set(id, [this.#entries.get(id)?.[0] ?? key, value]);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  *keys(): Generator<Value> {
+    for (const [key] of this.#entries.values()) yield key;
+  }
+
+  *values(): Generator<Value> {
+    for (const [, value] of this.#entries.values()) yield value;
+  }
+
+  entries(): IterableIterator<readonly [Value, Value]> {
+    return this.#entries.values();
+  }
+}
+
+/** `dict.keys()`, `.values()` and `.items()`. */
+export class DictView extends PyObject {
+  readonly typeName: string;
+  readonly dict: Dict;
+  readonly what: "keys" | "values" | "items";
+
+  constructor(dict: Dict, what: "keys" | "values" | "items") {
+    super();
+    this.dict = dict;
+    this.what = what;
+    this.typeName = `dict_${what}`;
+  }
+
+  *iterate(): Generator<Value> {
+    for (const [key, value] of this.dict.entries()) {
+      yield this.what === "keys" ? key : this.what === "values" ? value : new Tuple([key, value]);
+    }
+  }
+}
+
+/** Stands for all undefined values, which are equal. */
+const UNDEFINED_KEY = {};
+
+/**
+ * What is equal for equal keys: 1, 1.0 and true are one key.
+ *
+ * @throws {TemplateError} when the value cannot be a key.
+ */
+export function keyOf(value: Value): Key {
+  if (typeof value === "string") {
+    if (value.length > 64) chargeText(value.length);
+    return value;
+  }
+  if (value === null || typeof value === "number" || typeof value === "bigint") return value;
+  if (typeof value === "boolean") return Number(value);
+  if (value instanceof Markup) return value.text;
+  if (value instanceof Float) return keyOfFloat(value.value);
+  if (value instanceof Tuple) {
+    charge(value.items.length);
+    return `\0tuple${value.items.map((item) => describeKey(keyOf(item))).join("\0")}`;
+  }
+  if (value instanceof Undefined) return UNDEFINED_KEY;
+  if (Array.isArray(value) || value instanceof Dict) {
+    raise("TypeError", `unhashable type: '${typeNameOf(value)}'`);
+  }
+  return value;
+}
+
+function keyOfFloat(value: number): Key {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? BigInt(value) : value;
+}
+
+function describeKey(key: Key): string {
+  return typeof key === "object" && key !== null ? `o${identify(key)}` : `${typeof key}${key}`;
+}
+
+const ids = new WeakMap<object, number>();
+let numIds = 0;
+
+function identify(key: object): number {
+  const id = ids.get(key) ?? ++numIds;
+  ids.set(key, id);
+  return id;
+}

@@ -1,0 +1,163 @@
+/**
+ * Python's format specifications: `format(value, ">8.2f")`.
+ *
+ * @module
+ */
+import { raise } from "../template_error.ts";
+import { formatSize } from "./float_format.ts";
+import { asInt, type Int } from "./numbers.ts";
+import { str } from "./repr.ts";
+import { countChars, fill, sliceChars } from "./text.ts";
+import { Float, textOf, typeNameOf, Undefined, type Value } from "./values.ts";
+
+const SPEC =
+  /^(?:([^])?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/u;
+
+interface Spec {
+  readonly fill: string;
+  readonly align: string;
+  readonly sign: string;
+  readonly isAlternate: boolean;
+  readonly isZeroPadded: boolean;
+  readonly width: number;
+  readonly group: string;
+  readonly precision: number | undefined;
+  readonly type: string;
+}
+
+function parseSpec(text: string): Spec | undefined {
+  const match = SPEC.exec(text);
+  if (match === null) return undefined;
+  const [, fillChar, align, sign, , alternate, zero, width, group, precision, type] = match;
+  return {
+    fill: fillChar ?? (zero === undefined ? " " : "0"),
+    align: align ?? (zero === undefined ? "" : "="),
+    sign: sign ?? "-",
+    isAlternate: alternate !== undefined,
+    isZeroPadded: zero !== undefined,
+    width: Number(width ?? 0),
+    group: group ?? "",
+    precision: precision === undefined ? undefined : Number(precision),
+    type: type ?? "",
+  };
+}
+
+/** `format(value, spec)` @throws {TemplateError} when the type has no such format. */
+export function formatValue(value: Value, text: string): string {
+  if (text === "") return str(value);
+  const hasFormats = value instanceof Float || asInt(value) !== undefined ||
+    textOf(value) !== undefined;
+  if (!hasFormats) {
+    if (value instanceof Undefined) value.fail();
+    raise("TypeError", `unsupported format string passed to ${typeNameOf(value)}.__format__`);
+  }
+  const spec = parseSpec(text) ?? raise("ValueError", `Invalid format specifier '${text}'`);
+  if (textOf(value) !== undefined) return formatText(textOf(value)!, spec);
+  if (value instanceof Float) return formatNumber(value.value, spec, "float");
+  const int = asInt(value)!;
+  if (spec.type !== "" && "eEfFgG%".includes(spec.type)) {
+    return formatNumber(Number(int), spec, "int");
+  }
+  return formatInteger(int, spec);
+}
+
+function refuseCode(spec: Spec, type: string): never {
+  return raise("ValueError", `Unknown format code '${spec.type}' for object of type '${type}'`);
+}
+
+function formatText(text: string, spec: Spec): string {
+  if (spec.type !== "" && spec.type !== "s") refuseCode(spec, "str");
+  if (spec.align === "=" && !spec.isZeroPadded) {
+    raise("ValueError", "'=' alignment not allowed in string format specifier");
+  }
+  if (spec.sign !== "-" || spec.isAlternate || spec.group !== "") {
+    raise("ValueError", "Sign, grouping or alternate form not allowed in string format specifier");
+  }
+  const cut = spec.precision === undefined ? text : sliceChars(text, 0, spec.precision);
+  return pad("", cut, { ...spec, align: spec.align === "=" ? "<" : spec.align || "<" });
+}
+
+function formatNumber(value: number, spec: Spec, typeName: string): string {
+  if (spec.type !== "" && !"eEfFgGn%".includes(spec.type)) refuseCode(spec, typeName);
+  const size = formatSize(value, {
+    type: spec.type === "" ? "r" : spec.type === "n" ? "g" : spec.type,
+    precision: spec.precision,
+    isAlternate: spec.isAlternate,
+  });
+  const isNegative = value < 0 || Object.is(value, -0);
+  return pad(signOf(isNegative, spec), groupDigits(size, spec), spec);
+}
+
+const RADIX: Readonly<Record<string, number>> = { b: 2, o: 8, x: 16, X: 16 };
+
+function formatInteger(value: Int, spec: Spec): string {
+  if (spec.precision !== undefined) {
+    raise("ValueError", "Precision not allowed in integer format specifier");
+  }
+  if (spec.type === "s") refuseCode(spec, "int");
+  if (spec.type === "c") {
+    return pad("", charOf(value), { ...spec, align: spec.align || "<" });
+  }
+  const radix = RADIX[spec.type] ?? 10;
+  const size = BigInt(value) < 0n ? -BigInt(value) : BigInt(value);
+  const digits = size.toString(radix);
+  const prefix = spec.isAlternate && radix !== 10 ? `0${spec.type}` : "";
+  const written = spec.type === "X" ? digits.toUpperCase() : digits;
+  return pad(signOf(size !== BigInt(value), spec) + prefix, groupDigits(written, spec), spec);
+}
+
+/** `chr(value)` @throws {TemplateError} */
+export function charOf(value: Int): string {
+  if (value < 0 || value > 0x10ffff) raise("OverflowError", "%c arg not in range(0x110000)");
+  return String.fromCodePoint(Number(value));
+}
+
+function signOf(isNegative: boolean, { sign }: Spec): string {
+  if (isNegative) return "-";
+  return sign === "-" ? "" : sign;
+}
+
+function groupDigits(text: string, spec: Spec): string {
+  const { group, type } = spec;
+  if (group === "") return text;
+  const [, whole, rest] = /^(\w*?)((?:[.e%].*)?)$/i.exec(
+    text.match(/^[\d]+(?=[e.%]|$)/) ? text : `${text}`,
+  )!;
+  const every = "boxX".includes(type) && type !== "" ? 4 : 3;
+  if (every === 4 && group === ",") {
+    raise("ValueError", `Cannot specify ',' with '${type}'.`);
+  }
+  const pattern = new RegExp(`\\B(?=(?:\\w{${every}})+$)`, "g");
+  return whole!.replace(pattern, group) + rest;
+}
+
+function pad(sign: string, body: string, spec: Spec): string {
+  const { fill: char, align, width } = spec;
+  const missing = width - countChars(sign) - countChars(body);
+  if (missing <= 0) return sign + body;
+  if (align === "=" && char === "0" && spec.group !== "") {
+    return sign + padGrouped(body, spec, width - sign.length);
+  }
+  if (align === "<") return sign + body + fill(missing, char);
+  if (align === "=") return sign + fill(missing, char) + body;
+  if (align === "^") {
+    const before = Math.floor(missing / 2);
+    return fill(before, char) + sign + body + fill(missing - before, char);
+  }
+  return fill(missing, char) + sign + body;
+}
+
+/** Zeros before grouped digits are grouped too. */
+function padGrouped(body: string, spec: Spec, width: number): string {
+  const [whole = "", rest = ""] = body.split(/(?=[.e%])/, 2).length === 2
+    ? [body.slice(0, body.search(/[.e%]/)), body.slice(body.search(/[.e%]/))]
+    : [body, ""];
+  let digits = whole.replaceAll(spec.group, "");
+  let padded = body;
+  while (countChars(padded) < width) {
+    digits = `0${digits}`;
+    padded = groupDigits(digits, spec) + rest;
+    fill(1);
+  }
+  return padded;
+}

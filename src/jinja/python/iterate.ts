@@ -1,0 +1,109 @@
+/**
+ * What Python does with collections whatever their type: truth, length, iteration.
+ *
+ * @module
+ */
+import { charge } from "../meter.ts";
+import { raise } from "../template_error.ts";
+import { Dict, DictView } from "./dict.ts";
+import { countChars, splitChars } from "./text.ts";
+import {
+  Bytes,
+  Float,
+  Markup,
+  PyIterator,
+  Range,
+  Tuple,
+  typeNameOf,
+  Undefined,
+  type Value,
+} from "./values.ts";
+
+/** `bool(value)` */
+export function isTrue(value: Value): boolean {
+  if (typeof value === "boolean") return value;
+  if (value === null) return false;
+  if (typeof value === "string") return value !== "";
+  if (typeof value === "number") return value !== 0;
+  if (typeof value === "bigint") return value !== 0n;
+  if (value instanceof Float) return value.value !== 0;
+  if (value instanceof Undefined) return false;
+  return lengthOf(value) !== 0;
+}
+
+/** `len(value)`; `undefined` where Python has none. */
+export function lengthOf(value: Value): number | undefined {
+  if (typeof value === "string") return countChars(value);
+  if (Array.isArray(value)) return value.length;
+  if (value instanceof Tuple) return value.items.length;
+  if (value instanceof Dict) return value.size;
+  if (value instanceof Markup) return countChars(value.text);
+  if (value instanceof DictView) return value.dict.size;
+  if (value instanceof Range) return value.length;
+  if (value instanceof Undefined) return 0;
+  if (value instanceof Bytes) return value.bytes.length;
+  const length = value === null || typeof value !== "object"
+    ? undefined
+    : value.attribute("__len__");
+  return typeof length === "number" ? length : undefined;
+}
+
+/** @throws {TemplateError} */
+export function requireLength(value: Value): number {
+  return lengthOf(value) ??
+    raise("TypeError", `object of type '${typeNameOf(value)}' has no len()`);
+}
+
+/** An iterator; `undefined` where Python has none. */
+export function tryIterate(value: Value): Iterator<Value> | undefined {
+  if (Array.isArray(value)) return value[Symbol.iterator]();
+  if (typeof value === "string") return splitChars(value)[Symbol.iterator]();
+  if (value instanceof Tuple) return value.items[Symbol.iterator]();
+  if (value instanceof Dict) return value.keys();
+  if (value instanceof DictView) return value.iterate();
+  if (value instanceof PyIterator) return value.values;
+  if (value instanceof Range) return iterateRange(value);
+  if (value instanceof Undefined) return [][Symbol.iterator]();
+  if (value instanceof Markup) return iterateMarkup(value);
+  if (value instanceof Bytes) return value.bytes[Symbol.iterator]();
+  return undefined;
+}
+
+/** The values of a collection, each counted by the meter. @throws {TemplateError} */
+export function* iterate(value: Value): Generator<Value> {
+  const values = tryIterate(value) ??
+    raise("TypeError", `'${typeNameOf(value)}' object is not iterable`);
+  // Not `for`: an iterator goes on where it was left.
+  for (let next = values.next(); next.done !== true; next = values.next()) {
+    charge(2);
+    yield next.value;
+  }
+}
+
+/** `list(value)` @throws {TemplateError} */
+export function toList(value: Value): Value[] {
+  if (Array.isArray(value)) {
+    charge(value.length);
+    return value.slice();
+  }
+  return [...iterate(value)];
+}
+
+function* iterateRange({ start, step, length }: Range): Generator<Value> {
+  for (let i = 0; i < length; i++) yield start + i * step;
+}
+
+function* iterateMarkup({ text }: Markup): Generator<Value> {
+  for (const char of splitChars(text)) yield new Markup(char);
+}
+
+/** `reversed(value)`; `undefined` where Python has none. */
+export function tryReverse(value: Value): PyIterator | undefined {
+  if (Array.isArray(value)) {
+    return new PyIterator(value.toReversed()[Symbol.iterator](), "list_reverseiterator");
+  }
+  const isSequence = value instanceof Tuple || value instanceof Dict || value instanceof DictView ||
+    value instanceof Range || value instanceof Bytes;
+  if (!isSequence) return undefined;
+  return new PyIterator(toList(value).reverse()[Symbol.iterator](), "reversed");
+}

@@ -1,0 +1,125 @@
+/**
+ * Finding, splitting and replacing within strings.
+ *
+ * @module
+ */
+import { charge, chargeText, requireShort } from "../meter.ts";
+import { countChars, isWide, sliceChars, SPACE_RUN, stripEnd, stripStart } from "./text.ts";
+
+/** `text.find(part, start, end)`, its bounds within the text; -1 if it is not there. */
+export function findText(
+  text: string,
+  part: string,
+  { start, end, fromEnd }: {
+    readonly start: number;
+    readonly end: number;
+    readonly fromEnd: boolean;
+  },
+): number {
+  if (start > end) return -1;
+  chargeText(text.length);
+  const searched = sliceChars(text, start, end);
+  const at = fromEnd ? searched.lastIndexOf(part) : searched.indexOf(part);
+  if (at < 0) return -1;
+  return start + (isWide(searched) ? countChars(searched.slice(0, at)) : at);
+}
+
+/** `text.replace(old, by, count)`; all of them for a negative count. */
+export function replaceText(
+  text: string,
+  old: string,
+  { by, count }: { readonly by: string; readonly count: number },
+): string {
+  chargeText(text.length);
+  if (old === "") return insertBetween(text, by, count);
+  const pieces = count < 0 ? text.split(old) : splitText(text, old, count);
+  charge(pieces.length);
+  requireShort(text.length + (pieces.length - 1) * (by.length - old.length));
+  const replaced = pieces.join(by);
+  chargeText(replaced.length);
+  return replaced;
+}
+
+function insertBetween(text: string, by: string, count: number): string {
+  const chars = Array.from(text);
+  const most = count < 0 ? chars.length + 1 : Math.min(count, chars.length + 1);
+  requireShort(text.length + most * by.length);
+  chargeText(text.length * 8 + most * by.length);
+  const between = chars.map((char, index) => (index < most ? by : "") + char).join("");
+  return most > chars.length ? between + by : between;
+}
+
+/** `text.split(separator, most)`: at white space without a separator. */
+export function splitText(text: string, separator: string | undefined, most: number): string[] {
+  chargeText(text.length);
+  if (separator === undefined) return splitAtSpace(text, most);
+  const pieces = limitedSplit(text, separator, most);
+  charge(pieces.length);
+  return pieces;
+}
+
+function limitedSplit(text: string, separator: string, most: number): string[] {
+  if (most < 0) return text.split(separator);
+  const pieces: string[] = [];
+  let start = 0;
+  while (pieces.length < most) {
+    const at = text.indexOf(separator, start);
+    if (at < 0) break;
+    pieces.push(text.slice(start, at));
+    start = at + separator.length;
+  }
+  pieces.push(text.slice(start));
+  return pieces;
+}
+
+function splitAtSpace(text: string, most: number): string[] {
+  const pieces: string[] = [];
+  let start = text.length - stripStart(text).length;
+  for (const { 0: space, index } of text.matchAll(SPACE_RUN)) {
+    if (index < start) continue;
+    if (most >= 0 && pieces.length >= most) break;
+    pieces.push(text.slice(start, index));
+    start = index + space.length;
+  }
+  charge(pieces.length);
+  if (start < text.length) pieces.push(text.slice(start));
+  return pieces;
+}
+
+/** `text.rsplit(separator, most)` */
+export function splitTextFromEnd(
+  text: string,
+  separator: string | undefined,
+  most: number,
+): string[] {
+  if (most < 0) return splitText(text, separator, most);
+  chargeText(text.length);
+  if (separator === undefined) return splitAtSpaceFromEnd(text, most);
+  const pieces: string[] = [];
+  let end = text.length;
+  while (pieces.length < most) {
+    const at = end < separator.length ? -1 : text.lastIndexOf(separator, end - separator.length);
+    if (at < 0) break;
+    pieces.push(text.slice(at + separator.length, end));
+    end = at;
+  }
+  pieces.push(text.slice(0, end));
+  charge(pieces.length);
+  return pieces.reverse();
+}
+
+function splitAtSpaceFromEnd(text: string, most: number): string[] {
+  const pieces: string[] = [];
+  let rest = stripEnd(text);
+  const spaces = [...rest.matchAll(SPACE_RUN)].filter(({ index }) => index > 0);
+  for (const { 0: space, index } of spaces.reverse()) {
+    if (pieces.length === most) break;
+    pieces.push(rest.slice(index + space.length));
+    rest = rest.slice(0, index);
+  }
+  charge(pieces.length);
+  // White space at the start stays only where the limit was met.
+  const first = stripStart(rest);
+  if (first !== "") pieces.push(pieces.length === most ? rest : first);
+  return pieces.reverse();
+}

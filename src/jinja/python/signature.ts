@@ -1,0 +1,62 @@
+/**
+ * Functions of Python written in TypeScript.
+ *
+ * @module
+ */
+import { raise } from "../template_error.ts";
+import type { Arguments, Value } from "./values.ts";
+
+/** Its values by position; absent ones are `undefined`, so that TypeScript's defaults apply. */
+// deno-lint-ignore no-explicit-any
+export type Implementation = (...values: any[]) => Value;
+
+export interface Native {
+  /** Names of the parameters; one that begins with `_` is taken by position only. */
+  readonly params: readonly string[];
+  readonly numRequired: number;
+  readonly run: Implementation;
+}
+
+/**
+ * A function with its parameters by name. Those that have a default in TypeScript, or a `?` behind their name, are
+ * optional.
+ */
+export function native(params: string, run: Implementation): Native {
+  const names = params === "" ? [] : params.split(", ");
+  const optional = names.findIndex((name) => name.endsWith("?"));
+  return {
+    params: names.map((name) => name.replace("?", "")),
+    numRequired: optional < 0 ? run.length : Math.min(run.length, optional),
+    run,
+  };
+}
+
+/** Calls it. @throws {TemplateError} when the arguments do not fit its parameters. */
+export function callNative(
+  name: string,
+  { params, numRequired, run }: Native,
+  { positional, named }: Arguments,
+): Value {
+  if (positional.length > params.length) {
+    raise(
+      "TypeError",
+      `${name}() takes at most ${params.length} arguments (${positional.length} given)`,
+    );
+  }
+  if (named.size === 0 && positional.length >= numRequired) return run(...positional);
+  const values: (Value | undefined)[] = [...positional];
+  for (const [key, value] of named) {
+    const index = params.indexOf(key);
+    if (index < 0) raise("TypeError", `${name}() got an unexpected keyword argument '${key}'`);
+    if (index < positional.length) {
+      raise("TypeError", `${name}() got multiple values for argument '${key}'`);
+    }
+    values[index] = value;
+  }
+  for (let i = 0; i < numRequired; i++) {
+    if (values[i] === undefined) {
+      raise("TypeError", `${name}() missing required argument: '${params[i]}'`);
+    }
+  }
+  return run(...values);
+}
