@@ -97,7 +97,7 @@ export function complement(test: CharTest): CharTest {
   return (codePoint) => !test(codePoint);
 }
 
-/** The set with all that differs from its members in case alone. */
+/** The set with all that differs from its members in case alone, by Unicode's simple case folding. */
 export function withoutCase(test: CharTest): CharTest {
   return (codePoint) => {
     const char = String.fromCodePoint(codePoint);
@@ -105,7 +105,13 @@ export function withoutCase(test: CharTest): CharTest {
     const lower = char.toLowerCase();
     return [char, upper, lower, upper.toLowerCase(), lower.toUpperCase()].some((variant) => {
       const other = variant.codePointAt(0)!;
-      return variant.length === String.fromCodePoint(other).length && test(other);
+      const isOne = variant.length === String.fromCodePoint(other).length;
+      return isOne && test(other) && (other === codePoint || foldsTo(char, variant));
     });
   };
+}
+
+/** Of letters. */
+function foldsTo(char: string, other: string): boolean {
+  return new RegExp(`^${char}$`, "iu").test(other);
 }
