@@ -18,12 +18,10 @@ import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/file/external_data.ts";
 import { readModel } from "../onnx/file/proto_read.ts";
 import {
-  IDENTITY_FILES,
-  type Json,
+  describeFolder,
   type ModelFolder,
   openAnyFolder,
   readAnyJson,
-  readJson,
   requireConfigOrGraphs,
 } from "./model_folder.ts";
 
@@ -157,16 +155,9 @@ async function describeRepository(
   const path = showHubId(repository.id);
   const files = new Set(repository.files.keys());
   requireConfigOrGraphs(path, files);
-  const identity: Record<string, unknown> = {};
-  for (const name of ["config.json", ...IDENTITY_FILES]) {
-    const file = repository.files.get(name);
-    if (file === undefined) continue;
+  return await describeFolder({ path, files }, async (name) => {
+    const file = repository.files.get(name)!;
     const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
-    const folder = join(blob, "..");
-    identity[name] = name === "config.json"
-      ? await readJson(folder, basename(blob))
-      : await readAnyJson(folder, basename(blob));
-  }
-  const { "config.json": config = {}, ...others } = identity;
-  return { path, files, config: config as Json, identity: others };
+    return await readAnyJson(join(blob, ".."), basename(blob));
+  });
 }

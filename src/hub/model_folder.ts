@@ -6,14 +6,11 @@
 import { join } from "node:path";
 import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { withGenaiConfig } from "./genai_config.ts";
+import { isJson, type Json } from "./json.ts";
+import { listFiles } from "./list_files.ts";
 
-/** A parsed JSON object. */
-export type Json = Readonly<Record<string, unknown>>;
-
-/** Whether a parsed JSON value is an object. */
-export function isJson(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export { isJson, type Json };
 
 /** The number under a name; `undefined` where there is none. */
 export function numberAt(json: Json, name: string): number | undefined {
@@ -36,15 +33,22 @@ export function tokensAt(json: Json, name: string): number[] {
 /** The content of a model folder. */
 export interface ModelFolder {
   readonly path: string;
-  /** The folder's own files and those below it, one level deep (`onnx/model.onnx`). */
+  /** The folder's own files and those below it, a few levels deep (`onnx/model.onnx`). */
   readonly files: ReadonlySet<string>;
+  /** Where the settings lie that the folder itself lacks: beside a graph; nowhere if absent. */
+  readonly settingsIn?: string | undefined;
+  /** `config.json`, with what `genai_config.json` adds. */
   readonly config: Json;
   /** By name, those of {@linkcode IDENTITY_FILES} that there are, parsed. */
   readonly identity?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** JSON files beside `config.json` that say what a folder holds. */
-export const IDENTITY_FILES = ["modules.json", "config_sentence_transformers.json"] as const;
+const IDENTITY_FILES = [
+  "modules.json",
+  "config_sentence_transformers.json",
+  "genai_config.json",
+] as const;
 
 /** The suffix of each dtype's graphs. */
 const SUFFIXES: Readonly<Record<Dtype, string>> = {
@@ -65,29 +69,60 @@ const SUFFIXES: Readonly<Record<Dtype, string>> = {
  */
 export async function openFolder(path: string): Promise<ModelFolder> {
   const files = await listFiles(path);
-  const config = await readJson(path, "config.json");
-  return { path, files, config, identity: await readIdentity(path, files) };
+  if (!files.has("config.json")) await readJson(path, "config.json");
+  return await describeFolder({ path, files }, (name) => readAnyJson(path, name));
 }
 
 /**
- * Like {@linkcode openFolder}, but also accepts folders with graphs only, whose `config` is then empty.
+ * Like {@linkcode openFolder}, but also accepts folders with graphs only, whose `config` is then empty, or what
+ * `genai_config.json` says.
  *
  * @throws {StartupError} when it has neither.
  */
 export async function openAnyFolder(path: string): Promise<ModelFolder> {
   const files = await listFiles(path);
   requireConfigOrGraphs(path, files);
-  const config = files.has("config.json") ? await readJson(path, "config.json") : {};
-  return { path, files, config, identity: await readIdentity(path, files) };
+  return await describeFolder({ path, files }, (name) => readAnyJson(path, name));
 }
 
-async function readIdentity(
-  path: string,
-  files: ReadonlySet<string>,
-): Promise<Readonly<Record<string, unknown>>> {
-  const there = IDENTITY_FILES.filter((name) => files.has(name));
-  const entries = there.map(async (name) => [name, await readAnyJson(path, name)]);
-  return Object.fromEntries(await Promise.all(entries));
+/**
+ * The folder of a file list.
+ *
+ * @param read reads one of the files as JSON.
+ * @throws {StartupError} when `config.json` is no object, and what `read` throws.
+ */
+export async function describeFolder(
+  { path, files }: Pick<ModelFolder, "path" | "files">,
+  read: (name: string) => Promise<unknown>,
+): Promise<ModelFolder> {
+  const listed: ModelFolder = { path, files, settingsIn: findSettings(files), config: {} };
+  const readAt = async (name: string) => {
+    const file = locate(listed, name);
+    return file === undefined ? undefined : await read(file);
+  };
+  const config = await readAt("config.json") ?? {};
+  if (!isJson(config)) throw new StartupError(`${join(path, "config.json")} holds no JSON object.`);
+  const identity: Record<string, unknown> = {};
+  for (const name of IDENTITY_FILES) {
+    const content = await readAt(name);
+    if (content !== undefined) identity[name] = content;
+  }
+  return { ...listed, config: withGenaiConfig(config, identity["genai_config.json"]), identity };
+}
+
+/** A settings file's path in a folder: its own, or the one beside a graph; `undefined` if there is none. */
+export function locate({ files, settingsIn }: ModelFolder, name: string): string | undefined {
+  if (files.has(name)) return name;
+  const beside = settingsIn === undefined ? undefined : `${settingsIn}/${name}`;
+  return beside !== undefined && files.has(beside) ? beside : undefined;
+}
+
+/** The first subfolder that has a graph, or what describes one, beside a tokenizer, where the folder itself has none. */
+function findSettings(files: ReadonlySet<string>): string | undefined {
+  if (files.has("tokenizer.json")) return undefined;
+  const places = [...files].filter((file) => /\/([^/]+\.onnx|genai_config\.json)$/.test(file))
+    .map((file) => file.slice(0, file.lastIndexOf("/")));
+  return places.sort().find((place) => files.has(`${place}/tokenizer.json`));
 }
 
 /** @throws {StartupError} when a folder can be no model's: it cannot be read, or has neither `config.json` nor a graph. */
@@ -103,47 +138,6 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
     `${path} has no config.json: Hearth runs models in the layout of transformers.js, ` +
       "which on the Hugging Face hub have names that end in -ONNX.",
   );
-}
-
-const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
-
-/** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
-function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {
-  if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return entry;
-  const target = entry.isSymlink ? statOf(path) : undefined;
-  // A dangling link is reported by the reader.
-  if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) {
-    return entry;
-  }
-  throw new StartupError(`${path} is a FIFO, a socket or a device: wanted a file.`);
-}
-
-function statOf(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.statSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
-async function listFiles(path: string): Promise<Set<string>> {
-  const files = new Set<string>();
-  try {
-    for await (const entry of Deno.readDir(path)) {
-      const inner = join(path, entry.name);
-      // Caches link to files, and users link to folders.
-      const isFolder = entry.isDirectory ||
-        (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
-      if (!isFolder) files.add(requireRegular(entry, inner).name);
-      else {for await (const file of Deno.readDir(inner)) {
-          files.add(`${entry.name}/${requireRegular(file, join(inner, file.name)).name}`);
-        }}
-    }
-  } catch (error) {
-    if (error instanceof StartupError) throw error;
-    throw new StartupError(`The model folder ${path} cannot be read: ${(error as Error).message}`);
-  }
-  return files;
 }
 
 /**
@@ -170,9 +164,14 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
   }
 }
 
-/** Like {@linkcode readJson}, but an empty object if the file does not exist. */
+/** Reads a settings file. @throws {StartupError} when it is missing, too. */
+export async function readSettings(folder: ModelFolder, name: string): Promise<Json> {
+  return await readJson(folder.path, locate(folder, name) ?? name);
+}
+
+/** Like {@linkcode readSettings}, but an empty object if the file does not exist. */
 export async function readOptionalJson(folder: ModelFolder, name: string): Promise<Json> {
-  return folder.files.has(name) ? await readJson(folder.path, name) : {};
+  return locate(folder, name) === undefined ? {} : await readSettings(folder, name);
 }
 
 /** The path of a graph in a folder: `onnx/model_q4.onnx`. */

@@ -22,6 +22,7 @@ import {
 } from "./family.ts";
 import { allGraphs, graphsBeside, graphsNamed, MERGED, type WantedGraph } from "./graph_choice.ts";
 import { sentenceModelType } from "./embedding/sentence_modules.ts";
+import { listModels } from "./graph_variants.ts";
 import { isMatting } from "./matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 import { describeTask, describeUnserved } from "./unserved_models.ts";
@@ -191,6 +192,14 @@ export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
   const matching = ofKind.find((family) => family.matches(folder));
   const { path, files, config } = folder;
+  const models = listModels(folder);
+  if (models.length > 1) {
+    throw new StartupError(
+      `${path} holds several models, ${
+        models.join(", ")
+      }: download it, and name the folder of one.`,
+    );
+  }
   const unserved = describeUnserved(folder, kind === undefined ? matching?.kind : undefined);
   if (unserved !== undefined) {
     throw new StartupError(`${path} ${unserved}: Hearth serves no such model.`);

@@ -8,6 +8,7 @@ import type { ModelKind } from "../config.ts";
 import { modelNameOf } from "../hub/cache.ts";
 import { dtypesOf, hasGraph, type ModelFolder } from "../hub/model_folder.ts";
 import { allGraphs, MERGED, type WantedGraph } from "./graph_choice.ts";
+import { hasVariant } from "./graph_variants.ts";
 import type { LOADERS } from "./loaders.ts";
 
 export interface Family {
@@ -77,7 +78,7 @@ function soundGraphs(folder: ModelFolder): WantedGraph[] {
 
 /** The graphs of a decoder, and of its embeddings if separate. */
 export function textGraphs(folder: ModelFolder): WantedGraph[] {
-  const has = (name: string) => dtypesOf(folder, name).length > 0;
+  const has = (name: string) => dtypesOf(folder, name).length > 0 || hasVariant(folder, name);
   const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
   const needsEmbeddings = main.name === MERGED && has("embed_tokens");
   return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];

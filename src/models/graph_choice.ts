@@ -6,7 +6,8 @@
 import type { DeviceClass } from "../backend/device_class.ts";
 import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { graphFile, type ModelFolder } from "../hub/model_folder.ts";
+import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
+import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
 /** Preferred dtypes where the user does not choose, by the device. */
 const PREFERRED = {
@@ -101,6 +102,14 @@ export function chooseGraphs(
   const mainPreference = preferenceOf(wanted[0]!, device);
   for (const graph of wanted) {
     const { name, paths } = graph;
+    const outside = findOutside(folder, graph, device);
+    if (outside.length > 0) {
+      const variant = outside.find(({ dtype }) => asked === undefined || dtype === asked);
+      if (variant === undefined && all.length === 0) throw refuseDtype(folder, outside, asked!);
+      const { path, dtype } = variant ?? outside[0]!;
+      all.push({ name, dtype, path });
+      continue;
+    }
     const preference = preferenceOf(graph, device);
     const fileOf = (dtype: Dtype) =>
       paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "";
@@ -124,6 +133,28 @@ export function chooseGraphs(
   return new ChosenGraphs(folder, { all, missed });
 }
 
+/** The forms of a graph that lies outside `onnx/`, the best first; none of one that lies there. */
+function findOutside(
+  folder: ModelFolder,
+  { name, paths }: WantedGraph,
+  device: DeviceClass,
+): GraphVariant[] {
+  const isElsewhere = paths === undefined && dtypesOf(folder, name).length === 0;
+  return isElsewhere ? findVariants(folder, name, device) : [];
+}
+
+/** The error for a dtype that no variant has. */
+function refuseDtype(
+  { path }: ModelFolder,
+  variants: readonly GraphVariant[],
+  asked: Dtype,
+): StartupError {
+  const there = variants.map((variant) => `${variant.path} (${variant.dtype})`).join(", ");
+  return new StartupError(`${path} has no graph of dtype ${asked}: it has ${there}.`, {
+    setting: "dtype",
+  });
+}
+
 /** The dtypes in which a folder has a graph, of those that suit a device, the best first. */
 export function preferredDtypes(
   folder: ModelFolder,
@@ -135,6 +166,9 @@ export function preferredDtypes(
     folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "")
   );
 }
+
+/** Graphs that a message shows. */
+const MAX_SHOWN = 12;
 
 /** The error for a graph that a folder lacks, or has in other dtypes. */
 function refuse(
@@ -150,8 +184,12 @@ function refuse(
         { setting: "dtype" },
       );
   }
-  const found = there.length > 0 ? `it has ${there.join(", ")}` : `it has no onnx/${name}*.onnx`;
-  const advice = [...files].some((file) => file.endsWith(".onnx"))
+  const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
+  const shown = [...graphs.slice(0, MAX_SHOWN), ...graphs.length > MAX_SHOWN ? ["…"] : []];
+  const found = there.length > 0
+    ? `it has ${there.join(", ")}`
+    : `it has no onnx/${name}*.onnx${graphs.length > 0 ? `, but ${shown.join(", ")}` : ""}`;
+  const advice = graphs.length > 0
     ? ""
     : " Hearth runs models in ONNX form: look for one whose name ends in -ONNX.";
   return new StartupError(

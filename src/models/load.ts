@@ -7,9 +7,11 @@ import { deviceClassOf } from "../backend/device_class.ts";
 import type { Dtype, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
+import { log } from "../log.ts";
 import { readAvailableBytes } from "./free_memory.ts";
 import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import { familyOf } from "./families.ts";
+import { findVariants } from "./graph_variants.ts";
 import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
@@ -56,6 +58,16 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const { backend, dtype } = options;
   const wish = { dtype, device: deviceClassOf(backend) };
   const graphs = await chooseCutGraphs(folder, family.graphs(folder), wish);
+  const { main } = graphs;
+  const variants = findVariants(folder, main.name, wish.device).filter(({ path }) =>
+    path !== main.path
+  );
+  if (!main.path.startsWith("onnx/") && variants.length > 0) {
+    log.info("the variant of the graph that suits the device is taken", {
+      graph: main.path,
+      others: variants.map(({ path }) => path).join(", "),
+    });
+  }
   // A cut decoder's needs are known more exactly.
   if (kind !== "text") {
     const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);

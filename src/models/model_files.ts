@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { dirname } from "node:path/posix";
 import type { Dtype, ModelKind } from "../config.ts";
 import type { NeededFiles } from "../hub/acquire.ts";
 import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
@@ -24,7 +25,7 @@ export interface ModelFiles extends NeededFiles {
 
 /** Configuration, tokenizer, templates. */
 const SETTINGS_FILES =
-  /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
+  /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|genai_config|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
 
 /**
  * Chooses among a folder's or a repository's files.
@@ -35,8 +36,14 @@ export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles 
   const family = familyOf(folder, wish.kind);
   const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
   const graphs = all.map(({ path }) => path);
+  // Those beside the graph too: without the others they are the folder's.
+  const places = [folder.settingsIn, dirname(main.path)]
+    .filter((place) => place !== undefined && place !== "." && place !== "onnx");
   const settings = [...folder.files].filter((file) =>
-    SETTINGS_FILES.test(file) || family.files?.test(file)
+    SETTINGS_FILES.test(file) || family.files?.test(file) ||
+    places.some((place) =>
+      file.startsWith(`${place}/`) && SETTINGS_FILES.test(file.slice(place!.length + 1))
+    )
   );
   const data = graphs.flatMap((graph) => externalDataFiles(folder, graph));
   return {

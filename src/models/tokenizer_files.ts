@@ -5,7 +5,13 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
+import {
+  type Json,
+  locate,
+  type ModelFolder,
+  readOptionalJson,
+  readSettings,
+} from "../hub/model_folder.ts";
 import { Tokenizer } from "../tokenizer/tokenizer.ts";
 import { requireFields } from "./field_rules.ts";
 import { TOKENIZER, TOKENIZER_CONFIG } from "./tokenizer_rules.ts";
@@ -25,11 +31,12 @@ export interface TokenizerFiles {
  * @throws {StartupError} when the former is missing; naming the file, and the field, when one is not as it should be.
  */
 export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles> {
-  const json = await readJson(folder.path, "tokenizer.json");
+  const json = await readSettings(folder, "tokenizer.json");
   const config = await readOptionalJson(folder, "tokenizer_config.json");
-  const path = join(folder.path, "tokenizer.json");
+  const place = (name: string) => join(folder.path, locate(folder, name) ?? name);
+  const path = place("tokenizer.json");
   requireFields(json, TOKENIZER, path);
-  requireFields(config, TOKENIZER_CONFIG, join(folder.path, "tokenizer_config.json"));
+  requireFields(config, TOKENIZER_CONFIG, place("tokenizer_config.json"));
   try {
     return { tokenizer: new Tokenizer(json, config), json, config };
   } catch (cause) {

@@ -5,7 +5,8 @@
  */
 import type { ModelKind } from "../config.ts";
 import { modelNameOf } from "../hub/cache.ts";
-import { isJson, type ModelFolder } from "../hub/model_folder.ts";
+import { otherParts } from "../hub/genai_config.ts";
+import { hasGraph, isJson, type ModelFolder } from "../hub/model_folder.ts";
 import { sentenceModelType } from "./embedding/sentence_modules.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
@@ -82,6 +83,13 @@ const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
  * @returns `undefined` if it may be served.
  */
 export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
+  const parts = otherParts(folder.identity?.["genai_config.json"]);
+  if (parts.length > 0 && !hasGraph(folder, "")) {
+    return `is a model with more than a decoder (${
+      parts.join(", ")
+    }) in onnxruntime-genai's form; ` +
+      "of that form language models of one graph are served, and others as transformers.js has them";
+  }
   const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
   if (listed !== undefined) return `is ${listed.is}`;
   const saved = sentenceModelType(folder);

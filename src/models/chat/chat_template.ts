@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { HearthError } from "../../errors.ts";
-import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, locate, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { JsonText } from "../../jinja/json_text.ts";
 import { Template } from "../../jinja/template.ts";
 import type { ToolFunction } from "../task.ts";
@@ -240,8 +240,9 @@ async function templateSourcesOf(
   folder: ModelFolder,
   config: Json,
 ): Promise<TemplateSources> {
-  if (folder.files.has("chat_template.jinja")) {
-    const source = await Deno.readTextFile(join(folder.path, "chat_template.jinja"));
+  const file = locate(folder, "chat_template.jinja");
+  if (file !== undefined) {
+    const source = await Deno.readTextFile(join(folder.path, file));
     return new Map([["default", source]]);
   }
   const { chat_template: separate } = await readOptionalJson(folder, "chat_template.json");

@@ -1,0 +1,172 @@
+/** Which graph is taken of folders as onnxruntime-genai, Olive and Optimum lay them out, by their file lists. */
+import assert from "node:assert/strict";
+import { withGenaiConfig } from "../../../src/hub/genai_config.ts";
+import type { ModelFolder } from "../../../src/hub/model_folder.ts";
+import { familyOf } from "../../../src/models/families.ts";
+import { chooseGraphs } from "../../../src/models/graph_choice.ts";
+import { chooseFiles } from "../../../src/models/model_files.ts";
+
+const CONFIG = { model_type: "phi3", architectures: ["Phi3ForCausalLM"] };
+const SETTINGS = ["genai_config.json", "tokenizer.json", "tokenizer_config.json"];
+
+function folderOf(files: readonly string[], path = "ada/engine"): ModelFolder {
+  return { path, files: new Set(["config.json", ...files]), config: CONFIG };
+}
+
+/** A graph with its settings and weights in one subfolder. */
+function variant(place: string, graph = "model"): string[] {
+  return [...SETTINGS, `${graph}.onnx`, `${graph}.onnx.data`].map((file) => `${place}/${file}`);
+}
+
+function chosen(folder: ModelFolder, device: "cpu" | "gpu" | "gpuWithF16", dtype?: "fp16"): string {
+  const { path, dtype: seen } =
+    chooseGraphs(folder, familyOf(folder).graphs(folder), { device, dtype }).main;
+  return `${path} ${seen}`;
+}
+
+Deno.test("chooseGraphs() takes the variant for the device of a repository of onnxruntime-genai", () => {
+  const phi = folderOf([
+    ...variant("cpu_and_mobile/cpu-int4-rtn-block-32"),
+    ...variant(
+      "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4",
+      "phi3-mini-4k-instruct-cpu-int4",
+    ),
+    ...variant("cuda/cuda-fp16", "phi3-mini-4k-instruct-cuda-fp16"),
+    ...variant("cuda/cuda-int4-rtn-block-32", "phi3-mini-4k-instruct-cuda-int4"),
+    ...variant("directml/directml-int4-awq-block-128"),
+    ...variant("npu/qnn-int4"),
+  ]);
+  assert.equal(
+    chosen(phi, "cpu"),
+    "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4/phi3-mini-4k-instruct-cpu-int4.onnx q4",
+  );
+  assert.equal(
+    chosen(phi, "gpuWithF16"),
+    "cuda/cuda-int4-rtn-block-32/phi3-mini-4k-instruct-cuda-int4.onnx q4f16",
+  );
+  assert.equal(
+    chosen(phi, "gpuWithF16", "fp16"),
+    "cuda/cuda-fp16/phi3-mini-4k-instruct-cuda-fp16.onnx fp16",
+  );
+  const nested = folderOf([
+    ...variant("onnxruntime/cpu/int4"),
+    ...variant("onnxruntime/webgpu/int4"),
+    ...variant("onnxruntime/cuda/int4"),
+  ]);
+  assert.equal(chosen(nested, "cpu"), "onnxruntime/cpu/int4/model.onnx q4");
+  assert.equal(chosen(nested, "gpuWithF16"), "onnxruntime/webgpu/int4/model.onnx q4f16");
+});
+
+Deno.test("chooseGraphs() takes graphs at the root, by their names' suffixes or the folder's name", () => {
+  const root = (files: readonly string[], path?: string) => chosen(folderOf(files, path), "cpu");
+  assert.equal(root(["model.onnx", "model.onnx.data"]), "model.onnx fp32");
+  assert.equal(root(["model.onnx"], "/models/Phi-4-int4-cpu"), "model.onnx q4");
+  assert.equal(root(["model.onnx", "model_q4.onnx"]), "model_q4.onnx q4");
+  assert.equal(root(["model.onnx", "onnx/model_q4.onnx"]), "onnx/model_q4.onnx q4");
+  const whisper = {
+    ...folderOf(["encoder_model.onnx", "decoder_model_merged.onnx"]),
+    config: { model_type: "whisper", architectures: ["WhisperForConditionalGeneration"] },
+  };
+  const { all } = chooseGraphs(whisper, familyOf(whisper).graphs(whisper), { device: "cpu" });
+  assert.deepEqual(all.map(({ path }) => path), [
+    "decoder_model_merged.onnx",
+    "encoder_model.onnx",
+  ]);
+});
+
+Deno.test("chooseGraphs() lists the graphs there are when it finds none, or none of a dtype", () => {
+  const other = folderOf(["graphs/decoder.onnx", "graphs/head.onnx"]);
+  assert.throws(() => chosen(other, "cpu"), {
+    message: /it has no onnx\/model\*\.onnx, but graphs\/decoder\.onnx, graphs\/head\.onnx\./,
+  });
+  const cpu = folderOf(variant("cpu_and_mobile/cpu-int4-rtn-block-32"));
+  assert.throws(() => chosen(cpu, "cpu", "fp16"), {
+    message:
+      /no graph of dtype fp16: it has cpu_and_mobile\/cpu-int4-rtn-block-32\/model\.onnx \(q4\)/,
+  });
+});
+
+Deno.test("chooseFiles() takes a variant with its weights and the settings beside it, and no other", () => {
+  const cpu = "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4";
+  const gpu = "gpu/gpu-int4-rtn-block-32";
+  const folder = {
+    ...folderOf([...variant(cpu), ...variant(gpu), "README.md"]),
+    settingsIn: cpu,
+  };
+  const { files } = chooseFiles(folder, { device: "gpuWithF16" });
+  const settings = [cpu, gpu].flatMap((place) => SETTINGS.map((file) => `${place}/${file}`));
+  assert.deepEqual(
+    [...files].sort(),
+    ["config.json", ...settings, `${gpu}/model.onnx`, `${gpu}/model.onnx.data`].sort(),
+  );
+  assert.equal(files.at(-1), `${gpu}/model.onnx`);
+});
+
+Deno.test("familyOf() asks which of several models in one repository is meant", () => {
+  const folder = folderOf([
+    ...variant("gemma-3-4b-it/cpu_and_mobile/int4"),
+    ...variant("gemma-3-4b-it/gpu/int4"),
+    ...variant("gemma-3-12b-it/gpu/int4"),
+  ]);
+  assert.throws(() => familyOf(folder), {
+    message: /holds several models, gemma-3-12b-it, gemma-3-4b-it: .* name the folder of one/,
+  });
+});
+
+const GENAI = {
+  model: {
+    type: "phi3",
+    bos_token_id: 1,
+    eos_token_id: [32007, 32001, 32000],
+    pad_token_id: 32000,
+    context_length: 4096,
+    vocab_size: 32064,
+    decoder: {
+      filename: "model.onnx",
+      head_size: 96,
+      hidden_size: 3072,
+      num_attention_heads: 32,
+      num_hidden_layers: 32,
+      num_key_value_heads: 32,
+    },
+  },
+  search: { do_sample: true },
+};
+
+Deno.test("withGenaiConfig() makes a config.json of genai_config.json, or adds to one", () => {
+  assert.deepEqual(withGenaiConfig({}, GENAI), {
+    model_type: "phi3",
+    architectures: ["phi3ForCausalLM"],
+    vocab_size: 32064,
+    max_position_embeddings: 4096,
+    bos_token_id: 1,
+    pad_token_id: 32000,
+    hidden_size: 3072,
+    head_dim: 96,
+    num_attention_heads: 32,
+    num_key_value_heads: 32,
+    num_hidden_layers: 32,
+    eos_token_id: [32007, 32001, 32000],
+  });
+  const own = { ...CONFIG, max_position_embeddings: 131_072, eos_token_id: 32000 };
+  const { architectures, max_position_embeddings, eos_token_id } = withGenaiConfig(own, GENAI);
+  assert.deepEqual(architectures, CONFIG.architectures);
+  assert.equal(max_position_embeddings, 131_072);
+  assert.deepEqual(eos_token_id, [32000, 32007, 32001]);
+  assert.deepEqual(withGenaiConfig(CONFIG, undefined), CONFIG);
+});
+
+Deno.test("familyOf() refuses what has more than a decoder in onnxruntime-genai's form, by its parts", () => {
+  for (const part of ["vision", "speech", "encoder"]) {
+    const genai = { model: { ...GENAI.model, type: "phi4mm", [part]: { filename: "v.onnx" } } };
+    const folder = {
+      path: "x",
+      files: new Set(["genai_config.json", "text.onnx", "v.onnx"]),
+      config: withGenaiConfig({}, genai),
+      identity: { "genai_config.json": genai },
+    };
+    assert.throws(() => familyOf(folder), {
+      message: new RegExp(`more than a decoder \\(${part}\\)`),
+    });
+  }
+});
