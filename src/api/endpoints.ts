@@ -63,12 +63,17 @@ export function requireEndpoint(model: Model, path: InferencePath, asked: string
   );
 }
 
+/** Among a model's other names: it answers to all. */
+export const ANY_NAME = "*";
+
 /** @throws {HearthError} `model_not_found` unless `name` is the model's id or one of its other names. */
 export function requireModelName(model: Model, name: string): void {
-  if (name === model.id || model.aliases.includes(name)) return;
+  if (name === model.id || model.aliases.some((each) => each === name || each === ANY_NAME)) return;
   throw new HearthError(
     "model_not_found",
-    `The model ${JSON.stringify(name.slice(0, 100))} is not loaded; this server has ${model.id}.`,
+    `The model ${JSON.stringify(name.slice(0, 100))} is not loaded; this server has ${model.id}. ` +
+      "For clients that cannot choose a name, --model-alias gives it more names, and with " +
+      "--any-model it answers to all.",
     { param: "model" },
   );
 }

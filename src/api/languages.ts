@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Name by code. */
+/** Name by code: those of the specification. */
 export const LANGUAGES: Readonly<Record<string, string>> = {
   zh: "chinese",
   en: "english",
@@ -37,3 +37,142 @@ export const LANGUAGES: Readonly<Record<string, string>> = {
   hu: "hungarian",
   mk: "macedonian",
 };
+
+/** The same of the others that Whisper knows. */
+const OTHER_LANGUAGES: Readonly<Record<string, string>> = {
+  af: "afrikaans",
+  am: "amharic",
+  as: "assamese",
+  az: "azerbaijani",
+  ba: "bashkir",
+  be: "belarusian",
+  bg: "bulgarian",
+  bn: "bengali",
+  bo: "tibetan",
+  br: "breton",
+  bs: "bosnian",
+  ca: "catalan",
+  cy: "welsh",
+  et: "estonian",
+  eu: "basque",
+  fo: "faroese",
+  gl: "galician",
+  gu: "gujarati",
+  ha: "hausa",
+  haw: "hawaiian",
+  he: "hebrew",
+  hr: "croatian",
+  ht: "haitian creole",
+  hy: "armenian",
+  is: "icelandic",
+  jv: "javanese",
+  ka: "georgian",
+  kk: "kazakh",
+  km: "khmer",
+  kn: "kannada",
+  la: "latin",
+  lb: "luxembourgish",
+  ln: "lingala",
+  lo: "lao",
+  lt: "lithuanian",
+  lv: "latvian",
+  mg: "malagasy",
+  mi: "maori",
+  ml: "malayalam",
+  mn: "mongolian",
+  mr: "marathi",
+  mt: "maltese",
+  my: "myanmar",
+  ne: "nepali",
+  nn: "nynorsk",
+  no: "norwegian",
+  oc: "occitan",
+  pa: "punjabi",
+  ps: "pashto",
+  sa: "sanskrit",
+  sd: "sindhi",
+  si: "sinhala",
+  sk: "slovak",
+  sl: "slovenian",
+  sn: "shona",
+  so: "somali",
+  sq: "albanian",
+  sr: "serbian",
+  su: "sundanese",
+  sw: "swahili",
+  ta: "tamil",
+  te: "telugu",
+  tg: "tajik",
+  tk: "turkmen",
+  tt: "tatar",
+  uk: "ukrainian",
+  ur: "urdu",
+  uz: "uzbek",
+  yi: "yiddish",
+  yo: "yoruba",
+};
+
+/** Name by code, of all. */
+export const ALL_LANGUAGES: Readonly<Record<string, string>> = { ...LANGUAGES, ...OTHER_LANGUAGES };
+
+/** Codes that mean a language under another code. */
+const SAME: ReadonlyMap<string, string> = new Map(Object.entries({
+  cmn: "zh",
+  iw: "he",
+  jw: "jv",
+  nb: "no",
+  tl: "fil",
+}));
+/** Names that neither Whisper nor the system's list of languages has. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  castilian: "es",
+  flemish: "nl",
+  mandarin: "zh",
+  moldovan: "ro",
+  tagalog: "fil",
+  valencian: "ca",
+};
+
+/** Codes by the names of languages, in English and in themselves. */
+let codesByName: ReadonlyMap<string, string> | undefined;
+
+/**
+ * The code of a language by a common spelling of it: `EN`, `en-US`, `en_US`, `eng`, `English`, `Deutsch`.
+ *
+ * @returns `undefined` if there is no such language here.
+ */
+export function readLanguage(spelling: string): string | undefined {
+  const text = spelling.trim().toLowerCase();
+  codesByName ??= nameLanguages();
+  const named = codesByName.get(text);
+  if (named !== undefined) return named;
+  const [primary = "", second] = text.split(/[-_]/);
+  // Cantonese is also written as a kind of Chinese.
+  const code = primary === "zh" && second === "yue" ? second : shortCode(primary);
+  const own = SAME.get(code) ?? code;
+  return Object.hasOwn(ALL_LANGUAGES, own) ? own : undefined;
+}
+
+function nameLanguages(): ReadonlyMap<string, string> {
+  const shownIn = (language: string, code: string) =>
+    new Intl.DisplayNames([language], { type: "language" }).of(code)!.toLowerCase();
+  const codes = Object.entries(ALL_LANGUAGES).flatMap(([code, name]) =>
+    [name, shownIn("en", code), shownIn(code, code)].map((each) => [each, code] as const)
+  );
+  return new Map([...Object.entries(OTHER_NAMES), ...codes]);
+}
+
+/** The code of two letters for one of three, where there is one. */
+function shortCode(code: string): string {
+  try {
+    return Intl.getCanonicalLocales(code)[0] ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/** Whether it asks for the language to be detected. */
+export function detectsLanguage(spelling: string): boolean {
+  return /^\s*(auto|autodetect|auto-detect|automatic|detect|none|null|undefined|unknown)?\s*$/i
+    .test(spelling);
+}

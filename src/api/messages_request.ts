@@ -97,32 +97,55 @@ const ToolResultBlock = z.object({
 const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: words() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
-const Block = z.discriminatedUnion(
-  "type",
-  [
-    TextBlock,
-    ImageBlock,
-    DocumentBlock,
-    SearchResultBlock,
-    ToolUseBlock,
-    ToolResultBlock,
-    ThinkingBlock,
-    RedactedBlock,
-  ],
-  {
-    error: "a content block whose type is one of text, image, document, search_result, " +
-      "tool_use, tool_result, thinking, redacted_thinking",
-  },
+/** Of a tool that Anthropic ran: its call, or its result. The model is not shown it. */
+const HostedBlock = z.object({ type: z.literal("hosted") });
+const HOSTED_BLOCKS =
+  /^(server_tool_use|(?!tool_result$)\w+_tool_result|mcp_tool_use|container_upload|compaction|fallback)$/;
+
+/** Anthropic's own blocks, as the schema takes them. */
+function readHostedBlock(block: unknown): unknown {
+  const type = typeof block === "object" && block !== null && "type" in block ? block.type : "";
+  return typeof type === "string" && HOSTED_BLOCKS.test(type) ? { type: "hosted" } : block;
+}
+
+const Block = z.preprocess(
+  readHostedBlock,
+  z.discriminatedUnion(
+    "type",
+    [
+      TextBlock,
+      ImageBlock,
+      DocumentBlock,
+      SearchResultBlock,
+      ToolUseBlock,
+      ToolResultBlock,
+      ThinkingBlock,
+      RedactedBlock,
+      HostedBlock,
+    ],
+    {
+      error: "a content block whose type is one of text, image, document, search_result, " +
+        "tool_use, tool_result, thinking, redacted_thinking",
+    },
+  ),
 );
 
-const Tool = z.object({
-  type: z.literal("custom", { error: '"custom", as other tools run elsewhere' }).nullish(),
+/** A tool that Anthropic would run; it is passed over. */
+const HostedTool = z.object({ type: text("a type"), name: words().nullish() })
+  .refine(({ type }) => type !== "custom", { abort: true });
+
+const OwnTool = z.object({
+  type: z.literal("custom", { error: '"custom"' }).nullish(),
   name: text("the name of a tool"),
   description: words().nullish(),
   input_schema: Parameters,
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
   defer_loading: flag().nullish()
     .describe("Leave the tool out until a tool_reference or tool_addition names it"),
+});
+
+const Tool = z.union([OwnTool, HostedTool], {
+  error: "a tool with a name and an input_schema, or the type of a hosted tool",
 });
 
 const NamedTool = z.object({
@@ -134,7 +157,7 @@ const ToolAddition = z.object({
   type: z.literal("tool_addition"),
   tool: z.discriminatedUnion("type", [
     NamedTool,
-    z.object({ type: z.literal("tool_definition"), definition: Tool }),
+    z.object({ type: z.literal("tool_definition"), definition: OwnTool }),
   ], { error: "an object whose type is tool_reference or tool_definition" }),
 });
 const ToolRemoval = z.object({ type: z.literal("tool_removal"), tool: NamedTool });
@@ -233,4 +256,4 @@ export type ContentBlock = z.output<typeof Block>;
 /** A block within a tool's result. */
 export type ResultBlock = z.output<typeof ResultPart>;
 export type Message = z.output<typeof Message>;
-export type MessagesTool = z.output<typeof Tool>;
+export type MessagesTool = z.output<typeof OwnTool>;

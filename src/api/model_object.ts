@@ -16,7 +16,9 @@ export const ModelObject = z.object({
   owned_by: z.string(),
   max_model_len: integerFrom(1).optional()
     .describe("Tokens of prompt and completion together that are served, where there is a limit"),
+  context_length: integerFrom(1).optional().describe("The same by another name"),
   meta: z.object({
+    n_ctx: integerFrom(1).describe("The same by llama.cpp's name"),
     n_ctx_train: integerFrom(1).describe("Tokens that the model was made for"),
   }).optional(),
 }).meta({ id: "Model" });
@@ -24,6 +26,11 @@ export const ModelObject = z.object({
 /** The loaded model, in a list. */
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(ModelObject) })
   .meta({ id: "ModelList" });
+
+/** The same with what clients of speech APIs read. */
+export const AudioModelList = ModelList.extend({
+  models: z.array(z.object({ id: z.string(), name: z.string() })),
+}).meta({ id: "AudioModelList" });
 
 /** What the list says of a model. */
 interface ListedModel {
@@ -38,13 +45,16 @@ interface ListedModel {
 /** The object of one model. */
 export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
   const { id, ownedBy, createdSeconds, contextLength, maxModelLength } = model;
+  const served = maxModelLength ?? contextLength;
   return {
     object: "model",
     id,
     created: createdSeconds,
     owned_by: ownedBy,
-    ...(maxModelLength !== undefined && { max_model_len: maxModelLength }),
-    ...(contextLength !== undefined && { meta: { n_ctx_train: contextLength } }),
+    ...(served !== undefined && { max_model_len: served, context_length: served }),
+    ...(contextLength !== undefined && {
+      meta: { n_ctx: served ?? contextLength, n_ctx_train: contextLength },
+    }),
   };
 }
 

@@ -16,6 +16,7 @@ import {
 } from "./fields.ts";
 import { ChatRequest } from "./chat_request.ts";
 import { MediaReference } from "./content_part.ts";
+import { readHostedItem } from "./hosted_items.ts";
 import { EffortField } from "./spellings.ts";
 import { Parameters } from "./tool_request.ts";
 
@@ -78,6 +79,12 @@ const ItemReference = z.object({
   id: text("the id of an item of a stored response"),
 });
 
+/** Of a tool that this server does not have. */
+const HostedItem = z.object({
+  type: z.literal("hosted"),
+  item: z.looseObject({ type: text() }),
+});
+
 const TypedItem = z.discriminatedUnion(
   "type",
   [
@@ -86,6 +93,7 @@ const TypedItem = z.discriminatedUnion(
     FunctionCallOutput,
     Reasoning,
     ItemReference,
+    HostedItem,
   ],
   {
     error: "an item whose type is one of message, function_call, function_call_output, " +
@@ -93,12 +101,12 @@ const TypedItem = z.discriminatedUnion(
   },
 );
 
-/** A message item may omit its `type`. */
+/** A message item may omit its `type`; items of tools that are not here are taken too. */
 const Item = z.preprocess(
   (value) =>
     typeof value === "object" && value !== null && "role" in value && !("type" in value)
       ? { type: "message", ...value }
-      : value,
+      : readHostedItem(value),
   TypedItem,
 );
 

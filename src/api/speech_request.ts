@@ -13,6 +13,15 @@ import { parseRequest } from "./parse.ts";
 /** Some ten hours of speech. */
 const MAX_CHARS = 500_000;
 
+/** OpenAI's format that is not written. */
+const UNWRITTEN = "aac";
+
+/** Some clients send numbers as text. */
+const Speed = z.preprocess(
+  (value) => typeof value === "string" && value.trim() !== "" ? Number(value) : value,
+  numberFrom(0.25, 4),
+);
+
 const voiceWanted = "the name of a voice, or an object with its id";
 
 /** A speech request. `null` stands for an absent field; fields not named here are ignored. */
@@ -27,10 +36,16 @@ export const SpeechRequest = z.object({
   voice: z.union([text(voiceWanted), z.object({ id: text("the name of a voice") })], {
     error: voiceWanted,
   }).nullish().describe("One of GET /audio/voices; the first of them if absent"),
-  response_format: z.enum(SOUND_FORMATS, { error: `one of ${SOUND_FORMATS.join(", ")}` }).nullish()
-    .describe("Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header"),
-  speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch stays"),
-  instructions: z.literal("", { error: "nothing, as no voice takes instructions" }).nullish(),
+  response_format: z.enum([...SOUND_FORMATS, UNWRITTEN], {
+    error: `one of ${SOUND_FORMATS.join(", ")}`,
+  }).nullish()
+    .describe(
+      "Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header; for " +
+        "aac the answer is mp3",
+    ),
+  speed: Speed.nullish().describe("Default 1; the pitch stays"),
+  instructions: z.string({ error: "a string" }).nullish()
+    .describe("Passed over: no voice takes any"),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()
     .describe("The sound itself, or events that carry it; default audio"),
   stream: flag().nullish()
@@ -54,7 +69,7 @@ export const SpeechRequest = z.object({
     path: ["stream"],
     error: "false or nothing beside messages, whose answer comes in one piece",
   })
-  .meta({ id: "SpeechRequest" });
+  .meta({ id: "SpeechRequest", anyOf: [{ required: ["input"] }, { required: ["messages"] }] });
 
 export type SpeechRequest = z.output<typeof SpeechRequest>;
 
@@ -68,6 +83,8 @@ export interface ParsedSpeechRequest {
   readonly speed: number;
   readonly isEvents: boolean;
   readonly seed: number;
+  /** What is passed over. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -77,7 +94,8 @@ export interface ParsedSpeechRequest {
  */
 export function parseSpeech(body: unknown): ParsedSpeechRequest {
   const format = (body as { response_format?: unknown } | null)?.response_format;
-  if (typeof format === "string" && !(SOUND_FORMATS as readonly string[]).includes(format)) {
+  const isWritten = [...SOUND_FORMATS, UNWRITTEN, undefined, null].includes(format as SoundFormat);
+  if (typeof format === "string" && !isWritten) {
     throw new HearthError(
       "unsupported_format",
       `response_format: want one of ${SOUND_FORMATS.join(", ")}, saw ${
@@ -87,13 +105,18 @@ export function parseSpeech(body: unknown): ParsedSpeechRequest {
     );
   }
   const request = parseRequest(SpeechRequest, body);
-  const { voice } = request;
+  const { voice, instructions, response_format: wanted } = request;
+  const isUnwritten = wanted === UNWRITTEN;
   return {
+    warnings: [
+      ...instructions ? ["instructions are passed over: no voice takes any"] : [],
+      ...isUnwritten ? ["response_format aac is not written; the answer is mp3"] : [],
+    ],
     model: request.model,
     input: request.input ?? undefined,
     messages: request.messages ?? undefined,
     voice: typeof voice === "string" ? voice : voice?.id,
-    format: request.response_format ?? (request.messages ? "wav" : "mp3"),
+    format: isUnwritten ? "mp3" : wanted ?? (request.messages ? "wav" : "mp3"),
     speed: request.speed ?? 1,
     isEvents: request.stream_format === "sse",
     seed: request.seed === -1 ? randomSeed() : request.seed ?? 0,

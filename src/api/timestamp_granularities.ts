@@ -10,6 +10,9 @@ const GRANULARITIES = ["word", "segment"] as const;
 /** As clients name the field; they send it once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
+/** The same, and with an index as some forms number them. */
+const INDEXED = /^timestamp_granularities(\[\d*\])?$/;
+
 /** What has times. */
 export type Granularity = typeof GRANULARITIES[number];
 
@@ -34,14 +37,18 @@ export function readGranularities(
   fields: readonly (readonly [name: string, value: string])[],
   format: string,
 ): ReadonlySet<Granularity> {
-  const given = fields.filter(([name]) => (NAMES as readonly string[]).includes(name));
+  const given = fields.filter(([name]) => INDEXED.test(name)).flatMap(([name, values]) =>
+    values.split(/[\s,"'[\]]+/).filter((value) => value !== "").map((value) =>
+      [name, value] as const
+    )
+  );
   for (const [param, value] of given) {
     if ((GRANULARITIES as readonly string[]).includes(value)) continue;
     throw new HearthError(
       "invalid_value",
       `${param}: want one of ${GRANULARITIES.join(", ")}, saw ${
         JSON.stringify(value.slice(0, 40))
-      }; for both send the field twice.`,
+      } or both.`,
       { param },
     );
   }

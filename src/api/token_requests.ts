@@ -50,7 +50,10 @@ export const TokenizeRequest = z.object({
         1,
     { path: ["prompt"], error: "one of prompt, content and messages" },
   )
-  .meta({ id: "TokenizeRequest" });
+  .meta({
+    id: "TokenizeRequest",
+    oneOf: ["prompt", "content", "messages"].map((name) => ({ required: [name] })),
+  });
 
 /** A request for the text of tokens. */
 export const DetokenizeRequest = z.object({

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
-import { LANGUAGES } from "./languages.ts";
+import { detectsLanguage, LANGUAGES, readLanguage } from "./languages.ts";
 import { parseRequest } from "./parse.ts";
 import {
   type Granularity,
@@ -18,7 +18,9 @@ const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
 /** Formats that can be streamed. */
 const STREAMED_FORMATS: readonly string[] = ["json", "text", "verbose_json"];
 
-const codes = Object.keys(LANGUAGES);
+const languageWanted = `one of ${
+  Object.keys(LANGUAGES).join(", ")
+}, or another that the model knows`;
 const temperatureWanted = "a number from 0 to 1";
 const streamWanted = "true or false";
 
@@ -34,16 +36,34 @@ const NotIncluded = z.literal("", {
   error: "nothing, as no log-probabilities are reported with a transcription",
 }).optional().describe("Not served");
 
+/** Python writes its own words, and some clients numbers. */
+const FLAGS: Readonly<Record<string, boolean>> = {
+  ...{ true: true, 1: true, yes: true, on: true },
+  ...{ false: false, 0: false, no: false, off: false },
+};
+
 const Fields = z.object({
-  language: z.enum(codes as [string, ...string[]], { error: `one of ${codes.join(", ")}` })
-    .optional().describe("Detected from the audio if absent"),
+  language: z.string()
+    .refine((text) => detectsLanguage(text) || readLanguage(text) !== undefined, {
+      error: languageWanted,
+    })
+    .transform(readLanguage)
+    .optional().describe(
+      "A code (`en`), or a common spelling of it (`EN`, `en-US`, `eng`, `English`); detected from " +
+        "the audio if absent, empty or `auto`",
+    ),
   response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
     .describe("Default json"),
   temperature: Temperature.optional().meta({
     description: "0 to 1, default 0; parts that go wrong are tried again at higher ones",
   }),
-  stream: z.enum(["true", "false"], { error: streamWanted }).optional()
-    .describe("Answer as server-sent events; default false"),
+  stream: z.string()
+    .refine((text) => Object.hasOwn(FLAGS, text.toLowerCase()), { error: streamWanted })
+    .transform((text) => FLAGS[text.toLowerCase()]!)
+    .optional().meta({
+      enum: ["true", "false"],
+      description: "Answer as server-sent events; default false",
+    }),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
   prompt: z.string().optional().describe("Accepted and ignored"),
   "include[]": NotIncluded,
@@ -91,7 +111,7 @@ export function parseTranscription(
   const present = fields.filter(([, value]) => value !== "");
   const given = Object.fromEntries(present);
   const format = given["response_format"] ?? "json";
-  const stream = given["stream"] === "true";
+  const stream = FLAGS[given["stream"]?.toLowerCase() ?? ""] ?? false;
   if (!(FORMATS as readonly string[]).includes(format)) throw unsupported(format, FORMATS);
   if (stream && !STREAMED_FORMATS.includes(format)) {
     throw unsupported(format, STREAMED_FORMATS, "with stream=true ");

@@ -5,7 +5,17 @@
  * @module
  */
 import { LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../config.ts";
-import { choice, type FlagTable, integer, list, number, text, texts, toggle } from "./flag.ts";
+import {
+  choice,
+  type FlagTable,
+  integer,
+  list,
+  number,
+  text,
+  texts,
+  toggle,
+  UsageError,
+} from "./flag.ts";
 import { parseHost, parseOrigin, parseProxy } from "./network_values.ts";
 import { CPU_FLAGS, IMAGE_FLAGS, SPEECH_FLAGS, WEIGHTS_FLAGS } from "./shared_flags.ts";
 
@@ -18,6 +28,18 @@ export const SERVE_FLAGS = {
       "Model to serve: a folder, a catalogue alias (qwen3-0.6b), or owner/name[@revision] on the " +
       "Hugging Face hub. Without it the built-in hearth-demo-chat is served, whose context of 2,048 " +
       "tokens is too short for agents: for tools take qwen3-1.7b or larger.",
+  }),
+  modelAlias: list({
+    placeholder: "<name>",
+    parseItem: (name, source) => {
+      if (name === "") throw new UsageError(`${source} has an empty name.`);
+      return name;
+    },
+    help: "Another name that requests may use for the model, for clients that cannot choose one: " +
+      "tts-1, whisper-1, text-embedding-3-small.",
+  }),
+  anyModel: toggle({
+    help: "Answer to every name of a model. Without it, an unknown one is answered 404.",
   }),
   address: text({
     short: "a",

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ANY_NAME } from "../api/endpoints.ts";
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError, startupMessage } from "../errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
@@ -41,7 +42,7 @@ const LAST_SPANS_MS = 1_000;
 type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 
 /**
- * Serves until SIGINT, SIGTERM or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
+ * Serves until SIGINT, SIGTERM, SIGHUP or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
  *
  * @param spawnWorker starts the thread that owns the device.
  * @returns the exit code, after the server has stopped.
@@ -49,9 +50,12 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
   configureLog(logOf(flags));
+  const stopRequest = Promise.withResolvers<void>();
+  let pidFile: PidFile | undefined = undefined;
+  // From the beginning on: a signal that nobody listens to would leave the process-id file behind.
+  stopOnSignal(stopRequest.resolve, () => pidFile?.remove());
   const model = await requireModel(flags);
   const settings = await readSettings(flags);
-  const stopRequest = Promise.withResolvers<void>();
   let refusal: StartupError | undefined;
   const onRefused = (error: StartupError) => {
     refusal = error;
@@ -66,15 +70,13 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   session.start();
   const server = await listen(deps);
   const { port } = server.address;
-  const pidFile = PidFile.write({
+  pidFile = PidFile.write({
     pid: Deno.pid,
     model: model.id,
     host: settings.host,
     port,
     startedAt: new Date().toISOString(),
   });
-  stopOnSignal(stopRequest.resolve, pidFile);
-
   const url = formatUrl(settings.host, port);
   const report = new StartReport({ format: flags.logFormat, url });
   report.listening(model, { isNamed: flags.model !== undefined });
@@ -121,6 +123,7 @@ async function makeSession(
   };
   const choices = { device, dtype, kind };
   const companions = await findCompanions(flags);
+  const otherNames = [...flags.modelAlias, ...flags.anyModel ? [ANY_NAME] : []];
   return new Session({
     load: async (options) => {
       const found = await getModel(model, { ...choices, offline, ...options }).catch((cause) => {
@@ -131,7 +134,7 @@ async function makeSession(
       return {
         ...choices,
         ...companions,
-        model: found,
+        model: { ...found, aliases: [...found.aliases, ...otherNames] },
         cpuRuntime,
         engine,
         log: logOf(flags),
@@ -213,11 +216,11 @@ async function explainListenError(
     "127.0.0.1 for this machine alone, 0.0.0.0 for all others too.";
 }
 
-function stopOnSignal(requestStop: () => void, pidFile: PidFile): void {
+function stopOnSignal(requestStop: () => void, removePidFile: () => void): void {
   let isStopping = false;
   onStopSignal((signal, exitCode) => {
     if (isStopping) {
-      pidFile.remove();
+      removePidFile();
       Deno.exit(exitCode);
     }
     isStopping = true;

@@ -7,10 +7,24 @@
 // Windows has no SIGTERM; Ctrl-Break is its second stop signal.
 const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT", "SIGBREAK"]
-  : ["SIGINT", "SIGTERM"];
+  : ["SIGINT", "SIGTERM", ...endsWithTerminal() ? ["SIGHUP" as const] : []];
+
+/** Whether a closed terminal ends the process: `nohup` has it go on, and a listener would undo that. */
+function endsWithTerminal(): boolean {
+  try {
+    const [, ignored = "0"] = /^SigIgn:\s*([\da-f]+)$/m.exec(
+      Deno.readTextFileSync("/proc/self/status"),
+    ) ?? [];
+    return (BigInt(`0x${ignored}`) & 1n) === 0n;
+  } catch {
+    // Not Linux: nohup leaves no terminal to write to.
+    return Deno.stdout.isTerminal() || Deno.stderr.isTerminal();
+  }
+}
 
 /** The exit code that shells report for a process ended by a signal. */
 const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
+  SIGHUP: 129,
   SIGINT: 130,
   SIGTERM: 143,
   SIGBREAK: 149,
@@ -21,6 +35,7 @@ const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
  * too. A second signal ends it at once.
  */
 export function leaveOnStopSignal(leave: () => Promise<void>): void {
+  keepIgnoringHangups();
   for (const signal of STOP_SIGNALS) {
     const listener = async () => {
       Deno.removeSignalListener(signal, listener);
@@ -33,8 +48,19 @@ export function leaveOnStopSignal(leave: () => Promise<void>): void {
   }
 }
 
+/**
+ * Has the process go on when its terminal closes, if it was started so: Deno, where anything listens to a signal, would
+ * end at a hangup that `nohup` has it ignore.
+ */
+function keepIgnoringHangups(): void {
+  if (Deno.build.os !== "windows" && !STOP_SIGNALS.includes("SIGHUP")) {
+    Deno.addSignalListener("SIGHUP", () => {});
+  }
+}
+
 /** Calls `listener` at each signal to stop, with the exit code of a process that the signal ends at once. */
 export function onStopSignal(listener: (signal: Deno.Signal, exitCode: number) => void): void {
+  keepIgnoringHangups();
   for (const signal of STOP_SIGNALS) {
     Deno.addSignalListener(signal, () => listener(signal, EXIT_CODES[signal] ?? 1));
   }

@@ -16,12 +16,13 @@ import { docsRoutes } from "./pages/docs.ts";
 import { embeddingsRoute } from "./texts/embeddings.ts";
 import { checkApiKey, showsKey } from "./api_keys.ts";
 import { checkHost, checkOrigin } from "./guard.ts";
+import { explainForeignPath } from "./foreign_paths.ts";
 import { healthRoute } from "./health.ts";
 import { isLocal } from "./locality.ts";
 import { infoRoute } from "./info.ts";
 import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
-import { modelRoute, modelsRoute } from "./models.ts";
+import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
 import { isPageFile, pageRoutes } from "./pages/page.ts";
@@ -81,6 +82,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     removeBackgroundRoute(deps),
     speechRoute(deps),
     voicesRoute(deps),
+    audioModelsRoute(deps),
     shutdownRoute(deps),
     metricsRoute(metrics),
   ];
@@ -125,6 +127,8 @@ function plainPath(request: Request): string {
 
 /** The error for an unknown path, with the nearest known ones. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
+  const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
+  if (foreign !== undefined) return foreign;
   const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
   const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
   const [nearest] = findNearNames(call.req.path.slice(prefix.length, MAX_SHOWN_PATH), [...paths]);
@@ -187,7 +191,16 @@ function identify(
 function refusalOf({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
-  return { code: kind, param };
+  return { code: kind, param: param && withoutOwnNames(param) };
+}
+
+/** Names that a request may choose itself: those in quotation marks, and all below a schema or a template's variables. */
+function withoutOwnNames(param: string): string {
+  return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
+    .replace(
+      /(\.schema|\.parameters|\.input_schema|_schema|_json|kwargs|logit_bias)[.[].*$/,
+      "$1…",
+    );
 }
 
 /** Rejects requests that are not allowed, and answers CORS preflights. */

@@ -3,8 +3,14 @@
  *
  * @module
  */
-import { requireModelName } from "../api/endpoints.ts";
-import { ModelList, modelList, ModelObject, modelObject } from "../api/model_object.ts";
+import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
+import {
+  AudioModelList,
+  ModelList,
+  modelList,
+  ModelObject,
+  modelObject,
+} from "../api/model_object.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 
@@ -36,6 +42,25 @@ export function modelRoute({ session }: AppDeps): Route {
       const info = session.requireReady();
       requireModelName(info, call.req.param("id")!);
       return call.json(modelObject(listed(info, call)));
+    },
+  };
+}
+
+/** The list under the name that clients of speech APIs ask for, who read `models`. */
+export function audioModelsRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/audio/models",
+    operation: {
+      summary: "The loaded speech model, in a list",
+      response: { description: "The list", content: AudioModelList },
+      errors: ["unsupported_by_model", "model_not_loaded", "shutting_down"],
+    },
+    handle: (call) => {
+      const info = session.requireReady();
+      if (info.kind !== "asr") requireEndpoint(info, "/audio/speech", "/audio/models");
+      const list = modelList(listed(info, call));
+      return call.json({ ...list, models: list.data.map(({ id }) => ({ id, name: id })) });
     },
   };
 }

@@ -6,12 +6,16 @@
 import { log } from "../log.ts";
 import type { Call } from "./route.ts";
 
+/** Longest warning, of which clients may have chosen a part. */
+const MAX_CHARS = 200;
 /** Longest text of a `warning` header. */
 const MAX_HEADER_CHARS = 500;
 
 /** Adds warnings to those of a request. Each names the field and says what happens instead. */
 export function warn(call: Call, ...warnings: readonly string[]): void {
-  if (warnings.length > 0) call.set("warnings", [...call.get("warnings") ?? [], ...warnings]);
+  if (warnings.length === 0) return;
+  const shown = warnings.map((each) => shorten(each, MAX_CHARS));
+  call.set("warnings", [...call.get("warnings") ?? [], ...shown]);
 }
 
 /** Logs a request's warnings, and sets the header of its answer; nothing if there are none. */
@@ -27,6 +31,9 @@ export function reportWarnings(call: Call): void {
 
 /** Clients may have chosen parts of a warning, and a header holds neither line breaks nor all characters. */
 function quotable(text: string): string {
-  const shown = text.length <= MAX_HEADER_CHARS ? text : `${text.slice(0, MAX_HEADER_CHARS)}...`;
-  return shown.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, "?");
+  return shorten(text, MAX_HEADER_CHARS).replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, "?");
+}
+
+function shorten(text: string, maxChars: number): string {
+  return text.length <= maxChars ? text : `${text.slice(0, maxChars)}...`;
 }

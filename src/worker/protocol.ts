@@ -58,6 +58,8 @@ export interface ModelInfo {
   readonly maxModelLength: number | undefined;
   /** Most requests running at once; others wait. */
   readonly maxSequences: number;
+  /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
+  readonly languages?: readonly string[] | undefined;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */

@@ -239,3 +239,23 @@ async function findPort(folder: string): Promise<string> {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
+
+Deno.test("serve --model-alias answers to more names, and --any-model to all", async () => {
+  const statusOf = async (url: string, model: string) => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(chatBody({ model, max_tokens: 1 })),
+    });
+    await response.body!.cancel();
+    return response.status;
+  };
+  await using named = new HearthProcess([...CPU, "--model-alias", "gpt-4o-mini,tts-1"]);
+  const url = await named.ready();
+  for (const model of ["gpt-4o-mini", "tts-1", "hearth-demo-chat"]) {
+    assert.equal(await statusOf(url, model), 200, model);
+  }
+  assert.equal(await statusOf(url, "gpt-4o"), 404);
+  await using any = new HearthProcess([...CPU, "--any-model"]);
+  assert.equal(await statusOf(await any.ready(), "claude-3-5-haiku-latest"), 200);
+});

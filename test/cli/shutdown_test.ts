@@ -36,7 +36,7 @@ async function readToEnd(reader: ReadableStreamDefaultReader<string>): Promise<s
   }
 }
 
-for (const signal of ["SIGTERM", "SIGINT"] as const) {
+for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} removes its process-id file and exits with 0`, async () => {
     await using hearth = new HearthProcess(CPU);
     const url = await hearth.ready();
@@ -51,6 +51,34 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     assert.equal(hearth.pidFiles().size, 0);
   });
 }
+
+for (const signal of ["SIGTERM", "SIGHUP"] as const) {
+  Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
+    // At the first sign of life, when the file is there, and some time before.
+    for (const waitMs of [undefined, 100, 300, 500, 700]) {
+      await using hearth = new HearthProcess(CPU);
+      if (waitMs === undefined) await hearth.url();
+      else await new Promise((resolve) => setTimeout(resolve, waitMs));
+      hearth.kill(signal);
+      const { code, signal: endedBy } = await hearth.ending;
+      // Before its own code runs the system ends it.
+      assert.ok(code === 0 || endedBy === signal, `${code} ${endedBy}`);
+      if (waitMs === undefined) assert.equal(code, 0);
+      assert.equal(hearth.pidFiles().size, 0);
+    }
+  });
+}
+
+Deno.test("serve under nohup outlives its terminal", {
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  await using hearth = new HearthProcess(CPU, { wrapper: ["nohup"] });
+  await hearth.ready();
+  hearth.kill("SIGHUP");
+  assert.equal((await fetch(`${await hearth.url()}/health`)).status, 200);
+  hearth.kill("SIGTERM");
+  assert.equal((await hearth.ending).code, 0);
+});
 
 Deno.test("serve on POST /shutdown answers, writes its line, removes its process-id file and exits with 0", async () => {
   await using hearth = new HearthProcess(CPU);

@@ -192,7 +192,7 @@ Deno.test("anthropic: a tool that waits to be loaded is shown once the conversat
   });
   assert.equal(answer.stop_reason, "tool_use");
   // Errors name the client's own field.
-  const bad = { ...tool!, strict: true, input_schema: { type: "object", not: {} } };
+  const bad = { ...tool!, strict: true, input_schema: { type: "object", not: { const: 1 } } };
   for (
     const [request, param] of [
       [{ tools: [{ ...search, defer_loading: true }, bad] }, /tools\[1\]\.input_schema\.not/],

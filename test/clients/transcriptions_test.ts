@@ -63,7 +63,7 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
   await server.untilIdle();
 
   await assert.rejects(
-    transcriptions.create({ ...ask, language: "fil" }),
+    transcriptions.create({ ...ask, language: "Klingon" }),
     (error) => error instanceof BadRequestError && error.param === "language",
   );
   await assert.rejects(

@@ -60,7 +60,8 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
       created: null,
       owned_by: "hearth",
       max_model_len: 2048,
-      meta: { n_ctx_train: 2048 },
+      context_length: 2048,
+      meta: { n_ctx: 2048, n_ctx_train: 2048 },
     }],
   });
   for (const name of ["hearth-demo-chat", "hearth/hearth-demo-chat", "hearth%2Fhearth-demo-chat"]) {
@@ -210,6 +211,33 @@ Deno.test("app: of a stream that ends in an error the log tells the request and 
   const end = lines.find(({ level }) => level === "warn");
   const told = { requestId: "req-2", code: "shutting_down", reason: "shutting down" };
   assert.partialDeepStrictEqual(end, { message: "a stream ended in an error", ...told });
+});
+
+Deno.test("the log names the field of a refused request without names that its client chose", async () => {
+  await using app = await new TestApp().ready();
+  using stderr = logging();
+  const schema = { type: "object", properties: { secret_name: { type: "strin" } } };
+  const cases = [
+    [
+      { response_format: { type: "json_schema", json_schema: { schema } } },
+      "response_format.json_",
+    ],
+    [{ guided_json: schema }, "guided_json…"],
+    [{ logit_bias: { secret_name: 1 } }, "logit_bias…"],
+    [
+      { tools: [{ type: "function", function: { name: "f", strict: true, parameters: schema } }] },
+      "tools[0]",
+    ],
+  ] as const;
+  for (const [fields, param] of cases) {
+    const response = await app.post("/v1/chat/completions", chatBody(fields));
+    const { error } = await response.json();
+    assert.equal(response.status, 400, JSON.stringify(error));
+    assert.match(error.param, /secret_name/);
+    const line = JSON.parse(stderr.lines.findLast((each) => each.includes('"param"'))!);
+    assert.ok(line.param.startsWith(param), line.param);
+  }
+  assert.ok(stderr.lines.every((line) => !line.includes("secret_name")));
 });
 
 /** Has the log written, and taken down, until it is disposed of. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ChatRequest } from "../../src/api/chat_request.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { MODEL, TestApp } from "../fixtures/server.ts";
 
 interface Operation {
   readonly requestBody?: {
@@ -11,7 +11,16 @@ interface Operation {
 interface Document {
   readonly openapi: string;
   readonly paths: Record<string, Record<string, Operation>>;
-  readonly components: { schemas: Record<string, { properties: Record<string, unknown> }> };
+  readonly components: {
+    schemas: Record<
+      string,
+      {
+        properties: Record<string, unknown>;
+        required?: string[];
+        anyOf?: { required: string[] }[];
+      }
+    >;
+  };
 }
 
 async function describe(app: TestApp): Promise<Document> {
@@ -27,6 +36,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
   );
   assert.deepEqual(endpoints.sort(), [
     "delete /responses/{id}",
+    "get /audio/models",
     "get /audio/voices",
     "get /health",
     "get /info",
@@ -115,4 +125,43 @@ Deno.test("docs: the policy lets the page load nothing from elsewhere", async ()
   const sources = policy.split("; ").flatMap((directive) => directive.split(" ").slice(1));
   assert.ok(policy.startsWith("default-src 'none'"));
   assert.deepEqual([...new Set(sources)].sort(), ["'none'", "'self'", "data:"]);
+});
+
+Deno.test("openapi.json tells what is required, and what it tells is refused when it is missing", async () => {
+  await using app = await new TestApp().ready();
+  const { components: { schemas } } = await describe(app);
+  const required = {
+    ChatRequest: ["model", "messages"],
+    CompletionsRequest: ["model", "prompt"],
+    ResponsesRequest: ["model", "input"],
+    MessagesRequest: ["model", "messages", "max_tokens"],
+    EmbeddingRequest: ["input"],
+    RerankRequest: ["query", "documents"],
+    ScoreRequest: ["text_1", "text_2"],
+    DetokenizeRequest: ["tokens"],
+    MattingRequest: ["model", "messages"],
+    SpeechRequest: ["model"],
+    TranscriptionRequest: ["file"],
+    ChatMessage: ["role"],
+  };
+  for (const [name, fields] of Object.entries(required)) {
+    assert.deepEqual(schemas[name]!.required, fields, name);
+  }
+  assert.deepEqual(
+    schemas["SpeechRequest"]!.anyOf,
+    [{ required: ["input"] }, { required: ["messages"] }],
+  );
+  const messages = [{ role: "user", content: "Hello" }];
+  const bodies = {
+    "/chat/completions": { model: MODEL, messages },
+    "/completions": { model: MODEL, prompt: "Hello" },
+    "/responses": { model: MODEL, input: "Hello" },
+    "/messages": { model: MODEL, messages, max_tokens: 1 },
+  };
+  for (const [path, body] of Object.entries(bodies)) {
+    for (const name of Object.keys(body)) {
+      const { status } = await app.post(path, { ...body, [name]: undefined });
+      assert.equal(status, 400, `${path} without ${name}`);
+    }
+  }
 });

@@ -151,13 +151,12 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   ],
   "a voice it has not": [{ voice: "nobody" }, "invalid_value", /^voice: .*default.*saw "nobody"/],
   "a voice that is none": [{ voice: 3 }, "invalid_value", /^voice: want the name of a voice/],
-  "how to say it": [{ instructions: "sadly" }, "invalid_value", /^instructions: want nothing/],
   "too slow": [{ speed: 0.2 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 0.2/],
   "too fast": [{ speed: 4.1 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 4.1/],
   "a format that is not written": [
-    { response_format: "aac" },
+    { response_format: "wma" },
     "unsupported_format",
-    /^response_format: want one of mp3, opus, flac, wav, pcm, saw "aac"/,
+    /^response_format: want one of mp3, opus, flac, wav, pcm, saw "wma"/,
   ],
   "a format that is none": [
     { response_format: 5 },
@@ -174,12 +173,39 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
     "invalid_value",
     /^stream_format: /,
   ],
-  "a seed below 0": [
-    { seed: -1 },
+  "a seed below -1": [
+    { seed: -2 },
     "invalid_value",
-    /^seed: want a whole number from 0 to 4294967295/,
+    /^seed: want a whole number from -1 to 4294967295/,
   ],
 };
+
+Deno.test("POST /audio/speech passes over instructions, writes mp3 for aac, and takes numbers as text", async () => {
+  const plain = await app.post(PATH, speechBody({ response_format: "mp3", speed: 1.5 }));
+  const wanted = new Uint8Array(await plain.arrayBuffer());
+  const extra = { response_format: "aac", speed: "1.5", instructions: "Sound sad." };
+  const response = await app.post(PATH, speechBody(extra));
+  assert.equal(response.headers.get("content-type"), "audio/mpeg");
+  assert.match(response.headers.get("warning")!, /instructions.*aac.*mp3/);
+  assertSameValues(new Uint8Array(await response.arrayBuffer()), wanted);
+  for (const speed of ["", "fast", "9"]) {
+    assert.equal((await app.post(PATH, speechBody({ speed }))).status, 400, speed);
+  }
+  await using noisy = await openTtsApp({ noise: 0.3 });
+  const random = async () => {
+    const answer = await noisy.post(PATH, speechBody({ seed: -1, response_format: "wav" }));
+    return new Uint8Array(await answer.arrayBuffer());
+  };
+  assert.notDeepEqual(await random(), await random());
+});
+
+Deno.test("GET /audio/models lists the model as clients of speech read it", async () => {
+  for (const path of ["/audio/models", "/v1/audio/models"]) {
+    const list = await (await app.request(path)).json();
+    assert.deepEqual(list.models, [{ id: VOICE_MODEL, name: VOICE_MODEL }]);
+    assert.equal(list.data[0].id, VOICE_MODEL);
+  }
+});
 
 for (const [what, [extra, code, message]] of Object.entries(REFUSED)) {
   Deno.test(`POST /audio/speech refuses ${what}`, async () => {

@@ -65,7 +65,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const info = session.requireReady();
   requireModelName(info, wish.model);
   requireEndpoint(info, PATH);
-  warn(call, ...findUnserved(body, "speech"));
+  warn(call, ...findUnserved(body, "speech"), ...wish.warnings);
   const { text, param, recording: placed } = findSpokenText(wish, info);
   requireSpeakable(text, param);
   const requestId = call.get("requestId");

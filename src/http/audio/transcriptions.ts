@@ -16,11 +16,14 @@ import {
   TranscriptionEvent,
   VerboseTranscription,
 } from "../../api/transcription_response.ts";
+import { LANGUAGES } from "../../api/languages.ts";
 import { HearthError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
 import { streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
 import { logFailure, untilAdmitted } from "../task_events.ts";
 import {
   createTranscriptFormat,
@@ -96,7 +99,8 @@ async function answerUpload(
     });
   }
   const requestId = call.get("requestId");
-  const { language, temperature, granularities } = options;
+  const { temperature, granularities } = options;
+  const language = servedLanguage(call, session.requireReady(), options.language);
   const events = await untilAdmitted(session.stream({
     type: "transcribe",
     requestId,
@@ -122,6 +126,20 @@ async function answerUpload(
       onTruncated: logTruncated,
     }),
   );
+}
+
+/**
+ * The language as the model is told it. One that the specification names and the model does not know is passed over:
+ * clients send the one of their user.
+ */
+function servedLanguage(
+  call: Call,
+  { id, languages = [] }: ModelInfo,
+  code: string | undefined,
+): string | undefined {
+  if (code === undefined || languages.includes(code) || !(code in LANGUAGES)) return code;
+  warn(call, `language is passed over: ${id} does not know ${code}`);
+  return undefined;
 }
 
 /** The form, whose file may be missing. */

@@ -19,6 +19,7 @@ import { newId } from "../responses/new_response.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
+import { warningsOfTools } from "./messages_tools.ts";
 import { logFailure } from "../task_events.ts";
 
 const PATH = "/messages";
@@ -61,7 +62,7 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(MessagesRequest, body);
-  warn(call, ...findUnserved(body, "message"));
+  warn(call, ...findUnserved(body, "message"), ...warningsOfTools(request));
   const { info, events } = await open(request, { call, deps, path: PATH });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {

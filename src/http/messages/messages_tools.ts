@@ -16,7 +16,9 @@ interface ToolAtPath {
  * conversation names them, and those that it removes.
  */
 export function shownTools({ tools, messages }: CountTokensRequest): readonly ToolAtPath[] {
-  const all = (tools ?? []).map((tool, index): ToolAtPath => ({ tool, path: `tools[${index}]` }));
+  const all = (tools ?? []).flatMap((tool, index): ToolAtPath[] =>
+    isOwn(tool) ? [{ tool, path: `tools[${index}]` }] : []
+  );
   const names = new Set(
     all.flatMap(({ tool: { name, defer_loading: waits } }) => waits ? [] : [name]),
   );
@@ -28,6 +30,18 @@ export function shownTools({ tools, messages }: CountTokensRequest): readonly To
     }
   }
   return all.filter(({ tool: { name } }) => names.has(name));
+}
+
+type ListedTool = NonNullable<CountTokensRequest["tools"]>[number];
+
+function isOwn(tool: ListedTool): tool is MessagesTool {
+  return "input_schema" in tool;
+}
+
+/** Warns of the tools of a request that Anthropic would run. */
+export function warningsOfTools({ tools }: CountTokensRequest): string[] {
+  const types = (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
+  return types.length > 0 ? [`tools that this server does not have: ${types.join(" ")}`] : [];
 }
 
 interface ToolChange {

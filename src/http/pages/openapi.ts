@@ -163,7 +163,8 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
     io: "input",
     // Checks in code, which say what they are beside it.
     unrepresentable: "any",
-    override: ({ jsonSchema }) => {
+    override: ({ zodSchema, jsonSchema }) => {
+      if (zodSchema instanceof z.ZodObject) requireFields(zodSchema, jsonSchema);
       // zod writes the largest safe integer for an unbounded maximum.
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
@@ -172,6 +173,14 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
     components.set(name, withComponentRefs(definition));
   }
   return withComponentRefs(own);
+}
+
+/** Names the fields that may not be absent: of those that are preprocessed zod does not tell. */
+function requireFields({ shape }: z.ZodObject, schema: Json): void {
+  const required = Object.entries(shape).filter(([, field]) => {
+    return !z.safeParse(field, undefined).success;
+  });
+  if (required.length > 0) schema["required"] = required.map(([name]) => name);
 }
 
 function withComponentRefs(schema: unknown): Json {

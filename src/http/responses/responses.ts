@@ -116,12 +116,17 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       ...missing,
     },
     handle: (call) => {
-      const data = [...store.get(call.req.param("id")!).input];
+      const data = store.get(call.req.param("id")!).input.map(shownItem);
       if (call.req.query("order") !== "asc") data.reverse();
       const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
       return call.json({ object: "list" as const, data, first_id, last_id, has_more: false });
     },
   }];
+}
+
+/** An item as the client sent it. */
+function shownItem(item: StoredItem): StoredItem {
+  return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
 
 interface Endpoint {
@@ -187,6 +192,10 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
     }
   };
   const hosted = hostedToolsOf(request);
+  const passedOver = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
+  if (passedOver.length > 0) {
+    warn(call, `input items of tools that this server does not have: ${passedOver.join(" ")}`);
+  }
   if (hosted.length > 0) warn(call, `tools that this server does not have: ${hosted.join(" ")}`);
   if (!request.stream) {
     await readAll(events, builder);

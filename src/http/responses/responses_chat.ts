@@ -120,6 +120,8 @@ function toMessages(items: readonly InputItem[]): Source[] {
           position,
         });
         break;
+      case "hosted":
+        break;
       case "item_reference":
         throw new HearthError("inference_failed", "An item's reference was not resolved.");
     }

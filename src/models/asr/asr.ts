@@ -4,7 +4,7 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import { LANGUAGES } from "../../api/languages.ts";
+import { ALL_LANGUAGES } from "../../api/languages.ts";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
@@ -18,7 +18,7 @@ import {
   SpeechMetrics,
 } from "./recogniser.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
-import { requireLanguage } from "./spoken_languages.ts";
+import { requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
@@ -51,6 +51,7 @@ export class AsrModel implements Model {
   readonly dtype: Dtype;
   readonly contextLength = undefined;
   readonly maxSequences: number;
+  readonly languages: SpokenLanguages;
   readonly metrics: Registry;
   readonly #recogniser: Recogniser;
   readonly #voiceActivity: VoiceActivity | undefined;
@@ -74,6 +75,7 @@ export class AsrModel implements Model {
     this.#recogniser = recogniser;
     this.#voiceActivity = voiceActivity;
     this.dtype = recogniser.dtype;
+    this.languages = recogniser.languages;
   }
 
   /** @throws {StartupError} when the folder, or the one of the voice activity model, lacks a part. */
@@ -169,7 +171,7 @@ export class AsrModel implements Model {
     }
     if (isCut) completionTokens = shownTokens;
     // Without speech there is no language to detect.
-    begin(language === undefined || translates ? "" : LANGUAGES[language]!);
+    begin(language === undefined || translates ? "" : ALL_LANGUAGES[language]!);
     observe();
     this.#metrics.audioSeconds.inc(durationSeconds);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 }, isCut });

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LANGUAGES } from "../../api/languages.ts";
+import { ALL_LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../open_context.ts";
@@ -74,7 +74,7 @@ export async function describeCohere(
   folder: ModelFolder,
   { idOf }: TextTokenizer,
 ): Promise<GeneratingFamily> {
-  const languages = Object.keys(LANGUAGES).filter((code) => idOf(`<|${code}|>`) !== undefined);
+  const languages = Object.keys(ALL_LANGUAGES).filter((code) => idOf(`<|${code}|>`) !== undefined);
   const defaultLanguage = languages.includes("en") ? "en" : languages[0];
   if (defaultLanguage === undefined) {
     throw new StartupError(`${folder.path}: its tokenizer has no language, such as <|en|>.`);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LANGUAGES } from "../../api/languages.ts";
+import { ALL_LANGUAGES, LANGUAGES } from "../../api/languages.ts";
 import { HearthError } from "../../errors.ts";
 import { modelNameOf } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
@@ -11,7 +11,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 /** Codes of the API; none if the folder does not name them. */
 export type SpokenLanguages = readonly string[];
 
-/** Languages without spaces between words, including Whisper's codes that the API lacks. */
+/** Languages without spaces between words. */
 export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
 /** A model family's language unless its name says otherwise. */
@@ -35,7 +35,7 @@ export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   const known = BY_NAME.find(([beginning]) => name.startsWith(beginning));
   if (known !== undefined) return known[1];
   const named = config["language"];
-  if (typeof named === "string" && named in LANGUAGES) return [named];
+  if (typeof named === "string" && Object.hasOwn(ALL_LANGUAGES, named)) return [named];
   const words = name.toLowerCase().split(/[^a-z0-9]+/);
   const byName = Object.keys(LANGUAGES).find((code) => words.includes(LANGUAGES[code]!));
   const byCode = words.findLast((word) => word in LANGUAGES);
@@ -58,5 +58,5 @@ export function requireLanguage(languages: SpokenLanguages, code: string): void 
 
 /** A language's name: `english`; empty if unknown. */
 export function languageName(code: string | undefined): string {
-  return LANGUAGES[code ?? ""] ?? "";
+  return ALL_LANGUAGES[code ?? ""] ?? "";
 }

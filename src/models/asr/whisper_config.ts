@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LANGUAGES } from "../../api/languages.ts";
+import { ALL_LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
@@ -40,7 +40,7 @@ export const TIMESTAMP_SECONDS = 0.02;
 const MAX_INITIAL_TIMESTAMP = 50;
 
 /** Whisper's codes that differ from the API's. */
-const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl" };
+const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl", jv: "jw" };
 
 /**
  * Reads the configuration.
@@ -82,13 +82,16 @@ export function readWhisperConfig(
   };
 }
 
-export function languagesOf({ languages }: WhisperConfig): SpokenLanguages {
+export function languagesOf({ languages }: Pick<WhisperConfig, "languages">): SpokenLanguages {
   if (languages.size === 0) return ["en"];
-  return Object.keys(LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
+  return Object.keys(ALL_LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
 }
 
 /** The token of one of {@linkcode languagesOf}; `undefined` for the language of a model of one. */
-export function languageTokenOf({ languages }: WhisperConfig, code: string): number | undefined {
+export function languageTokenOf(
+  { languages }: Pick<WhisperConfig, "languages">,
+  code: string,
+): number | undefined {
   return languages.get(WHISPER_CODES[code] ?? code);
 }
 
@@ -111,10 +114,10 @@ export function hasSpaces({ languages }: WhisperConfig, token: number | undefine
 
 /** The name of the language with this token: `english`; Whisper's code where the API has no name for it. */
 export function languageNameOf({ languages }: WhisperConfig, token: number | undefined): string {
-  if (token === undefined) return LANGUAGES["en"]!;
+  if (token === undefined) return ALL_LANGUAGES["en"]!;
   const code = [...languages].find(([, id]) => id === token)?.[0] ?? "";
-  const own = Object.keys(LANGUAGES).find((each) => (WHISPER_CODES[each] ?? each) === code);
-  return own === undefined ? code : LANGUAGES[own]!;
+  const own = Object.keys(ALL_LANGUAGES).find((each) => (WHISPER_CODES[each] ?? each) === code);
+  return own === undefined ? code : ALL_LANGUAGES[own]!;
 }
 
 /** A mask of the tokens that are text and may be sampled. */

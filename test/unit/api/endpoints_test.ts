@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import {
+  ANY_NAME,
   type InferencePath,
   requireEndpoint,
   requireModelName,
@@ -49,6 +50,15 @@ Deno.test("requireEndpoint() names the model, its kind and what it serves instea
       message: "The loaded model ears (asr) does not serve /rerank; it serves " +
         "/chat/completions, /audio/transcriptions, /audio/translations.",
     },
+  );
+});
+
+Deno.test("requireModelName() takes every name where the model has the one for all, and tells the flags", () => {
+  const model = { id: "m", aliases: [ANY_NAME], kind: "text" } as const;
+  for (const name of ["gpt-4o-mini", "claude-haiku", "x/y"]) requireModelName(model, name);
+  assert.throws(
+    () => requireModelName({ ...model, aliases: [] }, "tts-1"),
+    /"tts-1" is not loaded; this server has m\..*--model-alias.*--any-model/,
   );
 });
 

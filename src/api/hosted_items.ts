@@ -1,0 +1,54 @@
+/**
+ * Items of a Responses history that tools left behind which this server does not have: histories go on without them.
+ *
+ * @module
+ */
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Calls that the client ran itself, by their type: the name of the tool, and the field of what it was called with. */
+const CLIENT_CALLS: Readonly<Record<string, readonly [name: string | undefined, field: string]>> = {
+  custom_tool_call: [undefined, "input"],
+  local_shell_call: ["local_shell", "action"],
+  shell_call: ["shell", "action"],
+  apply_patch_call: ["apply_patch", "operation"],
+};
+
+/** Types of items that are taken as they are. */
+const OWN_TYPES: ReadonlySet<unknown> = new Set([
+  "message",
+  "function_call",
+  "function_call_output",
+  "reasoning",
+  "item_reference",
+  "hosted",
+]);
+
+/**
+ * An item as the schema takes it. What the client ran itself becomes a call of a function and its output; other items
+ * of tools become `hosted`, which the model is not shown.
+ */
+export function readHostedItem(item: unknown): unknown {
+  if (typeof item !== "object" || item === null) return item;
+  const fields = item as Fields;
+  const { type } = fields;
+  if (typeof type !== "string" || type === "" || OWN_TYPES.has(type)) return item;
+  const called = Object.hasOwn(CLIENT_CALLS, type) ? CLIENT_CALLS[type] : undefined;
+  const callId = fields["call_id"] ?? fields["id"];
+  if (called !== undefined) {
+    const [name = String(fields["name"] ?? "tool"), field] = called;
+    const json = JSON.stringify(field === "input" ? { input: fields[field] } : fields[field] ?? {});
+    return { type: "function_call", call_id: callId, name, arguments: json };
+  }
+  if (Object.hasOwn(CLIENT_CALLS, type.replace(/_output$/, ""))) {
+    return { type: "function_call_output", call_id: callId, output: outputOf(fields["output"]) };
+  }
+  return { type: "hosted", item };
+}
+
+/** Text as it is, and parts; of anything else its JSON. */
+function outputOf(output: unknown): unknown {
+  const hasParts = Array.isArray(output) &&
+    output.every((part) => /^(input|output)_/.test(String((part as Fields | null)?.["type"])));
+  return typeof output === "string" || hasParts ? output : JSON.stringify(output ?? "");
+}
