@@ -145,6 +145,7 @@ interface StepOffsets {
   readonly blockTables: number;
   /** Tokens per block, the least of all layers. */
   readonly blockSize: number;
+  readonly anglePositions: number;
   readonly items: readonly ItemOffsets[];
 }
 
@@ -164,8 +165,11 @@ export function placeStep(
   const positions = arena.reserve(maxTokens);
   const queryStarts = arena.reserve(maxSequences + 1);
   const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
+  const anglePositions = arena.reserve(maxTokens);
   // In the order of `Step`; the first two words come with each step.
-  const step = arena.place(Uint32Array.of(0, 0, positions, queryStarts, blockTables));
+  const step = arena.place(
+    Uint32Array.of(0, 0, positions, queryStarts, blockTables, anglePositions),
+  );
   const items: ItemOffsets[] = [];
   for (const { shape: { heads, kvHeads } } of layers) {
     if (items.some((other) => isFor(other, heads, kvHeads))) continue;
@@ -175,7 +179,7 @@ export function placeStep(
     items.push({ at: arena.reserve(length), length, options });
   }
   const blockSize = Math.min(...layers.map(({ shape }) => shape.blockSize));
-  return { step, positions, queryStarts, blockTables, blockSize, items };
+  return { step, positions, queryStarts, blockTables, anglePositions, blockSize, items };
 }
 
 function isFor({ options }: ItemOffsets, heads: number, kvHeads: number): boolean {
@@ -189,6 +193,7 @@ export class StepWriter {
   readonly #queryStarts: Int32Array;
   readonly #blockTables: Int32Array;
   readonly #blockSize: number;
+  readonly #anglePositions: Int32Array;
   readonly #items: readonly (ItemOffsets & { readonly words: Uint32Array; count: number })[];
 
   constructor({ buffer }: WebAssembly.Memory, offsets: StepOffsets, limits: SimdLimits) {
@@ -202,6 +207,7 @@ export class StepWriter {
       offsets.blockTables,
       maxSequences * maxBlocksPerSequence,
     );
+    this.#anglePositions = new Int32Array(buffer, offsets.anglePositions, maxTokens);
     this.#items = offsets.items.map((items) => {
       return { ...items, words: new Uint32Array(buffer, items.at, items.length), count: 0 };
     });
@@ -213,7 +219,9 @@ export class StepWriter {
     const { maxBlocksPerSequence } = step;
     this.#counts[0] = numSequences;
     this.#counts[1] = maxBlocksPerSequence;
-    this.#positions.set(step.positions.subarray(0, step.numTokens));
+    const { positions, anglePositions = positions, numTokens } = step;
+    this.#positions.set(positions.subarray(0, numTokens));
+    this.#anglePositions.set(anglePositions.subarray(0, numTokens));
     this.#queryStarts.set(step.queryStarts.subarray(0, numSequences + 1));
     for (let s = 0; s < numSequences; s++) {
       const first = s * maxBlocksPerSequence;

@@ -12,6 +12,8 @@ export interface PackedStep {
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
+  /** i32 `[numTokens]`: row of each token in tables of angles; that of its position if absent. */
+  readonly anglePositions?: Int32Array | undefined;
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
   /** i32 `[sequences]`: keys each sequence sees after this step. */
@@ -28,7 +30,7 @@ export interface StepLimits {
   readonly maxBlocksPerSequence: number;
 }
 
-/** Words in front: where positions, slots, prefill, decode and reduce items begin, counted from `words`. */
+/** Words in front: where angles' rows, slots, prefill, decode and reduce items begin, counted from `words`. */
 const HEADER_WORDS = 5;
 /** first token, its position, first row, rows, first key or slot, end of them, block table, slot */
 const ITEM_WORDS = 8;
@@ -83,7 +85,8 @@ export class StepPlan {
     this.length = HEADER_WORDS;
     this.numTokens = step.numTokens;
     const positions = this.#mark();
-    this.words.set(step.positions.subarray(0, step.numTokens), this.length);
+    const { anglePositions = step.positions } = step;
+    this.words.set(anglePositions.subarray(0, step.numTokens), this.length);
     this.length += step.numTokens;
     const slots = this.#mark();
     this.length += step.numTokens;

@@ -14,24 +14,31 @@ export function kvWrite(site: Site, step: Step): void {
     const table = step.blockTables + <usize> (s * step.maxBlocksPerSequence) * 4;
     const end = wordAt(step.queryStarts, s + 1);
     for (let token = wordAt(step.queryStarts, s); token < end; token++) {
+      turnToken(site, token, wordAt(step.anglePositions, token));
       writeToken(site, table, token, wordAt(step.positions, token));
     }
   }
 }
 
+function turnToken(site: Site, token: u32, position: u32): void {
+  if (site.rotarySize === 0) return;
+  const headBytes = site.headSize * 4;
+  let query = site.q + <usize> (token * site.qStride + site.qOffset) * 4;
+  for (let head: u32 = 0; head < site.heads; head++, query += headBytes) {
+    turn(site, query, position);
+  }
+  let key = site.k + <usize> (token * site.kStride + site.kOffset) * 4;
+  for (let head: u32 = 0; head < site.kvHeads; head++, key += headBytes) {
+    turn(site, key, position);
+  }
+}
+
 function writeToken(site: Site, table: usize, token: u32, position: u32): void {
   const headBytes = site.headSize * 4;
-  if (site.rotarySize > 0) {
-    let query = site.q + <usize> (token * site.qStride + site.qOffset) * 4;
-    for (let head: u32 = 0; head < site.heads; head++, query += headBytes) {
-      turn(site, query, position);
-    }
-  }
   let key = site.k + <usize> (token * site.kStride + site.kOffset) * 4;
   let value = site.v + <usize> (token * site.vStride + site.vOffset) * 4;
   const slot = position % TILE;
   for (let head: u32 = 0; head < site.kvHeads; head++, key += headBytes, value += headBytes) {
-    if (site.rotarySize > 0) turn(site, key, position);
     const tile = tileOffset(site, table, head, position);
     scatter(key, headBytes, site.kCache + tile + slot * 4);
     copy(value, headBytes, site.vCache + tile + slot * headBytes);

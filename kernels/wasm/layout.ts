@@ -69,6 +69,8 @@ export class Step {
   queryStarts: usize;
   /** i32 `[numSequences, maxBlocksPerSequence]`. */
   blockTables: usize;
+  /** i32 `[numTokens]`: row of each token in tables of angles. */
+  anglePositions: usize;
 }
 
 /** A part of the work: of some KV heads some rows of one sequence, a row being a pair (query, head of the group). */

@@ -41,6 +41,8 @@ export interface DecoderLimits {
   readonly blockSize: number;
   /** Whether several sequences may refer to one block (prefix caching). */
   readonly sharesBlocks: boolean;
+  /** Tokens of the longest sequence whose angles are by position alone: see `GraphCut.longFrom`. */
+  readonly longFrom?: number | undefined;
   /** Slots for what sequences keep beside keys and values; absent where they keep nothing else. */
   readonly numStateSlots?: number | undefined;
 }
@@ -71,6 +73,8 @@ export interface StepBatch {
   readonly tokenIds: Int32Array;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
+  /** i32 `[numTokens]`: row of each token in rotary tables; absent when all are `positions`. */
+  readonly anglePositions?: Int32Array | undefined;
   /** i32 `[numTokens]`: position of each token in its completion, from 1 on; 0 and less in the prompt. */
   readonly completionPositions?: Int32Array | undefined;
   /**

@@ -155,7 +155,7 @@ async function openCompiled(
   if (rule.kernels.length === 0) return undefined;
   if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return undefined;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
-  const { contextLength } = limits;
+  const contextLength = limits.contextLength + (cut.longFrom ?? 0);
   const writesSums = backend.kind === "webgpu";
   // For a GPU the cut that ONNX Runtime runs was adapted before.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;

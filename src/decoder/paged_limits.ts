@@ -105,6 +105,7 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
     blockSize: BLOCK_SIZE,
     sharesBlocks: true,
     numStateSlots: chooseStateSlots(cut, { maxSequences, maxBufferBytes }),
+    longFrom: cut.longFrom,
   };
 }
 

@@ -40,7 +40,7 @@ export class StepInputs {
 
   /** @returns the step's inputs by name. */
   write(batch: StepBatch, rows: readonly number[]): Map<string, Tensor> {
-    const { numTokens, tokenIds, positions } = batch;
+    const { numTokens, tokenIds, positions, anglePositions = positions } = batch;
     const tensors = new Map([
       writeInput(this.#tokens, tokenIds.subarray(0, numTokens)),
       writeInput(this.#rows, rows),
@@ -48,7 +48,8 @@ export class StepInputs {
     if (this.#positions) {
       const sections = Array.from(
         { length: numSections(this.#positions.port) },
-        (_, section) => (batch.sectionPositions?.[section] ?? positions).subarray(0, numTokens),
+        (_, section) =>
+          (batch.sectionPositions?.[section] ?? anglePositions).subarray(0, numTokens),
       );
       const [name, tensor] = writeInput(this.#positions, ...sections);
       tensors.set(name, tensor);

@@ -47,6 +47,7 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
     numTokens: to - from,
     tokenIds: tokensOf(batch.tokenIds),
     positions: tokensOf(batch.positions),
+    anglePositions: batch.anglePositions && tokensOf(batch.anglePositions),
     completionPositions: batch.completionPositions && tokensOf(batch.completionPositions),
     sectionPositions: sections && [
       tokensOf(sections[0]),

@@ -9,7 +9,7 @@ import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { contextExceeded } from "./length_limit.ts";
 import { mostBlocks, type PoolDemand } from "./pool_size.ts";
-import { Sequence } from "./sequence.ts";
+import { longScope, Sequence } from "./sequence.ts";
 import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
@@ -113,6 +113,7 @@ export class Scheduler {
       // One sample scores the prompt that all share.
       const promptLogprobs = index === 0 ? request.promptLogprobs : undefined;
       const sequence = new Sequence({ ...request, ...own, promptLogprobs });
+      sequence.isLong = this.#isLong(sequence);
       this.#sequences.set(id, sequence);
       this.#waiting.push(sequence);
       return sequence;
@@ -176,6 +177,7 @@ export class Scheduler {
    */
   schedule(mostPromptTokens = Infinity): ScheduledStep | undefined {
     this.#restartFailed();
+    this.#restartLong();
     const scheduled: ScheduledSequence[] = [];
     let promptBudget = this.#running.some(isDecoding) ? mostPromptTokens : Infinity;
     let numNextTokens = 0;
@@ -236,7 +238,23 @@ export class Scheduler {
     this.#slots?.abandonCopies();
     const first = this.#running.findIndex(({ isComputing }) => isComputing);
     if (first < 0) return;
-    // With all that are younger: none runs while an older one waits.
+    this.#restart(first);
+  }
+
+  /** A sequence that has become long begins anew: its keys so far have the angles of a short one. */
+  #restartLong(): void {
+    const first = this.#running.findIndex((each) => !each.isLong && this.#isLong(each));
+    if (first < 0) return;
+    this.#restart(first);
+    for (const sequence of this.#waiting) sequence.isLong ||= this.#isLong(sequence);
+  }
+
+  #isLong({ length }: Sequence): boolean {
+    return length > (this.#limits.longFrom ?? Infinity);
+  }
+
+  /** Has running sequences wait, with all that are younger: none runs while an older one waits. */
+  #restart(first: number): void {
     for (const sequence of this.#running.splice(first).reverse()) {
       this.#blocks.release(sequence);
       sequence.status = "waiting";
@@ -311,9 +329,11 @@ export class Scheduler {
     queue.splice(queue.indexOf(sequence), 1);
     sequence.status = "ended";
     this.#blocks.release(sequence);
-    const isShared = sequence.cacheScope === SHARED_SCOPE;
+    const { scope } = sequence;
+    const isShared = scope === SHARED_SCOPE;
     if (!isShared && !this.#hasSequencesOf(sequence.requestId)) {
-      this.#blocks.forget(sequence.cacheScope);
+      this.#blocks.forget(scope);
+      if (this.#limits.longFrom !== undefined) this.#blocks.forget(longScope(scope));
     }
   }
 

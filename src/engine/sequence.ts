@@ -52,11 +52,17 @@ export interface SequenceOptions extends SamplingOptions {
   readonly promptLogprobs?: number | undefined;
 }
 
+/** The scope of long sequences that were made with a scope. */
+export function longScope(scope: number): number {
+  return -1 - scope;
+}
+
 /** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
 export class Sequence {
   readonly id: number;
   readonly requestId: number;
-  readonly cacheScope: number;
+  /** The scope that it was made with. */
+  readonly scope: number;
   readonly numPromptTokens: number;
   readonly media: readonly MediaSpan[];
   readonly sectionPositions: SectionPositions | undefined;
@@ -81,13 +87,15 @@ export class Sequence {
   stateSlot: number | undefined;
   /** Whether a step that has not been committed changes its state. */
   isComputing = false;
+  /** Whether its tokens have the angles of long sequences: see `DecoderLimits.longFrom`. */
+  isLong = false;
   /** Prompt tokens that were found in the cache when it first ran; `undefined` until then. */
   numCachedTokens: number | undefined;
 
   constructor(options: SequenceOptions) {
     this.id = options.id;
     this.requestId = options.requestId;
-    this.cacheScope = options.cacheScope;
+    this.scope = options.cacheScope;
     this.numPromptTokens = options.promptTokens.length;
     this.maxLength = options.maxLength;
     this.media = options.media ?? [];
@@ -99,6 +107,11 @@ export class Sequence {
     this.scoring = promptLogprobs === undefined
       ? undefined
       : new PromptScoring(options.promptTokens.slice(), promptLogprobs);
+  }
+
+  /** Only sequences of the same scope share blocks; keys with other angles are of another. */
+  get cacheScope(): number {
+    return this.isLong ? longScope(this.scope) : this.scope;
   }
 
   /** Tokens of prompt and completion. */

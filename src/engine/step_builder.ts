@@ -14,6 +14,8 @@ export class StepBuilder {
   readonly #kvLengths: Int32Array;
   readonly #blockTables: Int32Array;
   readonly #stateSlots: Int32Array | undefined;
+  readonly #anglePositions: Int32Array | undefined;
+  readonly #longFrom: number;
   readonly #maxBlocksPerSequence: number;
 
   constructor(limits: DecoderLimits) {
@@ -22,6 +24,8 @@ export class StepBuilder {
       Math.ceil(contextLength / blockSize),
       mostBlocks(limits),
     );
+    this.#longFrom = limits.longFrom ?? 0;
+    this.#anglePositions = limits.longFrom ? new Int32Array(maxBatchTokens) : undefined;
     this.#stateSlots = limits.numStateSlots ? new Int32Array(maxSequences) : undefined;
     const perToken = () => new Int32Array(maxBatchTokens);
     this.#tokenIds = perToken();
@@ -46,7 +50,9 @@ export class StepBuilder {
       this.#blockTables.set(sequence.blockIds.view(), row * this.#maxBlocksPerSequence);
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
       embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
+      const firstRow = sequence.isLong ? this.#longFrom : 0;
       for (let position = start; position < end; position++) {
+        if (this.#anglePositions) this.#anglePositions[numTokens] = firstRow + position;
         this.#completionPositions[numTokens] = position - sequence.numPromptTokens + 1;
         this.#positions[numTokens++] = position;
       }
@@ -61,6 +67,7 @@ export class StepBuilder {
       numTokens,
       tokenIds: this.#tokenIds,
       positions: this.#positions,
+      ...this.#anglePositions && { anglePositions: this.#anglePositions },
       completionPositions: this.#completionPositions,
       sectionPositions: this.#buildSections(step),
       embeddings: embeddings.length > 0 ? embeddings : undefined,

@@ -147,6 +147,11 @@ export interface GraphCut {
   readonly output: TensorPort & { readonly width: number };
   /** Positions in the graph's tables (rotary, position embedding, mask buffers), if it has such. */
   readonly maxPositions?: number | undefined;
+  /**
+   * Tokens of the longest sequence whose tokens read the rows of rotary tables that their positions name. In a longer one
+   * all tokens read this many rows further on (LongRoPE).
+   */
+  readonly longFrom?: number | undefined;
   readonly sharedWeights: readonly SharedWeight[];
   /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];

@@ -18,6 +18,7 @@ const FOLDERS: Readonly<Record<string, Dtype>> = {
   "llama-q4-level0": "fp32",
   "mamba2-hybrid": "fp32",
   "q4f16-fp32cache": "q4f16",
+  "phi4mini-longrope": "fp32",
   "qwen3_5": "fp32",
   "qwen3-qk-norm": "fp32",
 };
@@ -67,6 +68,51 @@ async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Pro
       assert.deepEqual(next.ids, ids, "after a prefix from the cache");
     });
   });
+}
+
+/**
+ * Of phi4mini-longrope a prompt of 250 tokens and its answer, which reads the angles of long sequences from 256 tokens on:
+ * ONNX Runtime 1.30 over the whole graph, all tokens at once for each token of the answer.
+ */
+const LONG = {
+  prompt: Array.from({ length: 250 }, (_, i) => 3 + (i * 37) % 1900),
+  tokens: [1125, 914, 933, 1866, 1125, 914, 933, 1866, 1125, 914, 933, 1866, 1125, 914],
+};
+
+async function assertLong(backend: Backend, folder: string): Promise<void> {
+  await withEngine({ backend, folder, dtype: "fp32" }, async (engine) => {
+    const { prompt, tokens } = LONG;
+    const prompts = [prompt, prompt.slice(0, 30), prompt].map((each) => ({
+      tokens: each,
+      maxTokens: tokens.length,
+    }));
+    const alone = await generate(engine, prompts[1]!);
+    const [first, short, again] = await Promise.all(
+      prompts.map((each) => generate(engine, each)),
+    );
+    assert.deepEqual(first!.ids, tokens);
+    assert.deepEqual(again!.ids, tokens);
+    assert.deepEqual(short!.ids, alone.ids, "beside sequences that become long");
+    // The prefix of a long sequence is found by long ones alone.
+    const longer = await generate(engine, { tokens: [...prompt, ...tokens, 5], maxTokens: 2 });
+    assert.ok(longer.numCachedTokens > prompt.length, `${longer.numCachedTokens} cached`);
+  });
+}
+
+{
+  const folder = findModelFolder("tiny/phi4mini-longrope");
+  const skipped = unlessThere(folder !== undefined, "models/tiny/phi4mini-longrope", "LongRoPE");
+  Deno.test({
+    name:
+      `a sequence that becomes long is computed with the angles of long ones, on the CPU${skipped}`,
+    ignore: folder === undefined,
+    fn: () => assertLong(new CpuBackend(), folder!),
+  });
+  gpuTest(
+    `a sequence that becomes long is computed with the angles of long ones, on WebGPU${skipped}`,
+    async (gpu) => await assertLong(await WebGpuBackend.create(gpu), folder!),
+    { ignore: folder === undefined },
+  );
 }
 
 for (const [name, dtype] of Object.entries(FOLDERS)) {

@@ -25,6 +25,7 @@ import { keepAllTokens } from "./last_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
+import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
 import { type PlacedState, placeStates } from "../states/place_states.ts";
@@ -39,6 +40,8 @@ export interface TokenwiseGraph {
   readonly states: readonly PlacedState[];
   readonly probes: Probes;
   readonly proof: TokenProof;
+  /** See {@linkcode GraphCut.longFrom}. */
+  readonly longFrom?: number | undefined;
 }
 
 /** The recurrences of a graph. */
@@ -101,7 +104,9 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
   const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
-  const whole = new GraphIndex(spellOwnRowRotary(new Probes(ofTokens, inputs)));
+  const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
+  const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
+  const whole = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
   requireFloatCaches(whole, inputs);
   const states = placeStates({ index: whole, probes: new Probes(whole, inputs) });
   const index = states.states.length === 0
@@ -117,7 +122,8 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
         (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
-  return makeTokenwise(search, { graph, sites, states }, wanted);
+  const { longFrom } = joined;
+  return { ...makeTokenwise(search, { graph, sites, states }, wanted), longFrom };
 }
 
 /**

@@ -77,7 +77,9 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     isIndex(port.name, probes.index) ? { ...port, isIndex: true } : port;
   const positions = inputs.positions && crossing.get(inputs.positions.name);
   const tokens = portOf(inputs.tokens.name, probes, proof.axes);
-  const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions));
+  const { longFrom } = prepared;
+  const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions)) -
+    (longFrom ?? 0);
   return {
     segments,
     attentions: describeSites(prepared, partition.siteLevels),
@@ -87,6 +89,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     rows: ROWS,
     output: { ...output, width },
     maxPositions: limit < contextLength ? limit : undefined,
+    longFrom,
     sharedWeights: sharedWeights(segments),
     notes: proof.notes,
   };

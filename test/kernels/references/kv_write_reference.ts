@@ -57,12 +57,22 @@ export class ReferenceKvWrite {
       for (let token = step.queryStarts[s]!; token < step.queryStarts[s + 1]!; token++) {
         const position = step.positions[token]!;
         const table = s * step.maxBlocksPerSequence + Math.floor(position / blockSize);
-        this.#writeToken(arrays, token, position, step.blockTables[table]!);
+        const angle = step.anglePositions?.[token] ?? position;
+        this.#writeToken(arrays, { token, position, angle, block: step.blockTables[table]! });
       }
     }
   }
 
-  #writeToken(arrays: KvWriteArrays, token: number, position: number, block: number): void {
+  #writeToken(
+    arrays: KvWriteArrays,
+    { token, position, angle, block }: {
+      readonly token: number;
+      readonly position: number;
+      /** Its row in the table of angles. */
+      readonly angle: number;
+      readonly block: number;
+    },
+  ): void {
     const { heads, kvHeads, headSize, blockSize } = this.#shape;
     const { rotary, norms, q, k, v } = this.#params;
     const { q: queries, k: keys, qOut, kCache } = arrays;
@@ -83,7 +93,7 @@ export class ReferenceKvWrite {
         const to = (token * heads + head) * headSize;
         copyHead(queries, from, qOut!, to, headSize);
         if (norms?.ofQueries) normalize(qOut!, to, norms.ofRows ? head * headSize : 0, ofQueries);
-        if (rotary !== undefined) turn(arrays.rotary!, rotary, qOut!, to, position);
+        if (rotary !== undefined) turn(arrays.rotary!, rotary, qOut!, to, angle);
       }
     }
     for (let head = 0; head < kvHeads; head++) {
@@ -92,7 +102,7 @@ export class ReferenceKvWrite {
       copyHead(keys, headAt(k, token, head * headSize), kCache, to, headSize);
       const factors = norms?.ofRows ? heads + head : 1;
       if (norms?.ofKeys) normalize(kCache, to, factors * headSize, ofKeys);
-      if (rotary !== undefined) turn(arrays.rotary!, rotary, kCache, to, position);
+      if (rotary !== undefined) turn(arrays.rotary!, rotary, kCache, to, angle);
     }
   }
 }

@@ -9,7 +9,7 @@ import type { GenerationRequest } from "../../../src/engine/generation_request.t
 import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
-import { GREEDY, nextToken, scoreOf, type SimulatedDecoder } from "./simulated_decoder.ts";
+import { GREEDY, nextToken, scoreOf, shiftOf, type SimulatedDecoder } from "./simulated_decoder.ts";
 
 const NO_ADJUSTMENTS = {
   length: 1,
@@ -114,6 +114,8 @@ export class Invariants {
         assert.equal(batch.tokenIds[first + i], sequence.tokens.at(start + i));
       }
       assert.equal(batch.kvLengths[row], tracked.numSeen);
+      const { longFrom = Infinity } = this.#limits;
+      assert.equal(shiftOf(batch, first), sequence.length > longFrom ? longFrom : 0);
       assert.equal(batch.sequences[row]?.sequenceId, sequence.id);
       assert.equal(batch.sequences[row]?.sample !== undefined, samples);
       assert.equal(samples, tracked.numSeen === sequence.length);

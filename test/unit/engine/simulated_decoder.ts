@@ -40,6 +40,8 @@ export class SimulatedDecoder {
   #tokens: Int32Array;
   #positions: Int32Array;
   readonly #states: (readonly number[])[];
+  /** By how many rows the angles of the key in each slot are further on than its position. */
+  readonly #shifts = new Map<number, number>();
 
   constructor(limits: DecoderLimits) {
     this.#blockSize = limits.blockSize;
@@ -80,6 +82,8 @@ export class SimulatedDecoder {
     return Array.from({ length: batch.kvLengths[row]! }, (_, position) => {
       const slot = this.#slotOf(batch, row, position);
       assert.equal(this.#positions[slot], position, "a slot holds another position");
+      const shift = shiftOf(batch, batch.queryStarts[row]!);
+      assert.equal(this.#shifts.get(slot), shift, "a key has the angles of other lengths");
       return this.#tokens[slot]!;
     });
   }
@@ -90,6 +94,7 @@ export class SimulatedDecoder {
       const slot = this.#slotOf(batch, row, position);
       this.#tokens[slot] = batch.tokenIds[i]!;
       this.#positions[slot] = position;
+      this.#shifts.set(slot, shiftOf(batch, i));
     }
   }
 
@@ -111,6 +116,11 @@ export class SimulatedDecoder {
     const entry = row * batch.maxBlocksPerSequence + Math.floor(position / this.#blockSize);
     return batch.blockTables[entry]! * this.#blockSize + position % this.#blockSize;
   }
+}
+
+/** By how many rows a token's angles are further on than its position. */
+export function shiftOf({ anglePositions, positions }: StepBatch, token: number): number {
+  return (anglePositions?.[token] ?? positions[token]!) - positions[token]!;
 }
 
 /** What the token that a row asks for gets behind these. */

@@ -34,6 +34,7 @@ export class Coverage {
   refusedSequences = 0;
   shortenedSequences = 0;
   failedSteps = 0;
+  lengthened = 0;
   stateHits = 0;
 }
 
@@ -50,7 +51,7 @@ export class Workload {
   readonly #coverage: Coverage;
   readonly #cancelChance: number;
   readonly #failureChance: number;
-  #numFailed = 0;
+  #numRestarts = 0;
   /** Requests start with a part of one of these. */
   readonly #prefixes: number[][];
   /** Where the pool grows and shrinks: its size, and the most that the device gives. */
@@ -80,6 +81,7 @@ export class Workload {
       maxSequences: sharesBlocks ? random.between(1, 8) : 1,
       sharesBlocks,
       numStateSlots: random.chance(0.4) ? random.between(1, 12) : undefined,
+      longFrom: random.chance(0.3) ? random.between(4, contextLength) : undefined,
     });
     this.#failureChance = this.#limits.numStateSlots ? random.pick([0, 0.05]) : 0;
     this.#prefixCache = random.chance(0.7);
@@ -102,7 +104,7 @@ export class Workload {
         maxSteps += this.#add();
         numToCome--;
       }
-      const most = maxSteps * (1 + this.#numFailed);
+      const most = maxSteps * (1 + this.#numRestarts);
       assert(numSteps < most, "more steps than all sequences may have tokens");
       this.#maybeCancel();
       this.#fitPool();
@@ -205,11 +207,17 @@ export class Workload {
 
   #step(): void {
     const { size } = this.#live;
-    const hasStream = [...this.#live.values()].some(({ sequence, decodes }) =>
+    let hasStream = [...this.#live.values()].some(({ sequence, decodes }) =>
       decodes && sequence.status === "running" && sequence.length - sequence.numComputed === 1
     );
     const most = this.#random.chance(0.7) ? Infinity : this.#random.between(0, 4);
+    const numLong = this.#countLong();
     const step = this.#scheduler.schedule(most);
+    if (this.#countLong() > numLong) {
+      this.#coverage.lengthened++;
+      hasStream = false;
+      this.#beginAnew();
+    }
     assert.equal(step === undefined, size === 0);
     if (step === undefined) return;
     this.#coverage.steps++;
@@ -254,7 +262,16 @@ export class Workload {
   /** A step that is not committed: states of its sequences are no longer known. */
   #fail(): void {
     this.#coverage.failedSteps++;
-    this.#numFailed++;
+    this.#beginAnew();
+  }
+
+  #countLong(): number {
+    return this.#live.values().reduce((sum, { sequence }) => sum + (sequence.isLong ? 1 : 0), 0);
+  }
+
+  /** Sequences may be computed again. */
+  #beginAnew(): void {
+    this.#numRestarts++;
     for (const tracked of this.#live.values()) {
       tracked.numSeen = undefined;
       tracked.decodes = false;

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
-import type { AttributeValue } from "../../../src/onnx/file/proto.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
+import { type AttributeValue, makeNode } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
+import { graphAttribute } from "../../fixtures/merged_decoder_graph.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import {
   type AddAttention,
   decoder,
   type DecoderBuilder,
+  inMemory,
   lengths,
   projections,
 } from "./test_decoder.ts";
@@ -153,6 +158,67 @@ Deno.test("splitGraph() keeps head_sink", async () => {
 Deno.test("splitGraph() takes smooth_softmax for sinks of zero", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({ smooth_softmax: 1 })));
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
+});
+
+/** Rotary tables that an `If` chooses: longer sequences than `limit` read tables of twice the numbers. */
+function chosenTables(graph: DecoderBuilder, limit: number): [string, string] {
+  const [cos, sin] = tables(graph, 16);
+  const long = [cos, sin].map((name) => {
+    const { data } = graph.initializers.find((tensor) => tensor.name === name)!;
+    assert.ok(data.kind === "memory");
+    const values = new Float32Array(data.bytes.slice().buffer).map((x) => 2 * x);
+    return graph.constant(constant(`long_${name}`, [CONTEXT, 8], values));
+  });
+  const total = graph.add("Gather", [graph.add("Shape", ["attention_mask"]), graph.ints([1], [])]);
+  const isLong = graph.add("Greater", [total, graph.ints([limit], [])]);
+  const branch = (name: string, sources: readonly string[]) => {
+    const nodes = sources.map((source, i) => makeNode("Identity", [source], [`${name}_${i}`]));
+    return { name, message: graphAttribute(name, nodes, nodes.flatMap(({ outputs }) => outputs)) };
+  };
+  graph.nodes.push({
+    ...makeNode("If", [isLong], ["chosen_cos", "chosen_sin"]),
+    attributes: [branch("then_branch", long), branch("else_branch", [cos, sin])],
+  });
+  return ["chosen_cos", "chosen_sin"];
+}
+
+Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's length (LongRoPE)", async () => {
+  const attention: AddAttention = (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const rotary = graph.nodes.some(({ opType }) => opType === "If")
+      ? ["chosen_cos", "chosen_sin"]
+      : chosenTables(graph, 20);
+    return graph.add("GroupQueryAttention", [
+      ...projections(graph, layer),
+      ...[layer.pastKey, layer.pastValue, ...lengths(graph), ...rotary],
+    ], {
+      domain: "com.microsoft",
+      outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+      attributes: { num_heads: heads, kv_num_heads: kvHeads, do_rotary: 1 },
+    });
+  };
+  const bytes = decoder(attention);
+  const files = inMemory(bytes);
+  const model = await readModel(files, "model.onnx");
+  const result = splitGraph(model, { contextLength: CONTEXT });
+  assert.ok("cut" in result, JSON.stringify(result));
+  const { longFrom, maxPositions, attentions: [site] } = result.cut;
+  assert.deepEqual([longFrom, maxPositions], [20, undefined]);
+  const { cos } = site!.rotary!;
+  assert.deepEqual(cos.shape, [20 + CONTEXT, 8]);
+  const rows = new Float32Array((await bytesOfStored(cos, files)).slice().buffer);
+  // Row 3 of the short table, and of the long one.
+  assert.deepEqual(
+    rows.slice((20 + 3) * 8, (20 + 4) * 8),
+    rows.slice(3 * 8, 4 * 8).map((x) => 2 * x),
+  );
+  // Where no sequence is that long, the short table is all.
+  const short = splitGraph(model, { contextLength: 20 });
+  assert.ok("cut" in short);
+  assert.deepEqual([short.cut.longFrom, short.cut.attentions[0]!.rotary!.cos.shape[0]], [
+    undefined,
+    CONTEXT,
+  ]);
 });
 
 Deno.test("splitGraph() cuts GroupQueryAttention with norms of its own, which ONNX Runtime's on the CPU lacks", async () => {
