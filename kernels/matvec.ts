@@ -10,6 +10,10 @@ import { ACTIVATIONS } from "./activation.ts";
 import activationSource from "./activation.wgsl" with { type: "text" };
 import { ELEM } from "./elem.ts";
 import { FOUR } from "./four.ts";
+import biasSource from "./matmul/bias.wgsl" with { type: "text" };
+import finishSource from "./matmul/finish.wgsl" with { type: "text" };
+import { Int8Products, takesInt8 } from "./matmul/int8_products.ts";
+import rowsInputSource from "./matmul/rows.wgsl" with { type: "text" };
 import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
 import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "text" };
 import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
@@ -89,6 +93,7 @@ export class Matvec {
   readonly #workgroups: number;
   readonly #forms = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
   readonly #takesTiles: boolean;
+  readonly #int8: Int8Products | undefined;
 
   /** @throws {RangeError} when the kernel cannot run the sizes. */
   constructor(
@@ -101,6 +106,7 @@ export class Matvec {
     this.#params = params;
     this.#tiling = tiling;
     this.#takesTiles = tiling.hasTiles && takesTiles(params);
+    if (tiling.isInt8 && takesInt8(gpu, params)) this.#int8 = new Int8Products(gpu, params);
     const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
   }
@@ -111,6 +117,10 @@ export class Matvec {
     // Every binding needs a buffer; unused ones are not read.
     const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;
     const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
+    if (this.#int8 !== undefined) {
+      this.#int8.encode(pass, bound, numRows);
+      return;
+    }
     if (this.#takesTiles) {
       const tiles = [
         Math.ceil(this.#params.n / outputsOfTile(this.#params)),
@@ -190,7 +200,8 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
   return {
     name: "matvec",
     source: [
-      ...[ELEM[elem], FOUR[elem], activationSource, sum ? ofSumsSource : ofRowsSource],
+      ...[ELEM[elem], FOUR[elem], activationSource, rowsInputSource, finishSource],
+      ...sum ? [ofSumsSource] : [biasSource, ofRowsSource],
       ...[commonSource, matrix.source, source],
     ].join(""),
     bindings: {

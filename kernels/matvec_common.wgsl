@@ -1,5 +1,5 @@
-// Products of rows with a weight matrix; what all forms of the matrix and all ways to loop over it share. See matvec.ts
-// for formula and shapes; the entry point is that of matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
+// Products of rows with a weight matrix; what all ways to loop over it in f32 share. See matvec.ts for formula and shapes;
+// the entry point is that of matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
 //
 // But for tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by
 // some threads along K. A row's sums are added up in an order that ROWS does not change, so a row's result does not depend
@@ -7,46 +7,15 @@
 //
 // Rows are computed in groups of ROWS: tensors have room for the last group.
 //
-// The rows are `row_four`'s, see matvec_of_*.wgsl.
+// The rows are `row_four`'s, see matvec_of_*.wgsl; what is made of their sums is in matmul/finish.wgsl.
 //
 // Workgroup memory: SUMS floats, and 64 for the norm.
 
-@group(0) @binding(0) var<storage, read> x: array<four>;
-// From AFFINE_AT on the norm's factors, elem [K], and its offsets, as many, where it has such.
-@group(0) @binding(1) var<storage, read> affine: array<four>;
-@group(0) @binding(4) var<storage, read_write> out: array<elem>;
-
-// Fours of a row, all of it and where it begins in the tensor.
-override K_FOURS: u32;
-override X_STRIDE: u32;
-override X_OFFSET: u32;
-// Outputs of a row, and where they go in the tensor's.
-override N: u32;
-override OUT_STRIDE: u32;
-override OUT_OFFSET: u32;
 override GROUPS: u32;
-override OUTS: u32;
 override ROWS: u32;
 override THREADS: u32;
 // Elements of `sums`.
 override SUMS: u32;
-// 0 none, 1 root mean square, 2 mean and variance.
-override NORM: u32;
-override EPSILON: f32;
-// In fours.
-override AFFINE_AT: u32;
-override HAS_BETA: bool;
-override HAS_BIAS: bool;
-override HAS_RESIDUAL: bool;
-// Whether an output is `activate(gate) * up`, products of two rows of the matrix.
-override IS_GATED: bool;
-override GATE_ROW: u32;
-override UP_ROW: u32;
-// See `activate`.
-override ACTIVATION: u32;
-override SCALE: f32;
-// 0 for none.
-override SOFTCAP: f32;
 
 const MAX_ROWS = 8u;
 const GATHERERS = 8u;
@@ -137,40 +106,4 @@ fn measure_rows(row0: u32, thread: u32) {
   for (var r = 0u; r < ROWS; r++) {
     row_scale[r] = inverseSqrt(total(r) / count + EPSILON);
   }
-}
-
-fn outputs_per_unit() -> u32 {
-  return select(OUTS, OUTS / 2u, IS_GATED);
-}
-
-// The row of the matrix that the `o`-th sum of a unit is of.
-fn matrix_row(first: u32, o: u32) -> u32 {
-  if (!IS_GATED) {
-    return min(first + o, N - 1u);
-  }
-  let half = OUTS / 2u;
-  let n = min(first + o % half, N - 1u);
-  return n + select(GATE_ROW, UP_ROW, o >= half);
-}
-
-fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
-  var value = activate(ACTIVATION, with_bias(n + select(0u, GATE_ROW, IS_GATED), sums_of.x));
-  if (IS_GATED) {
-    value *= with_bias(n + UP_ROW, sums_of.y);
-  }
-  value *= SCALE;
-  if (SOFTCAP > 0.0) {
-    value = SOFTCAP * bounded_tanh(value / SOFTCAP);
-  }
-  if (HAS_RESIDUAL) {
-    value += residual_at(row, n);
-  }
-  out[row * OUT_STRIDE + OUT_OFFSET + n] = elem(value);
-}
-
-fn with_bias(n: u32, sum: f32) -> f32 {
-  if (HAS_BIAS) {
-    return sum + bias_at(n);
-  }
-  return sum;
 }

@@ -19,6 +19,8 @@ export interface MatvecTiling {
   readonly isUnrolled: boolean;
   /** Whether rows are taken 64 at a time, where that is possible; see matmul_tile.ts. */
   readonly hasTiles: boolean;
+  /** Whether rows are rounded to 8 bits where that is allowed; their number and tiles then change no result. */
+  readonly isInt8: boolean;
 }
 
 /** Rows and outputs of a tile; see matmul_tile.ts. */
@@ -71,9 +73,9 @@ export function numSumsPerPass(
   return Math.min(most, valuesOf(params, form).count);
 }
 
-const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true };
+const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, isInt8: true };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
-const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, hasTiles: false };
+const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {

@@ -45,7 +45,7 @@ fn is_allowed(rule: Rule, token: u32) -> bool {
   if (token == END) {
     return rule.end == 1u;
   }
-  return rule.text == 1u && (plain[token / 32u] >> (token % 32u) & 1u) == 1u;
+  return rule.text == 1u && ((plain[token / 32u] >> (token % 32u)) & 1u) == 1u;
 }
 
 fn load_logit(at: u32) -> f32 {

@@ -10,8 +10,8 @@ import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
-/** Rows that buffers have room for: whole tiles of 64. */
-export const ROOM = 128;
+/** Rows that buffers have room for: whole tiles of 64, more than 128. */
+export const ROOM = 192;
 
 /** Where values come from. */
 export interface Draw {

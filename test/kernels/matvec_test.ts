@@ -30,6 +30,7 @@ const HARDWARE: MatvecTiling = {
   rowForms: [1, 4, 8],
   isUnrolled: true,
   hasTiles: false,
+  isInt8: false,
 };
 const HARDWARE_COLUMNS: MatvecTiling = {
   lanes: 4,
@@ -39,6 +40,7 @@ const HARDWARE_COLUMNS: MatvecTiling = {
   rowForms: [2, 8],
   isUnrolled: true,
   hasTiles: false,
+  isInt8: false,
 };
 
 const PLAIN: MatvecParams = {

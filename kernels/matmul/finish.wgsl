@@ -1,0 +1,58 @@
+// What is made of a row's sums with the matrix: bias, activation, gate, scale, soft cap and residual. See matvec.ts
+// for the formula, bias.wgsl or matvec_of_sums.wgsl for what is added.
+
+@group(0) @binding(4) var<storage, read_write> out: array<elem>;
+
+// Outputs of a row, and where they go in the tensor's.
+override N: u32;
+override OUT_STRIDE: u32;
+override OUT_OFFSET: u32;
+// Rows of the matrix that a unit sums: of a gated one, half are of the gate.
+override OUTS: u32;
+override HAS_BIAS: bool;
+override HAS_RESIDUAL: bool;
+// Whether an output is `activate(gate) * up`, products of two rows of the matrix.
+override IS_GATED: bool;
+override GATE_ROW: u32;
+override UP_ROW: u32;
+// See `activate`.
+override ACTIVATION: u32;
+override SCALE: f32;
+// 0 for none.
+override SOFTCAP: f32;
+
+fn outputs_per_unit() -> u32 {
+  return select(OUTS, OUTS / 2u, IS_GATED);
+}
+
+// The row of the matrix that the `o`-th sum of a unit is of.
+fn matrix_row(first: u32, o: u32) -> u32 {
+  if (!IS_GATED) {
+    return min(first + o, N - 1u);
+  }
+  let half = OUTS / 2u;
+  let n = min(first + o % half, N - 1u);
+  return n + select(GATE_ROW, UP_ROW, o >= half);
+}
+
+fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
+  var value = activate(ACTIVATION, with_bias(n + select(0u, GATE_ROW, IS_GATED), sums_of.x));
+  if (IS_GATED) {
+    value *= with_bias(n + UP_ROW, sums_of.y);
+  }
+  value *= SCALE;
+  if (SOFTCAP > 0.0) {
+    value = SOFTCAP * bounded_tanh(value / SOFTCAP);
+  }
+  if (HAS_RESIDUAL) {
+    value += residual_at(row, n);
+  }
+  out[row * OUT_STRIDE + OUT_OFFSET + n] = elem(value);
+}
+
+fn with_bias(n: u32, sum: f32) -> f32 {
+  if (HAS_BIAS) {
+    return sum + bias_at(n);
+  }
+  return sum;
+}

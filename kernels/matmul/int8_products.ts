@@ -1,0 +1,189 @@
+/**
+ * Products of rows that may be rounded to 8 bits with weights of 4 bits: sums of whole numbers by block, which graphics
+ * cards compute four at a time.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import { ACTIVATIONS } from "../activation.ts";
+import activationSource from "../activation.wgsl" with { type: "text" };
+import { ELEM } from "../elem.ts";
+import { FOUR } from "../four.ts";
+import nbitsSource from "../matvec_nbits.wgsl" with { type: "text" };
+import ofRowsSource from "../matvec_of_rows.wgsl" with { type: "text" };
+import type { MatvecParams } from "../matvec_params.ts";
+import biasSource from "./bias.wgsl" with { type: "text" };
+import finishSource from "./finish.wgsl" with { type: "text" };
+import { int8RowSource } from "./int8_row.ts";
+import int8Source from "./int8_rows.wgsl" with { type: "text" };
+import {
+  BLOCK,
+  chooseInt8Row,
+  chooseInt8Tile,
+  type Int8Params,
+  type Int8Row,
+  type Int8Tile,
+} from "./int8_shape.ts";
+import { int8TileSource } from "./int8_tile.ts";
+import quantizeSource from "./quantize_rows.wgsl" with { type: "text" };
+import { roundedRows } from "./rounded_rows.ts";
+import rowsSource from "./rows.wgsl" with { type: "text" };
+
+const SHARED = {
+  bias: "read",
+  residual: "read",
+  out: "read_write",
+  weights: "read",
+  scales: "read",
+  zeroPoints: "read",
+} as const;
+const ROW_BINDINGS = { x: "read", affine: "read", ...SHARED } as const;
+const TILE_BINDINGS = { rounded: "read", factors: "read", ...SHARED } as const;
+const QUANTIZE_BINDINGS = { x: "read", affine: "read", rounded: "read_write" } as const;
+
+type QuantizeKernel = Kernel<typeof QUANTIZE_BINDINGS>;
+type RowKernel = Kernel<typeof ROW_BINDINGS>;
+type TileKernel = Kernel<typeof TILE_BINDINGS>;
+
+/** A buffer for each binding; those that the parameters do not use are any. */
+type Tensors = Readonly<Record<keyof typeof ROW_BINDINGS, GPUBuffer>>;
+
+const FEATURE = "packed_4x8_integer_dot_product";
+/** Bytes of workgroup memory for a unit of eight elements while rows are rounded, and for all rows. */
+const UNIT_BYTES = { plain: 8, normed: 12 };
+const GATHERED_BYTES = 128;
+
+/** Whether a product may be, and whether it is worth it: a software adapter has nothing for it. */
+export function takesInt8(gpu: GpuContext, params: MatvecParams): params is Int8Params {
+  const { k, weights, norm, sum } = params;
+  if (weights.kind !== "nbits" || weights.bits !== 4 || weights.allowsInt8 !== true) return false;
+  const unitBytes = UNIT_BYTES[norm ? "normed" : "plain"];
+  const isWhole = weights.blockSize % BLOCK === 0 && k % weights.blockSize === 0;
+  const isSimple = norm === undefined || norm.kind === "rms" && !norm.hasBeta;
+  return isWhole && isSimple && sum === undefined &&
+    k / 8 * unitBytes + GATHERED_BYTES <= gpu.limits.maxComputeWorkgroupStorageSize &&
+    languageFeatures().has(FEATURE);
+}
+
+/** What Deno's WGSL knows beyond the first version of the language; its types do not have it yet. */
+function languageFeatures(): ReadonlySet<string> {
+  const { wgslLanguageFeatures } = navigator.gpu as GPU & {
+    readonly wgslLanguageFeatures?: ReadonlySet<string>;
+  };
+  return wgslLanguageFeatures ?? new Set();
+}
+
+/** A row's result is the same among any rows, to the bit. */
+export class Int8Products {
+  readonly #gpu: GpuContext;
+  readonly #params: Int8Params;
+  readonly #tiles = new Map<string, TileKernel>();
+  #row: RowKernel | undefined;
+  #quantize: QuantizeKernel | undefined;
+
+  constructor(gpu: GpuContext, params: Int8Params) {
+    this.#gpu = gpu;
+    this.#params = params;
+  }
+
+  /** Appends the products: one dispatch for a row, and one before it that rounds the rows of more. */
+  encode(pass: ComputePass, tensors: Tensors, numRows: number): void {
+    const { k, gate, n } = this.#params;
+    const outputs = gate ? 2 * n : n;
+    const row = numRows === 1 ? chooseInt8Row(this.#params) : undefined;
+    if (row !== undefined) {
+      this.#row ??= openInt8Row(this.#gpu, this.#params, row);
+      this.#row.encode(pass, tensors, [Math.ceil(outputs / row.outs)]);
+      return;
+    }
+    const rounded = roundedRows(this.#gpu, k, numRows);
+    this.#quantize ??= openQuantize(this.#gpu, this.#params);
+    this.#quantize.encode(pass, { ...tensors, rounded }, [numRows]);
+    const tile = chooseInt8Tile(this.#gpu, this.#params, numRows);
+    const groups = [Math.ceil(outputs / tile.columns), Math.ceil(numRows / tile.rows)] as const;
+    const key = JSON.stringify(tile);
+    let kernel = this.#tiles.get(key);
+    if (kernel === undefined) {
+      this.#tiles.set(key, kernel = openInt8Tile(this.#gpu, this.#params, tile));
+    }
+    kernel.encode(pass, { ...tensors, rounded, factors: rounded }, groups);
+  }
+}
+
+/** Rounds the rows of a product. */
+export function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
+  const { elem, k, norm } = params;
+  return Kernel.get(gpu, {
+    name: "quantize_rows",
+    source: [FOUR[elem], rowsSource, ofRowsSource, int8Source, quantizeSource].join(""),
+    bindings: QUANTIZE_BINDINGS,
+    constants: {
+      ...rowConstants(params),
+      BLOCKS: k / BLOCK,
+      UNITS: k / 8,
+      SQUARES: norm ? k / 8 : 1,
+    },
+  });
+}
+
+/** A product of one row. */
+export function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKernel {
+  return Kernel.get(gpu, {
+    name: "matvec",
+    source: [
+      ...[ELEM[params.elem], FOUR[params.elem], rowsSource, ofRowsSource, int8Source],
+      ...[matrixSource, int8RowSource(params, row)],
+    ].join(""),
+    bindings: ROW_BINDINGS,
+    constants: { ...rowConstants(params), ...matrixConstants(params), OUTS: row.outs },
+  });
+}
+
+/** A product of rounded rows. */
+export function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
+  return Kernel.get(gpu, {
+    name: "matvec",
+    source: [ELEM[params.elem], int8Source, matrixSource, int8TileSource(params, tile)].join(""),
+    bindings: TILE_BINDINGS,
+    constants: { ...matrixConstants(params), OUTS: tile.columns },
+  });
+}
+
+const matrixSource = [
+  ...[activationSource, finishSource, biasSource],
+  ...["alias chunk = vec4<u32>;\n", nbitsSource],
+].join("");
+
+function rowConstants({ k, x, norm }: Int8Params) {
+  return {
+    K_FOURS: k / 4,
+    X_STRIDE: x.stride / 4,
+    X_OFFSET: x.offset / 4,
+    NORM: norm ? 1 : 0,
+    EPSILON: norm?.epsilon ?? 0,
+    AFFINE_AT: 0,
+    HAS_BETA: 0,
+  };
+}
+
+function matrixConstants(params: Int8Params) {
+  const { k, n, out, gate, weights: { blockSize, hasZeroPoints } } = params;
+  return {
+    N: n,
+    OUT_STRIDE: out?.stride ?? n,
+    OUT_OFFSET: out?.offset ?? 0,
+    HAS_BIAS: params.hasBias ? 1 : 0,
+    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
+    IS_GATED: gate ? 1 : 0,
+    GATE_ROW: gate?.gateRow ?? 0,
+    UP_ROW: gate?.upRow ?? 0,
+    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
+    SCALE: params.scale,
+    SOFTCAP: params.softcap,
+    BITS: 4,
+    BLOCKS: k / blockSize,
+    HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
+  };
+}

@@ -1,0 +1,106 @@
+/**
+ * How products of whole numbers divide their work, by the number of rows: the best of those that
+ * `deno task bench matmul` tries. A row's result is the same in all of them.
+ *
+ * @module
+ */
+import type { GpuContext } from "../../src/gpu/device.ts";
+import type { MatvecParams } from "../matvec_params.ts";
+
+/** Parameters of a product of whole numbers. */
+export type Int8Params = MatvecParams & { readonly weights: { readonly kind: "nbits" } };
+
+/** Elements of a row that share a scale. */
+export const BLOCK = 32;
+
+/** How a tile of rows and columns is divided among the threads of a workgroup. */
+export interface Int8Tile {
+  readonly rows: number;
+  readonly columns: number;
+  /** Of a thread. */
+  readonly threadRows: number;
+  readonly threadColumns: number;
+  /** Blocks that are staged at a time; divides those of a row. */
+  readonly depth: number;
+  /** Whether there is memory for two stages, so that threads wait for each other once a stage. */
+  readonly isDouble: boolean;
+}
+
+/** Tiles by the most rows of a product that they are for. */
+const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
+  {
+    upTo: 8,
+    tile: { rows: 8, columns: 16, threadRows: 2, threadColumns: 1, depth: 8, isDouble: false },
+  },
+  {
+    upTo: 32,
+    tile: { rows: 32, columns: 16, threadRows: 4, threadColumns: 1, depth: 8, isDouble: false },
+  },
+  {
+    upTo: 128,
+    tile: { rows: 32, columns: 32, threadRows: 4, threadColumns: 2, depth: 4, isDouble: true },
+  },
+  {
+    upTo: Infinity,
+    tile: { rows: 64, columns: 64, threadRows: 8, threadColumns: 4, depth: 2, isDouble: true },
+  },
+];
+
+/** The tile for a product of some rows, with stages that divide a row and fit the device. */
+export function chooseInt8Tile(
+  { limits }: Pick<GpuContext, "limits">,
+  { k, gate }: Pick<MatvecParams, "k" | "gate">,
+  numRows: number,
+): Int8Tile {
+  const { tile } = TILES.find(({ upTo }) => numRows <= upTo)!;
+  const { columns, threadColumns } = tile;
+  // A thread has a column of the gate with each that it multiplies.
+  const times = gate && threadColumns === 1 ? 2 : 1;
+  const wide = { ...tile, columns: times * columns, threadColumns: times * threadColumns };
+  const depths = [8, 4, 2, 1].filter((depth) => depth <= tile.depth && k / BLOCK % depth === 0);
+  const stages = depths.flatMap((depth) =>
+    [tile.isDouble, false].map((isDouble) => ({ ...wide, depth, isDouble }))
+  );
+  return stages.find((each) => int8TileBytes(each) <= limits.maxComputeWorkgroupStorageSize)!;
+}
+
+/** Threads of a workgroup. */
+export function int8Threads({ rows, columns, threadRows, threadColumns }: Int8Tile): number {
+  return rows / threadRows * columns / threadColumns;
+}
+
+/** Bytes of workgroup memory. */
+export function int8TileBytes(tile: Int8Tile): number {
+  const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
+  const [rowLanes, columnLanes] = [rows / threadRows, columns / threadColumns];
+  const fours = rowLanes * (2 * threadRows * depth + 1) +
+    columnLanes * (2 * threadColumns * depth + 1);
+  const pairs = rowLanes * (threadRows * depth + 1) + columnLanes * (threadColumns * depth + 1);
+  return (isDouble ? 2 : 1) * (16 * fours + 8 * pairs);
+}
+
+/** How a workgroup divides the outputs of one row. */
+export interface Int8Row {
+  /** Outputs of a workgroup. */
+  readonly outs: number;
+  readonly threads: number;
+  /** Blocks at a time; divides those of a row. */
+  readonly blocks: number;
+}
+
+/** Blocks of a row at a time: what is kept of them fits the workgroup memory that all devices have. */
+const MOST_BLOCKS = 96;
+const ROW_OUTS = 16;
+const ROW_THREADS = [256, 224, 192, 160, 128];
+/** A row's squares are added in 32 parts of units of eight elements: no stage but the last ends within a round. */
+const ROUND = 8;
+
+/** How products of one row are divided; a few lengths of rows with a norm cannot be. */
+export function chooseInt8Row({ k, norm }: Pick<MatvecParams, "k" | "norm">): Int8Row | undefined {
+  const all = k / BLOCK;
+  const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, i) => i + 1)
+    .findLast((count) => all % count === 0 && (!norm || count === all || count % ROUND === 0));
+  if (blocks === undefined) return undefined;
+  const threads = ROW_THREADS.find((count) => ROW_OUTS * blocks % count === 0) ?? ROW_THREADS[0]!;
+  return { outs: ROW_OUTS, threads, blocks };
+}
