@@ -32,6 +32,12 @@ export class UnsupportedGraphError extends Error {
   override readonly name = "UnsupportedGraphError";
 }
 
+/** Sizes of a cache of keys and values: `[batch, kvHeads, tokens, headDim]`. */
+export interface HeadSizes {
+  readonly kvHeads: number | undefined;
+  readonly headDim: number | undefined;
+}
+
 /** What to load. */
 interface WholeDecoderOptions {
   readonly backend: Backend;
@@ -43,6 +49,8 @@ interface WholeDecoderOptions {
   /** Most tokens of a sequence, if fewer. */
   readonly maxModelLength?: number | undefined;
   readonly vocabSize: number;
+  /** Sizes of keys and values, for graphs that leave them open. */
+  readonly headSizes?: HeadSizes | undefined;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
 }
@@ -64,7 +72,8 @@ export class WholeDecoder implements Decoder {
   ) {
     this.#session = session;
     this.#embeddings = embeddings;
-    this.#cacheInputs = session.inputs.filter(({ name }) => name.startsWith("past"));
+    this.#cacheInputs = session.inputs.filter(({ name }) => name.startsWith("past"))
+      .map((input) => withHeadSizes(input, options.headSizes));
     this.#sampler = options.backend.openSampler({
       vocabSize: options.vocabSize,
       dtype: session.outputs.find(({ name }) => name === "logits")!.type as "float32" | "float16",
@@ -218,6 +227,33 @@ function requireKnown(session: GraphSession, embedded: readonly string[]): void 
   if (faults.length === 0) return;
   throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
 }
+
+/** Names of keys and values, unlike those of other state. */
+const KEYS_OR_VALUES = /\.(key|value)$|^past_(key|value)s?[._]\d+$/;
+
+/**
+ * A cache with sizes in the place of symbols for heads (`kv_cache_dim`).
+ *
+ * @throws {UnsupportedGraphError} when such a size is not known.
+ */
+function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): ValueInfo {
+  const { name, shape } = input;
+  if (shape.length !== 4 || !KEYS_OR_VALUES.test(name)) return input;
+  const [batch, heads, tokens, dim] = shape as [Size, Size, Size, Size];
+  const known = (symbol: Size, size: number | undefined) => {
+    if (typeof symbol === "number") return symbol;
+    if (size !== undefined) return size;
+    throw new UnsupportedGraphError(
+      `The cache input "${name}" leaves its size "${symbol}" open, and config.json does not give it.`,
+    );
+  };
+  return {
+    ...input,
+    shape: [batch, known(heads, sizes?.kvHeads), tokens, known(dim, sizes?.headDim)],
+  };
+}
+
+type Size = ValueInfo["shape"][number];
 
 /** State of a sequence that has not begun: no keys yet, other state zero. */
 function emptyState({ name, type, shape }: ValueInfo): Tensor {

@@ -27,7 +27,7 @@ import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from
 import type { OpenContext } from "./open_context.ts";
 import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
-import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
+import { contextLengthOf, readHeadSizes, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */
 export interface DecoderLoadOptions
@@ -132,7 +132,8 @@ async function openWhole(
   try {
     const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
     const { maxModelLength } = options.engine;
-    const sizes = { contextLength, maxModelLength, vocabSize };
+    const headSizes = readHeadSizes(folder);
+    const sizes = { contextLength, maxModelLength, vocabSize, headSizes };
     return await WholeDecoder.load({ ...options, model, files, ...sizes });
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;

@@ -51,6 +51,20 @@ export function vocabSizeOf(folder: ModelFolder): number {
   return readSize(folder, ["vocab_size"]) ?? refuse(folder, "vocab_size");
 }
 
+/** Sizes of a text model's keys and values, as far as `config.json` gives them. */
+export function readHeadSizes(
+  folder: ModelFolder,
+): { readonly kvHeads: number | undefined; readonly headDim: number | undefined } {
+  const heads = readSize(folder, ["num_attention_heads", "n_head"]);
+  const width = readSize(folder, ["hidden_size", "n_embd"]);
+  const divided = heads === undefined || width === undefined ? undefined : width / heads;
+  return {
+    kvHeads: readSize(folder, ["num_key_value_heads"]) ?? heads,
+    headDim: readSize(folder, ["head_dim"]) ??
+      (Number.isInteger(divided) ? divided : undefined),
+  };
+}
+
 /** A size that config.json gives under one of `names`, its own or its text model's. */
 function readSize(folder: ModelFolder, names: readonly string[]): number | undefined {
   const text = textConfigOf(folder);

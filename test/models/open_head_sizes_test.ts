@@ -1,0 +1,52 @@
+/** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
+import assert from "node:assert/strict";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { UnsupportedGraphError, WholeDecoder } from "../../src/decoder/whole_decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { readHeadSizes } from "../../src/models/text_sizes.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { generate } from "../fixtures/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
+
+const FOLDER = findModelFolder("hearth-demo-chat")!;
+
+Deno.test("WholeDecoder runs a graph whose cache leaves the sizes of heads open", async () => {
+  const folder = await openFolder(FOLDER);
+  await using files = new FolderFiles(`${FOLDER}/onnx`);
+  const model = await readModel(files, "model.onnx");
+  const shape = ["batch_size", "kv_heads", "past_sequence_length", "kv_cache_dim"];
+  const inputs = model.graph.inputs.map((input) =>
+    input.name.startsWith("past") ? makeValueInfo(input.name, "float32", shape) : input
+  );
+  const options = {
+    backend: new CpuBackend(),
+    files,
+    model: { ...model, graph: { ...model.graph, inputs } },
+    contextLength: 2048,
+    vocabSize: folder.config["vocab_size"] as number,
+  };
+  await assert.rejects(
+    WholeDecoder.load(options),
+    (error: Error) =>
+      error instanceof UnsupportedGraphError &&
+      /leaves its size "kv_heads" open/.test(error.message),
+  );
+  const headSizes = readHeadSizes(folder);
+  const decoder = await WholeDecoder.load({ ...options, headSizes });
+  try {
+    const [golden] = readGoldens(FOLDER);
+    const engine = new EngineLoop(decoder, { prefixCache: true });
+    const wanted = golden!.completionIds.slice(0, 12);
+    const { tokens } = await generate(engine, {
+      tokens: golden!.promptIds,
+      maxTokens: wanted.length,
+    });
+    assert.deepEqual(tokens.map(({ tokenId }) => tokenId), wanted);
+    await engine.close();
+  } finally {
+    await decoder.dispose();
+  }
+});
