@@ -101,6 +101,8 @@ export interface EngineSettings {
   readonly prefixCache: boolean;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
+  /** Path or name of an ffmpeg that converts recordings that are not read here; none if absent. */
+  readonly ffmpeg?: string | undefined;
 }
 
 /** How requests wait. */

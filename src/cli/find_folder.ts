@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isFfmpeg } from "../media/ffmpeg.ts";
 import { resolve } from "node:path";
 import { StartupError } from "../errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
@@ -30,4 +31,12 @@ export async function findCompanions(
       flags.speakerEncoder,
     ),
   };
+}
+
+/** The program of `--ffmpeg`. @throws {StartupError} when it is no ffmpeg. */
+export async function findFfmpeg(program: string | undefined): Promise<string | undefined> {
+  if (program === undefined || await isFfmpeg(program)) return program;
+  throw new StartupError(
+    `--ffmpeg wants an ffmpeg; ${program} is none, or cannot be started. Install one, or give its path.`,
+  );
 }

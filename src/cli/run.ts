@@ -11,7 +11,7 @@ import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { familyOf } from "../models/families.ts";
 import { Session } from "../session/session.ts";
-import { findCompanions } from "./find_folder.ts";
+import { findCompanions, findFfmpeg } from "./find_folder.ts";
 import { flagName, type FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
 import { DOWNLOAD_STOPPED, getModel } from "./get_model.ts";
@@ -52,7 +52,8 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   }
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
-  const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels };
+  const ffmpeg = await findFfmpeg(flags.ffmpeg);
+  const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels, ffmpeg };
   const load = {
     ...companions,
     model,

@@ -24,7 +24,7 @@ import type { SessionState } from "../session/session_state.ts";
 import type { LoadProgress } from "../models/open_context.ts";
 import { readApiKeys } from "./api_key_file.ts";
 import { SparseLines } from "./download_report.ts";
-import { findCompanions, findFolder } from "./find_folder.ts";
+import { findCompanions, findFfmpeg, findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import { formatUrl } from "./format_url.ts";
@@ -120,6 +120,7 @@ async function makeSession(
     cpuThreads,
     prefixCache,
     maxImagePixels,
+    ffmpeg: await findFfmpeg(flags.ffmpeg),
   };
   const choices = { device, dtype, kind };
   const companions = await findCompanions(flags);

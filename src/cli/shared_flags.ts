@@ -71,6 +71,12 @@ export const SPEECH_FLAGS = {
     help: "Folder of a voice activity model (Silero VAD in ONNX): a speech model then skips all " +
       "but speech. Default: whole recordings are transcribed.",
   }),
+  ffmpeg: text({
+    placeholder: "<program>",
+    help:
+      "Path of an ffmpeg, or ffmpeg for the one that is installed: it converts recordings that " +
+      "Hearth does not read (AMR, WMA, AC-3 and others). Default: those are refused.",
+  }),
   speakerEncoder: text({
     placeholder: "<folder>",
     help: "Folder of a speaker-embedding model (x-vector, in ONNX): SpeechT5 then clones " +

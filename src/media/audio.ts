@@ -21,9 +21,11 @@ import {
   MAX_AUDIO_HOURS,
   type Sound,
   type SoundReader,
+  UnreadSoundError,
 } from "./audio/sound.ts";
 import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
+import { convertWithFfmpeg } from "./ffmpeg.ts";
 import { AudioResampler } from "./resample_audio.ts";
 import { describeUnread, type Signature } from "./signature.ts";
 
@@ -81,6 +83,8 @@ export interface DecodeAudioOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called once, with a sentence, when the file ends early: what is there is decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
+  /** Path or name of an ffmpeg that converts what is not read here. */
+  readonly ffmpeg?: string | undefined;
 }
 
 /**
@@ -92,6 +96,20 @@ export interface DecodeAudioOptions {
  * {@linkcode MAX_AUDIO_HOURS}; possibly after the first pieces.
  */
 export async function* decodeAudio(
+  file: Uint8Array<ArrayBuffer>,
+  options: DecodeAudioOptions,
+): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
+  try {
+    yield* decodeRead(file, options);
+  } catch (error) {
+    const { ffmpeg, sampleRateHz, signal } = options;
+    // It comes before any sound.
+    if (!(error instanceof UnreadSoundError) || ffmpeg === undefined) throw error;
+    yield* convertWithFfmpeg(file, { program: ffmpeg, sampleRateHz, signal });
+  }
+}
+
+async function* decodeRead(
   file: Uint8Array<ArrayBuffer>,
   { sampleRateHz, signal, onTruncated }: DecodeAudioOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
@@ -137,13 +155,15 @@ function detect(file: Uint8Array): AudioFormat {
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format !== undefined) return format;
   if (isFreeMp3(file)) {
-    throw invalidAudio(
+    throw new UnreadSoundError(
       "The MP3 file is in free format: its frames have no bitrate that tells their length. " +
-        "One with a bitrate of up to 320 kbit/s is wanted, or WAV, as which lame --decode writes it.",
+        "One with a bitrate of up to 320 kbit/s is wanted, or WAV.",
     );
   }
   const read = FORMATS.map(({ name }) => name);
-  throw invalidAudio(describeUnread(file, { kind: "supported audio", unread: UNREAD, read }));
+  throw new UnreadSoundError(
+    describeUnread(file, { kind: "supported audio", unread: UNREAD, read }),
+  );
 }
 
 /** A few bytes of silence can be minutes of sound, which must not be processed without a pause. */

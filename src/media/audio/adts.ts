@@ -6,7 +6,7 @@
 import { decodeAac } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
 import { nameObjectType } from "./aac/config.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
 interface AdtsFrame extends SyncFrame {
@@ -41,7 +41,7 @@ export async function* readAdts(
   if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
   if (objectType !== LOW_COMPLEXITY) {
-    throw invalidAudio(
+    throw new UnreadSoundError(
       `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is wanted.`,
     );
   }

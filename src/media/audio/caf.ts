@@ -10,7 +10,13 @@ import { decodeAlac } from "./alac.ts";
 import { readEsDescriptor } from "./mp4_codecs.ts";
 import { decodeOpus } from "./opus.ts";
 import { placeSound } from "./place_sound.ts";
-import { checkSampleRate, type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import {
+  checkSampleRate,
+  type Decoding,
+  invalidAudio,
+  type Sound,
+  UnreadSoundError,
+} from "./sound.ts";
 import { readStored, type StoredFormat } from "./stored_sound.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -203,7 +209,7 @@ function decodePackets(
         mapping: [0, 1].slice(0, numChannels),
       }, packets);
     default:
-      throw invalidAudio(
+      throw new UnreadSoundError(
         `The CAF file's sound is ${format.trim()}; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, AAC, Opus or MP3 is wanted.`,
       );
   }

@@ -12,7 +12,7 @@ import { readMp3 } from "./mp3.ts";
 import type { Box } from "./mp4_boxes.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import type { SampleCoding } from "./pcm.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { readStored, type StoredFormat } from "./stored_sound.ts";
 
 /** The codec of a track. */
@@ -100,7 +100,7 @@ export function decodeMp4(
       if (MP3_OBJECT_TYPES.includes(objectType)) return readMp3(joinBytes([...frames]), decoding);
       if (AAC_OBJECT_TYPES.includes(objectType)) return decodeAac(parseAacConfig(config), frames);
       const name = UNREAD_OBJECT_TYPES[objectType] ?? `of object type ${objectType}`;
-      throw invalidAudio(`The MP4 file's sound is ${name}; AAC or MP3 is wanted.`);
+      throw new UnreadSoundError(`The MP4 file's sound is ${name}; AAC or MP3 is wanted.`);
     }
     case "alac":
       return decodeAlac(requireBox(entry, "alac").bytes(4), frames);
@@ -117,7 +117,7 @@ export function decodeMp4(
       );
     default: {
       const name = UNREAD_TYPES[entry.type] === undefined ? "" : ` (${UNREAD_TYPES[entry.type]})`;
-      throw invalidAudio(
+      throw new UnreadSoundError(
         `The MP4 file's sound is ${entry.type.trim()}${name}; ` +
           "AAC, MP3, Opus, FLAC, Apple Lossless or PCM is wanted.",
       );

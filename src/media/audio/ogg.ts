@@ -7,7 +7,7 @@ import { decodeFlac } from "./flac.ts";
 import { type OggPacket, type OggPage, readOggPackets, readOggPages } from "./ogg_pages.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { countOpusSamples } from "./opus_packet.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { hasText } from "../signature.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
@@ -55,7 +55,7 @@ export async function* readOgg(
     }
   }
   if (!isKnown) {
-    throw invalidAudio(
+    throw new UnreadSoundError(
       isSpeex
         ? "The Ogg file's sound is Speex; Opus, Vorbis or FLAC is wanted."
         : "The Ogg file holds no Opus, Vorbis or FLAC, or the beginning of it is damaged.",

@@ -35,6 +35,16 @@ export function invalidAudio(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
+/** A format or a codec that is not read here. */
+export class UnreadSoundError extends HearthError {
+  constructor(message: string) {
+    super(
+      "invalid_media",
+      `${message} A command that converts it: ffmpeg -i input -ac 1 -ar 16000 output.wav`,
+    );
+  }
+}
+
 /** @throws {HearthError} `invalid_media` when a header gives an impossible sample rate. */
 export function checkSampleRate(sampleRateHz: number): void {
   if (sampleRateHz >= MIN_RATE_HZ && sampleRateHz <= MAX_RATE_HZ) return;

@@ -13,7 +13,13 @@ import {
 import { createGsm, createWavGsm, GSM_FRAME_BYTES, GSM_WAV_BYTES } from "./gsm.ts";
 import { readMp3 } from "./mp3.ts";
 import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
-import { checkSampleRate, type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import {
+  checkSampleRate,
+  type Decoding,
+  invalidAudio,
+  type Sound,
+  UnreadSoundError,
+} from "./sound.ts";
 
 /** Codings of blocks. */
 type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" | "GSM in WAV";
@@ -58,7 +64,7 @@ export async function* readStored(
     checkSampleRate(sampleRateHz);
     yield* readBlocks(data, createBlocks(coding, { ...format, blockBytes: blockBytes ?? 0 }));
   } else if (coding === undefined) {
-    throw invalidAudio(
+    throw new UnreadSoundError(
       `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is wanted.`,
     );
   } else {

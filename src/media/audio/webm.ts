@@ -13,7 +13,7 @@ import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { readPcm, type SampleCoding } from "./pcm.ts";
 import { type Placement, placeSound } from "./place_sound.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
 interface Track {
@@ -147,7 +147,7 @@ export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator
   if (decode === undefined) {
     const known = Object.entries(UNREAD).find(([id]) => track.codec.startsWith(id))?.[1];
     const name = known === undefined ? "" : ` (${known})`;
-    throw invalidAudio(
+    throw new UnreadSoundError(
       `The WebM file's sound is ${track.codec}${name}; ${
         Object.keys(CODECS).join(", ")
       } are wanted.`,

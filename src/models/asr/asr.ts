@@ -59,10 +59,13 @@ export class AsrModel implements Model {
   readonly #requests: ActiveRequests;
   readonly #shortFirst = new ShortFirst();
 
+  readonly #ffmpeg: string | undefined;
+
   /** Owns both models from here on. */
   private constructor(
     recogniser: Recogniser,
-    { voiceActivity, maxRecordings, metrics }: RecogniserOptions & {
+    { voiceActivity, maxRecordings, metrics, ffmpeg }: RecogniserOptions & {
+      readonly ffmpeg: string | undefined;
       /** Tells where somebody speaks; all is listened to if absent. */
       readonly voiceActivity: VoiceActivity | undefined;
     },
@@ -73,6 +76,7 @@ export class AsrModel implements Model {
     this.metrics = metrics.registry;
     metrics.requests = () => this.#requests.counts;
     this.#recogniser = recogniser;
+    this.#ffmpeg = ffmpeg;
     this.#voiceActivity = voiceActivity;
     this.dtype = recogniser.dtype;
     this.languages = recogniser.languages;
@@ -89,7 +93,7 @@ export class AsrModel implements Model {
     };
     const recogniser = await load(context, options);
     await voiceActivity?.requireRate(recogniser.sampleRateHz);
-    return new AsrModel(recogniser, { ...options, voiceActivity });
+    return new AsrModel(recogniser, { ...options, voiceActivity, ffmpeg: engine.ffmpeg });
   }
 
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
@@ -131,7 +135,7 @@ export class AsrModel implements Model {
     const { language, translates = false, temperature, timesWords = false, maxTokens = Infinity } =
       task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
-    await using audio = new AudioReader(task.audio, { sampleRateHz, signal });
+    await using audio = new AudioReader(task.audio, { sampleRateHz, signal, ffmpeg: this.#ffmpeg });
     const listener = this.#voiceActivity?.listen(sampleRateHz);
     const numSamples = await scan(audio, { listener, signal, turn });
     const durationSeconds = numSamples / sampleRateHz;

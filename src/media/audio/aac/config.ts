@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalidAudio } from "../sound.ts";
+import { invalidAudio, UnreadSoundError } from "../sound.ts";
 import { SAMPLE_RATES_HZ } from "./bands.ts";
 import { BitReader } from "../bit_reader.ts";
 
@@ -40,7 +40,7 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
     if (objectType === OBJECT_TYPE.lowComplexity && !hasShortFrames) {
       return { sampleRateHz, hasBandReplication };
     }
-    throw invalidAudio(
+    throw new UnreadSoundError(
       `The AAC stream is ${nameObjectType(objectType)}` +
         `${hasShortFrames ? " with frames of 960 samples" : ""}; AAC-LC or HE-AAC is wanted.`,
     );

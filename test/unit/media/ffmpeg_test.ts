@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { HearthError } from "../../../src/errors.ts";
+import { decodeAudio } from "../../../src/media/audio.ts";
+import { isFfmpeg } from "../../../src/media/ffmpeg.ts";
+import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
+
+const program = "ffmpeg";
+const ignore = !await isFfmpeg(program);
+
+async function encode(args: readonly string[]): Promise<Uint8Array<ArrayBuffer>> {
+  const process = new Deno.Command(program, {
+    args: ["-v", "error", "-i", "pipe:0", ...args, "pipe:1"],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const writer = process.stdin.getWriter();
+  await writer.write(readFixture("speech.wav"));
+  await writer.close();
+  return (await process.output()).stdout;
+}
+
+async function decode(
+  file: Uint8Array<ArrayBuffer>,
+  signal?: AbortSignal,
+): Promise<Float32Array> {
+  const pieces = await Array.fromAsync(
+    decodeAudio(file, { sampleRateHz: 16_000, ffmpeg: program, signal }),
+  );
+  return Float32Array.from(pieces.flatMap((piece) => [...piece]));
+}
+
+function correlate(first: Float32Array, second: Float32Array): number {
+  const product = (a: Float32Array, b: Float32Array) =>
+    a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0);
+  return product(first, second) / Math.sqrt(product(first, first) * product(second, second));
+}
+
+const FORMATS: Readonly<Record<string, readonly string[]>> = {
+  "WavPack": ["-c:a", "wavpack", "-f", "wv"],
+  "TTA": ["-c:a", "tta", "-f", "tta"],
+  "AC-3": ["-c:a", "ac3", "-f", "ac3"],
+  "AC-3 in Matroska": ["-c:a", "ac3", "-f", "matroska"],
+};
+
+for (const [name, args] of Object.entries(FORMATS)) {
+  Deno.test({
+    name: `decodeAudio() has ffmpeg convert ${name}, and names it without`,
+    ignore,
+    fn: async () => {
+      const file = await encode(args);
+      const speech = await decodeWhole(readFixture("speech.wav"));
+      const converted = await decode(file);
+      // Lossy encoders begin with some samples of their own.
+      const best = Math.max(
+        ...Array.from(
+          { length: 2_100 },
+          (_, delay) =>
+            delay % 4 === 0 || delay < 64
+              ? correlate(speech.subarray(0, 20_000), converted.subarray(delay))
+              : 0,
+        ),
+      );
+      assert.ok(best > 0.95, `${name}: ${best}`);
+      await assert.rejects(decodeWhole(file), {
+        kind: "invalid_media",
+        message: new RegExp(
+          `${name.split(" ")[0]}.* wanted\\. A command that converts it: ffmpeg -i`,
+          "s",
+        ),
+      });
+    },
+  });
+}
+
+Deno.test({
+  name: "decodeAudio() says what ffmpeg says of what is no sound, and ends it with the request",
+  ignore,
+  fn: async () => {
+    await assert.rejects(decode(new Uint8Array(10_000).fill(1)), {
+      kind: "invalid_media",
+      message: /ffmpeg finds no sound in the file: .*Invalid data/,
+    });
+    // A playlist that names another file: only the pipe may be read.
+    const playlist = new TextEncoder().encode("#EXTM3U\n#EXTINF:1,\nfile:///etc/hostname\n");
+    await assert.rejects(decode(playlist), { kind: "invalid_media" });
+    const file = await encode(FORMATS["WavPack"]!);
+    const reason = new HearthError("inference_failed", "gone");
+    await assert.rejects(decode(file, AbortSignal.abort(reason)), reason);
+  },
+});
+
+Deno.test("isFfmpeg() tells programs that are something else", async () => {
+  assert.equal(await isFfmpeg("/nonexistent/ffmpeg"), false);
+  assert.equal(await isFfmpeg(Deno.execPath()), false);
+});
