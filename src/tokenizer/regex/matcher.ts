@@ -3,8 +3,8 @@ import { Op, type Program } from "./program.ts";
 /** Steps back that a match may take for each character of the text before ways that failed are remembered. */
 const FREE_STEPS = 8;
 /** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
-const MAX_STEPS = 2_000_000;
-const MAX_STEPS_PER_CHAR = 6;
+const MAX_STEPS = 500_000;
+const MAX_STEPS_PER_CHAR = 12;
 
 /** A search that would take too long. */
 export class RegexBudgetError extends Error {
