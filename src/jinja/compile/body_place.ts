@@ -1,5 +1,6 @@
+import type { Statement } from "../syntax/nodes.ts";
 import type { Place } from "./expressions.ts";
-import type { Frame } from "./frame.ts";
+import type { Execute, Frame } from "./frame.ts";
 import type { Scope } from "./symbols.ts";
 
 /** Where a statement stands. */
@@ -18,3 +19,6 @@ export interface BodyPlace {
 export function expressionPlace({ scope, isConditional, counter }: BodyPlace): Place {
   return { scope, isConditional, count: () => counter.count++ };
 }
+
+/** Compiles the statements of a body. What compiles single statements is given it, since it compiles those itself. */
+export type CompileBody = (body: readonly Statement[], place: BodyPlace) => Execute;

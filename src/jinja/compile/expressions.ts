@@ -9,21 +9,14 @@ import { addTexts, applyBinary, negate, posit } from "../python/arithmetic.ts";
 import { getAttribute, getSubscript } from "../python/attributes.ts";
 import { areEqual, contains, isOrdered } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
-import { isTrue, iterate } from "../python/iterate.ts";
+import { isTrue } from "../python/iterate.ts";
 import { str } from "../python/repr.ts";
 import { Slice } from "../python/slicing.ts";
 import { callValue } from "../python/call.ts";
-import {
-  type Arguments,
-  NO_NAMED,
-  Tuple,
-  typeNameOf,
-  Undefined,
-  type Value,
-  valueOr,
-} from "../python/values.ts";
-import type { CallArguments, CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
+import { Tuple, Undefined, type Value, valueOr } from "../python/values.ts";
+import type { CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
+import { compileArguments } from "./arguments.ts";
 import type { Evaluate, Frame } from "./frame.ts";
 import type { Reference, Scope } from "./symbols.ts";
 
@@ -119,7 +112,10 @@ export function compileExpression(node: Expression, place: Place): Evaluate {
     case "test":
       return compileTest(node, place);
     case "call": {
-      const [callee, args] = [compile(node.callee), compileArguments(node.args, place)];
+      const [callee, args] = [
+        compile(node.callee),
+        compileArguments(node.args, (each) => compileExpression(each, place)),
+      ];
       return (frame) => callValue(callee(frame), args(frame));
     }
     case "condition":
@@ -198,63 +194,20 @@ function compileCondition(
 export function compileFilter(node: FilterNode, place: Place, value: Evaluate): Evaluate {
   const { name } = node;
   requireKnown(isFilter(name), `No filter named '${name}'`, place);
-  const args = compileArguments(node.args, place);
+  const args = compileArguments(node.args, (each) => compileExpression(each, place));
   return (frame) => applyFilter(name, value(frame), args(frame));
 }
 
 function compileTest(node: Extract<Expression, { kind: "test" }>, place: Place): Evaluate {
   const { name } = node;
   requireKnown(isTest(name), `No test named '${name}'`, place);
-  const [value, args] = [compileExpression(node.value, place), compileArguments(node.args, place)];
+  const [value, args] = [
+    compileExpression(node.value, place),
+    compileArguments(node.args, (each) => compileExpression(each, place)),
+  ];
   return (frame) => applyTest(name, value(frame), args(frame));
 }
 
 function requireKnown(isKnown: boolean, message: string, { isConditional }: Place): void {
   if (!isKnown && !isConditional) raise("TemplateAssertionError", `${message}.`);
-}
-
-const NO_ARGUMENTS: Arguments = { positional: [], named: NO_NAMED };
-
-/** The arguments of a call. */
-export function compileArguments(
-  { positional, named, rest, restNamed }: CallArguments,
-  place: Place,
-): (frame: Frame) => Arguments {
-  if (
-    positional.length === 0 && named.length === 0 && rest === undefined && restNamed === undefined
-  ) {
-    return () => NO_ARGUMENTS;
-  }
-  const compile = (each: Expression) => compileExpression(each, place);
-  const values = positional.map(compile);
-  const pairs = named.map(({ name, value }) => [name, compile(value)] as const);
-  requireDistinct(pairs.map(([name]) => name));
-  const [others, otherPairs] = [rest, restNamed].map((each) => each && compile(each));
-  return (frame) => {
-    const all = values.map((each) => each(frame));
-    if (others !== undefined) all.push(...iterate(others(frame)));
-    if (pairs.length === 0 && otherPairs === undefined) return { positional: all, named: NO_NAMED };
-    const byName = new Map<string, Value>();
-    for (const [name, value] of pairs) byName.set(name, value(frame));
-    if (otherPairs !== undefined) addNamed(byName, otherPairs(frame));
-    return { positional: all, named: byName };
-  };
-}
-
-function requireDistinct(names: readonly string[]): void {
-  const twice = names.find((name, index) => names.indexOf(name) < index);
-  if (twice !== undefined) raise("TemplateSyntaxError", `keyword argument repeated: ${twice}`);
-}
-
-function addNamed(byName: Map<string, Value>, values: Value): void {
-  if (!(values instanceof Dict)) {
-    raise("TypeError", `argument after ** must be a mapping, not ${typeNameOf(values)}`);
-  }
-  for (const [key, value] of (values as Dict).entries()) {
-    if (typeof key !== "string") raise("TypeError", "keywords must be strings");
-    if (byName.has(key as string)) {
-      raise("TypeError", `got multiple values for keyword argument '${key}'`);
-    }
-    byName.set(key as string, value);
-  }
 }

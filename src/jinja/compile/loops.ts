@@ -7,24 +7,16 @@ import { descend } from "../meter.ts";
 import { printed } from "../library/autoescape.ts";
 import { isTrue, iterate } from "../python/iterate.ts";
 import { PyIterator, type Value } from "../python/values.ts";
-import type { Expression, ForNode, Statement, Target } from "../syntax/nodes.ts";
+import type { ForNode } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
 import { compileExpression, compileWrite } from "./expressions.ts";
 import { type Execute, Frame } from "./frame.ts";
 import { LoopContext } from "./loop_context.ts";
-import { type BodyPlace, expressionPlace } from "./body_place.ts";
+import { compileAssign } from "./assign.ts";
+import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { compileEnter } from "./enter.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 import { allStatements, assignsName, readsName, targetsOf } from "./walk.ts";
-
-/** What compiles the parts of a loop. */
-interface Compilers {
-  compileBody(body: readonly Statement[], place: BodyPlace): Execute;
-  compileEnter(scope: Scope): (frame: Frame) => void;
-  compileAssign(
-    target: Target | Expression,
-    place: BodyPlace,
-  ): (frame: Frame, value: Value) => void;
-}
 
 /** Runs the loop over values. */
 type Run = (frame: Frame, values: Value, recursion?: Recursion) => void;
@@ -35,15 +27,15 @@ interface Recursion {
   readonly recurse: (values: Value) => Value;
 }
 
-export function compileFor(node: ForNode, place: BodyPlace, compilers: Compilers): Execute {
+export function compileFor(node: ForNode, place: BodyPlace, compileBody: CompileBody): Execute {
   requireFreeLoop(node);
   const values = compileExpression(node.values, expressionPlace(place));
   if (!node.isRecursive) {
-    const run = compileRun(node, place, compilers, place.scope.owner);
+    const run = compileRun(node, place, compileBody, place.scope.owner);
     return (frame) => void run(frame, values(frame));
   }
   const owner = new FunctionSlots();
-  const run = compileRun(node, place, compilers, owner);
+  const run = compileRun(node, place, compileBody, owner);
   return (frame) => {
     const render = (depth: number) => (inner: Value): Value =>
       descend(() => {
@@ -67,7 +59,7 @@ function requireFreeLoop(node: ForNode): void {
 function compileRun(
   node: ForNode,
   outer: BodyPlace,
-  compilers: Compilers,
+  compileBody: CompileBody,
   owner: FunctionSlots,
 ): Run {
   const place = { ...outer, isTop: false, isConditional: false };
@@ -80,12 +72,12 @@ function compileRun(
   scope.declareTarget(node.target);
   scope.visit(node.body);
   const inner = { ...place, scope, isInLoop: true };
-  const assign = compilers.compileAssign(node.target, inner);
-  const enter = compilers.compileEnter(scope);
-  const body = compilers.compileBody(node.body, inner);
+  const assign = compileAssign(node.target, inner);
+  const enter = compileEnter(scope);
+  const body = compileBody(node.body, inner);
   const setLoop = loop === undefined ? undefined : compileWrite(loop);
-  const select = node.test === undefined ? undefined : compileTest(node, place, compilers);
-  const otherwise = compileOtherwise(node, place, compilers, owner);
+  const select = node.test === undefined ? undefined : compileTest(node, place);
+  const otherwise = compileOtherwise(node, place, compileBody, owner);
 
   return (frame, given, recursion) => {
     const values = select === undefined ? given : select(frame, given);
@@ -109,7 +101,7 @@ function compileRun(
 function compileOtherwise(
   { otherwise }: ForNode,
   place: BodyPlace,
-  { compileBody, compileEnter }: Compilers,
+  compileBody: CompileBody,
   owner: FunctionSlots,
 ): Execute | undefined {
   if (otherwise.length === 0) return undefined;
@@ -127,15 +119,14 @@ function compileOtherwise(
 function compileTest(
   node: ForNode,
   place: BodyPlace,
-  compilers: Compilers,
 ): (frame: Frame, values: Value) => Value {
   const owner = new FunctionSlots();
   const scope = new Scope(owner, place.scope);
   scope.declareTarget(node.target);
   scope.visitExpressions(node.test);
   const inner = { ...place, scope };
-  const assign = compilers.compileAssign(node.target, inner);
-  const enter = compilers.compileEnter(scope);
+  const assign = compileAssign(node.target, inner);
+  const enter = compileEnter(scope);
   const test = compileExpression(node.test!, expressionPlace(inner));
   return (outer, values) => {
     const frame = new Frame(owner, outer.variables, outer);

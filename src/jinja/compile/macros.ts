@@ -7,19 +7,14 @@ import { markIfEscaping } from "../library/autoescape.ts";
 import { descend } from "../meter.ts";
 import { Dict } from "../python/dict.ts";
 import { type Arguments, Callable, Tuple, Undefined, type Value } from "../python/values.ts";
-import type { Expression, Signature, Statement } from "../syntax/nodes.ts";
+import type { Expression, MacroNode } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
 import { compileExpression, compileRead, compileWrite, type Place } from "./expressions.ts";
-import { type Execute, Frame } from "./frame.ts";
-import { type BodyPlace, expressionPlace } from "./body_place.ts";
+import { Frame } from "./frame.ts";
+import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { compileEnter } from "./enter.ts";
 import type { Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
-
-/** What compiles the parts of a macro. */
-interface Compilers {
-  compileBody(body: readonly Statement[], place: BodyPlace): Execute;
-  compileEnter(scope: Scope): (frame: Frame) => void;
-}
 
 /** Which of the names that are always there a macro reads. */
 interface Special {
@@ -30,11 +25,9 @@ interface Special {
 
 /** @param place its scope is the macro's own, in a function of its own. */
 export function makeMacro(
-  name: string,
-  { params, defaults }: Signature,
-  body: readonly Statement[],
+  { name, params, defaults, body }: Omit<MacroNode, "kind">,
   place: BodyPlace,
-  compilers: Compilers,
+  compileBody: CompileBody,
 ): (frame: Frame) => Value {
   const { scope } = place;
   const reads = (special: string) => readsName(body, special);
@@ -59,9 +52,9 @@ export function makeMacro(
   scope.visit(body);
 
   const all = [...params, ...extra].map((param) => compileWrite(scope.find(param)!));
-  const enter = compilers.compileEnter(scope);
+  const enter = compileEnter(scope);
   const fill = compileDefaults(params, defaults, expressionPlace(place), scope);
-  const execute = compilers.compileBody(body, place);
+  const execute = compileBody(body, place);
   return (outer) =>
     new Callable(name, (args) =>
       descend(() => {

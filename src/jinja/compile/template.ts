@@ -6,7 +6,8 @@
 import { Callable, PyObject, type Value } from "../python/values.ts";
 import { parseTemplate } from "../syntax/parser.ts";
 import { Frame, type Variables } from "./frame.ts";
-import { compileBody, compileEnter } from "./statements.ts";
+import { compileEnter } from "./enter.ts";
+import { compileBody } from "./statements.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
 

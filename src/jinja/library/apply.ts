@@ -12,6 +12,7 @@ import { formatPercent } from "../python/percent_format.ts";
 import { Dict } from "../python/dict.ts";
 import { Markup, Tuple } from "../python/values.ts";
 import { COLLECTION_FILTERS } from "./collection_filters.ts";
+import { HTML_FILTERS } from "./html_filters.ts";
 import { NUMBER_FILTERS } from "./number_filters.ts";
 import { type OpenFilter, selectionFilters } from "./selection_filters.ts";
 import { VALUE_TESTS } from "./tests.ts";
@@ -20,6 +21,7 @@ import { URL_FILTERS } from "./url_filters.ts";
 
 const FILTERS: Readonly<Record<string, Native>> = {
   ...COLLECTION_FILTERS,
+  ...HTML_FILTERS,
   ...NUMBER_FILTERS,
   ...TEXT_FILTERS,
   ...URL_FILTERS,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { JsonText } from "../../../src/jinja/json_text.ts";
 import { Template } from "../../../src/jinja/template.ts";
 import { TemplateError } from "../../../src/jinja/template_error.ts";
 import { unlessThere } from "../../fixtures/goldens.ts";
@@ -16,9 +17,13 @@ interface Snippets {
 }
 
 /** What a template gives, or that it is refused; another error is a fault of the interpreter's. */
-function render(source: string, variables: Record<string, unknown> = {}): string | undefined {
+function render(
+  source: string,
+  variables?: Record<string, unknown>,
+  now?: () => Date,
+): string | undefined {
   try {
-    return new Template(source).render(variables);
+    return new Template(source, now && { now }).render(variables ?? {});
   } catch (error) {
     assert.ok(error instanceof TemplateError, `${source}: ${(error as Error).stack}`);
     return undefined;
@@ -66,6 +71,27 @@ Deno.test({
     }>(`${CASES}qwen3_conversations.json`);
     for (const { input, rendered } of conversations) {
       assert.equal(template.render({ add_generation_prompt: true, ...input }), rendered);
+    }
+  },
+});
+
+Deno.test({
+  name: "Template.render() gives what Jinja2 gives for templates of published models" +
+    unlessThere(
+      exists(`${CASES}real/recorded.json`),
+      "cases/templates/real",
+      "published templates",
+    ),
+  ignore: !exists(`${CASES}real/recorded.json`),
+  fn: () => {
+    const recorded = readJson<
+      { file: string; name: string; variables: string; rendered?: string }[]
+    >(`${CASES}real/recorded.json`);
+    for (const { file, name, variables, rendered } of recorded) {
+      const source = Deno.readTextFileSync(new URL(`${CASES}real/${file}`, import.meta.url));
+      const now = () => new Date(2026, 2, 5, 9, 8, 7);
+      const given = new JsonText(variables).readMembers();
+      assert.equal(render(source, given, now), rendered, `${file}, ${name}`);
     }
   },
 });

@@ -170,6 +170,19 @@ Deno.test("reasoningStateOf() tells where the prompt leaves its reader", () => {
   assert.equal(reasoningMarkersOf("{{ messages }}"), undefined);
 });
 
+Deno.test("ChatTemplate.render() ends a template that would not, as an error of the request", () => {
+  const endless =
+    "{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}";
+  const doubling =
+    "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x * 2 %}{% endfor %}";
+  for (const source of [endless, doubling, "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"]) {
+    assert.throws(() => templateOf(source).render([CONVERSATION[2]]), {
+      kind: "invalid_value",
+      message: /^The model's chat template refused these messages: it /,
+    });
+  }
+});
+
 Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as Python reads JSON", () => {
   const source = "{% for t in tools %}{{ t.function.parameters | tojson }}{% endfor %}" +
     "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}" +

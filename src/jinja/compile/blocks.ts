@@ -1,0 +1,129 @@
+/**
+ * Tags whose body writes into an output of its own: `set` and `filter` blocks, and named blocks.
+ *
+ * @module
+ */
+import { markIfEscaping, printed } from "../library/autoescape.ts";
+import type { Value } from "../python/values.ts";
+import type {
+  BlockNode,
+  FilterBlockNode,
+  FilterNode,
+  SetBlockNode,
+  Statement,
+} from "../syntax/nodes.ts";
+import { raise } from "../template_error.ts";
+import { compileAssign } from "./assign.ts";
+import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { compileEnter } from "./enter.ts";
+import { compileFilter, compileRead } from "./expressions.ts";
+import { type Execute, Frame, Output, type Signal } from "./frame.ts";
+import { FunctionSlots, Scope } from "./symbols.ts";
+
+/** A body in a scope of its own, within the same function. */
+export function compileScoped(
+  body: readonly Statement[],
+  place: BodyPlace,
+  compileBody: CompileBody,
+): Execute {
+  const inner = { ...place, isTop: false, isConditional: false };
+  const enter = compileEnter(place.scope);
+  const execute = compileBody(body, inner);
+  return (frame) => {
+    enter(frame);
+    return execute(frame);
+  };
+}
+
+/** Runs what writes into an output of its own, and returns what it wrote. */
+function capture(frame: Frame, run: Execute): { readonly text: string; readonly signal: Signal } {
+  const outer = frame.output;
+  frame.output = new Output();
+  const signal = run(frame);
+  const text = frame.output.finish();
+  frame.output = outer;
+  return { text, signal };
+}
+
+/** `{% set x %}…{% endset %}` */
+export function compileSetBlock(
+  node: SetBlockNode,
+  place: BodyPlace,
+  compileBody: CompileBody,
+): Execute {
+  const scope = new Scope(place.scope.owner, place.scope);
+  scope.visit(node.body);
+  const body = compileScoped(node.body, { ...place, scope }, compileBody);
+  const assign = compileAssign(node.target, place);
+  const filter = compileBlockFilter(node.filter, { ...place, scope });
+  return (frame) => {
+    const { text, signal } = capture(frame, body);
+    if (signal !== undefined) return signal;
+    assign(frame, filter(frame, markIfEscaping(text)));
+    return undefined;
+  };
+}
+
+/** Filters what a block wrote. */
+function compileBlockFilter(
+  node: FilterNode | undefined,
+  place: BodyPlace,
+): (frame: Frame, text: Value) => Value {
+  if (node === undefined) return (_frame, text) => text;
+  // Filters behind others come first in the tree.
+  const inner = node.value === undefined
+    ? undefined
+    : compileBlockFilter(node.value as FilterNode, place);
+  let input: Value = "";
+  const apply = compileFilter(node, expressionPlace(place), () => input);
+  return (frame, text) => {
+    input = inner === undefined ? text : inner(frame, text);
+    return apply(frame);
+  };
+}
+
+/** `{% filter x %}…{% endfilter %}` */
+export function compileFilterBlock(
+  node: FilterBlockNode,
+  place: BodyPlace,
+  compileBody: CompileBody,
+): Execute {
+  const scope = new Scope(place.scope.owner, place.scope);
+  scope.visit(node.body);
+  scope.visitExpressions(node.filter);
+  const body = compileScoped(node.body, { ...place, scope }, compileBody);
+  const filter = compileBlockFilter(node.filter, { ...place, scope });
+  return (frame) => {
+    const { text, signal } = capture(frame, body);
+    if (signal !== undefined) return signal;
+    frame.output.write(printed(filter(frame, markIfEscaping(text))));
+    return undefined;
+  };
+}
+
+/** A block sees the template's variables only, or those around it too if it is scoped. */
+export function compileBlock(node: BlockNode, place: BodyPlace, compileBody: CompileBody): Execute {
+  if (place.blocks.has(node.name)) {
+    raise("TemplateAssertionError", `block '${node.name}' defined twice`);
+  }
+  const owner = new FunctionSlots();
+  const scope = new Scope(owner);
+  place.blocks.set(node.name, () => "");
+  scope.visit(node.body);
+  const body = compileScoped(node.body, { ...place, scope, isInLoop: false }, compileBody);
+  const around = Array.from(
+    node.isScoped ? place.scope.allStores() : [],
+    ([name, reference]) => [name, compileRead(reference)] as const,
+  );
+  const render = (frame: Frame) => {
+    const seen = around.flatMap(([name, read]) => {
+      const value = read(frame);
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    const inner = new Frame(owner, frame.variables.extend(new Map(seen)));
+    body(inner);
+    return inner.output.finish();
+  };
+  place.blocks.set(node.name, render);
+  return (frame) => void frame.output.write(render(frame));
+}
