@@ -197,6 +197,11 @@ export function deltaChunk(
   }]);
 }
 
+/** A chunk that adds nothing. */
+export function emptyChunk(head: CompletionHead): ChatChunk {
+  return chunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
+}
+
 /** The last chunk of a choice. */
 export function finishChunk(
   head: CompletionHead,

@@ -41,6 +41,9 @@ const ResponseFormat = z.discriminatedUnion("type", [
   }),
 ], { error: formatWanted });
 
+/** Clients whose fields can be filled in by hand send an empty one. */
+const textOrNone = () => z.string({ error: "a string" });
+
 const ollamaWanted = `"json", or ${schemaWanted}`;
 /** Ollama's clients send an empty text for no format. */
 const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())], {
@@ -71,10 +74,10 @@ export const STRUCTURED_OUTPUT = {
     "The same in vLLM's form: one of json, regex, choice and grammar",
   ),
   guided_json: SchemaOrText.nullish().describe("Older name of structured_outputs.json"),
-  guided_regex: text().nullish().describe("Older name of structured_outputs.regex"),
+  guided_regex: textOrNone().nullish().describe("Older name of structured_outputs.regex"),
   guided_choice: Choices.nullish().describe("Older name of structured_outputs.choice"),
-  guided_grammar: text().nullish().describe("Older name of structured_outputs.grammar"),
-  grammar: text().nullish().describe("The same in llama.cpp's form: a grammar in GBNF"),
+  guided_grammar: textOrNone().nullish().describe("Older name of structured_outputs.grammar"),
+  grammar: textOrNone().nullish().describe("The same in llama.cpp's form: a grammar in GBNF"),
   json_schema: Schema.nullish().describe("The same in llama.cpp's form: a JSON schema"),
   format: OllamaFormat.nullish().describe('The same in Ollama\'s form: "json" or a JSON schema'),
 };

@@ -24,6 +24,17 @@ const KEEP_ALIVE = encoder.encode(": keep-alive\n");
 /** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
 
+/** How a stream is kept open in a silence. */
+interface KeepAliveOptions {
+  /** Silence until a comment. */
+  readonly keepAliveMs?: number;
+  /**
+   * An event without content, written after comments and before the next event: some clients (Dify) read up to the next
+   * blank line and pass over all of it when it begins with a comment.
+   */
+  readonly emptyEvent?: string;
+}
+
 /**
  * An answer that writes each of `events` as soon as it arrives, formatted by `format`; an empty string writes nothing.
  * A comment is sent whenever nothing was written for `keepAliveMs`. When the client goes away, `events.return()` is
@@ -32,8 +43,9 @@ const KEEP_ALIVE_MS = 10_000;
 export function streamEvents<T>(
   events: TaskEvents<T>,
   format: (event: T) => string,
-  keepAliveMs = KEEP_ALIVE_MS,
+  { keepAliveMs = KEEP_ALIVE_MS, emptyEvent = "" }: KeepAliveOptions = {},
 ): Response {
+  let wasSilent = false;
   let pending: Promise<IteratorResult<T>> | undefined;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -43,11 +55,17 @@ export function streamEvents<T>(
         for (;;) {
           pending ??= events.next();
           const result = await Promise.race([pending, silence.promise]);
-          if (result === undefined) return controller.enqueue(KEEP_ALIVE);
+          if (result === undefined) {
+            wasSilent = true;
+            return controller.enqueue(KEEP_ALIVE);
+          }
           pending = undefined;
           if (result.done) return controller.close();
           const text = format(result.value);
-          if (text !== "") return controller.enqueue(encoder.encode(text));
+          if (text === "") continue;
+          const filler = wasSilent ? emptyEvent : "";
+          wasSilent = false;
+          return controller.enqueue(encoder.encode(filler + text));
         }
       } finally {
         clearTimeout(timer);

@@ -41,7 +41,9 @@ function readerOf(response: Response): ReadableStreamDefaultReader<string> {
 
 Deno.test("streamEvents() writes one comment line in every silence, and loses no event", async () => {
   const events = new SentEvents();
-  const reader = readerOf(streamEvents(events, (event) => `data: ${event.type}\n\n`, 5));
+  const reader = readerOf(
+    streamEvents(events, (event) => `data: ${event.type}\n\n`, { keepAliveMs: 5 }),
+  );
   for (let round = 0; round < 3; round++) {
     assert.equal((await reader.read()).value, ": keep-alive\n");
   }
@@ -54,9 +56,24 @@ Deno.test("streamEvents() writes one comment line in every silence, and loses no
   assert.deepEqual(written, ["data: delta", "", "data: delta", "", ""]);
 });
 
+Deno.test("streamEvents() loses no event to clients that pass over all that begins with a comment", async () => {
+  const events = new SentEvents();
+  const options = { keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
+  const reader = readerOf(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
+  assert.equal((await reader.read()).value, ": keep-alive\n");
+  events.send(DELTA);
+  events.end();
+  let text = ": keep-alive\n";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
+  // As Dify reads it.
+  const read = text.split("\n\n").filter((piece) => piece !== "" && !piece.startsWith(":"));
+  assert.deepEqual(read, ["data: delta"]);
+  assert.deepEqual(text.match(/^data: .*$/gm), ["data: empty", "data: delta"]);
+});
+
 Deno.test("streamEvents() ends the events when its reader leaves in a silence", async () => {
   const events = new SentEvents();
-  const reader = readerOf(streamEvents(events, () => "", 5));
+  const reader = readerOf(streamEvents(events, () => "", { keepAliveMs: 5 }));
   await reader.read();
   await reader.cancel();
   assert.ok(events.hasReturned);

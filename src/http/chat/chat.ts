@@ -4,7 +4,7 @@
  * @module
  */
 import { ChatRequest, topLogprobsOf, wantsRunningUsage } from "../../api/chat_request.ts";
-import { ChatChunk, ChatCompletion } from "../../api/chat_response.ts";
+import { ChatChunk, ChatCompletion, emptyChunk } from "../../api/chat_response.ts";
 import { parseRequest } from "../../api/parse.ts";
 import { findUnserved } from "../../api/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
@@ -13,7 +13,7 @@ import { newCompletionHead } from "./completion_head.ts";
 import { CHAT_EXAMPLES } from "./chat_examples.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { streamEvents } from "../sse.ts";
+import { formatEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
 import { thoughtPlaceOf } from "./thought_place.ts";
 import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
@@ -71,5 +71,6 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
     hasRunningUsage: wantsRunningUsage(request),
     onError: logFailure(call.get("requestId")),
   });
-  return streamEvents(events, format);
+  const emptyEvent = formatEvent(JSON.stringify(emptyChunk(answer.head)));
+  return streamEvents(events, format, { emptyEvent });
 }

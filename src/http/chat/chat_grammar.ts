@@ -68,10 +68,10 @@ function structuredOutputs({ structured_outputs: outputs }: ChatRequest): Found[
 function others(request: ChatRequest): Found[] {
   return [
     ...given(request.guided_json, (schema) => schemaAt(schema, "guided_json")),
-    ...given(request.guided_regex, (pattern) => regexAt(pattern, "guided_regex")),
+    ...given(request.guided_regex || undefined, (pattern) => regexAt(pattern, "guided_regex")),
     ...given(request.guided_choice, (choices) => choiceAt(choices, "guided_choice")),
-    ...given(request.guided_grammar, (text) => grammarAt(text, "guided_grammar")),
-    ...given(request.grammar, (text) => grammarAt(text, "grammar")),
+    ...given(request.guided_grammar || undefined, (text) => grammarAt(text, "guided_grammar")),
+    ...given(request.grammar || undefined, (text) => grammarAt(text, "grammar")),
     ...given(request.json_schema, (schema) => schemaAt(schema, "json_schema")),
     ...given(request.format || undefined, formatAt),
   ];
