@@ -10,8 +10,11 @@ import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import { graphFile, openAnyFolder } from "../hub/model_folder.ts";
+import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
+import { findRunPath } from "../models/cut_choice.ts";
 import { familyOf } from "../models/families.ts";
+import type { WantedGraph } from "../models/graph_choice.ts";
+import { findVariants } from "../models/graph_variants.ts";
 import { PROGRAM } from "../version.ts";
 import { printLine } from "./print.ts";
 import { formatTable } from "./table.ts";
@@ -24,6 +27,8 @@ interface LocalModel {
   /** `undefined` where it is unknown, or not known yet. */
   readonly kind: ModelKind | undefined;
   readonly dtypes: readonly Dtype[];
+  /** Whether requests share steps or batches, or are computed one at a time; `undefined` where that is not told. */
+  readonly path: "batched" | "one at a time" | undefined;
   readonly bytes: number;
   /** `undefined` while a download is not complete. */
   readonly folder: string | undefined;
@@ -41,15 +46,16 @@ export async function list({ json }: { readonly json: boolean }): Promise<number
     return 0;
   }
   printLine("On this machine:");
-  const rows = local.map(({ id, aliases, source, kind, dtypes, bytes, folder }) => [
+  const rows = local.map(({ id, aliases, source, kind, dtypes, path, bytes, folder }) => [
     `  ${id}`,
     aliases.join(", "),
     folder === undefined ? "incomplete" : kind ?? "?",
     dtypes.join(" "),
+    path ?? "",
     formatBytes(bytes),
     source,
   ]);
-  const head = ["  MODEL", "ALIAS", "KIND", "DTYPES", "SIZE", "FROM"];
+  const head = ["  MODEL", "ALIAS", "KIND", "DTYPES", "REQUESTS", "SIZE", "FROM"];
   for (const line of formatTable([head, ...rows])) printLine(line);
   printLine(`\nIn the catalogue, to download (${PROGRAM} pull <alias>) or to serve (-m <alias>):`);
   const missing = catalogue.filter(({ isHere }) => !isHere);
@@ -77,30 +83,57 @@ async function listOfCache(): Promise<LocalModel[]> {
 async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
   const hubId = `${id.owner}/${id.name}`;
   const facts = folder === undefined
-    ? { kind: undefined, dtypes: [] }
+    ? { kind: undefined, dtypes: [], path: undefined }
     : await describeFolder(folder);
   if (folder !== undefined && facts.dtypes.length === 0) return undefined;
   return { id: hubId, aliases: aliasesOf(hubId), source: "cache", ...facts, bytes, folder };
 }
 
-async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "dtypes">> {
+type Facts = Pick<LocalModel, "kind" | "dtypes" | "path">;
+
+async function describeFolder(path: string): Promise<Facts> {
   try {
     const folder = await openAnyFolder(path);
     const family = familyOf(folder);
-    const paths = family.graphs(folder)[0]?.paths;
-    if (paths !== undefined) {
-      const dtypes = DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
-      return { kind: family.kind, dtypes };
-    }
-    const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
-    const dtypes = DTYPES.filter((dtype) => {
-      const suffix = graphFile("", dtype).slice("onnx/".length);
-      return graphs.some((file) => isOfDtype(file, suffix));
-    });
-    return { kind: family.kind, dtypes };
+    const graphs = family.graphs(folder);
+    return {
+      kind: family.kind,
+      dtypes: listDtypes(folder, graphs[0]!),
+      path: BATCHING_KINDS.has(family.kind) ? "batched" : await findPath(folder, graphs),
+    };
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
-    return { kind: undefined, dtypes: [] };
+    return { kind: undefined, dtypes: [], path: undefined };
+  }
+}
+
+function listDtypes(folder: ModelFolder, main: WantedGraph): Dtype[] {
+  const { paths, name } = main;
+  if (paths !== undefined) {
+    return DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
+  }
+  const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
+  const variants = graphs.length > 0 ? [] : findVariants(folder, name, "cpu");
+  return DTYPES.filter((dtype) => {
+    const suffix = graphFile("", dtype).slice("onnx/".length);
+    return graphs.some((file) => isOfDtype(file, suffix)) ||
+      variants.some((variant) => variant.dtype === dtype);
+  });
+}
+
+/** Kinds without decoders, of which requests always share batches. */
+const BATCHING_KINDS: ReadonlySet<ModelKind> = new Set(["embedding", "rerank", "matting"]);
+
+/** `undefined` too for graphs that are incomplete. */
+async function findPath(
+  folder: ModelFolder,
+  graphs: readonly WantedGraph[],
+): Promise<LocalModel["path"]> {
+  try {
+    return await findRunPath(folder, graphs);
+  } catch (error) {
+    if (error instanceof StartupError) return undefined;
+    throw error;
   }
 }
 

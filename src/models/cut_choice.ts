@@ -50,6 +50,22 @@ export async function chooseCutGraphs(
   return chosen;
 }
 
+/**
+ * How a folder's main graph runs on the CPU, if it is a decoder: sequences share steps and a prefix cache where it is
+ * cut, and are computed one at a time where it is not. `undefined` of other graphs.
+ *
+ * @throws {StartupError} when the folder lacks a graph, or it is damaged.
+ */
+export async function findRunPath(
+  folder: ModelFolder,
+  wanted: readonly WantedGraph[],
+): Promise<"batched" | "one at a time" | undefined> {
+  const { main } = await chooseCutGraphs(folder, wanted, { device: "cpu" });
+  const refused = await whyNotCut(folder, main.path);
+  if (refused === NO_DECODER) return undefined;
+  return refused === undefined ? "batched" : "one at a time";
+}
+
 const NO_DECODER = Symbol("no decoder");
 
 /** Why a graph is not cut; `undefined` if it is. */

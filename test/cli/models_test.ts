@@ -56,6 +56,7 @@ Deno.test("list --json tells kind, dtypes and size of built-in and cached models
     assert.equal(builtIn.kind, "text");
     assert.deepEqual(builtIn.dtypes, ["fp32", "fp16", "q4", "q4f16"]);
     assert.deepEqual(builtIn.aliases, []);
+    assert.equal(builtIn.path, "batched");
     const kinds = local.map((model: { kind: string }) => model.kind);
     assert.deepEqual(MODEL_KINDS.filter((kind) => !kinds.includes(kind)), []);
     const cached = find(ID);
@@ -77,9 +78,17 @@ Deno.test("list --json tells kind, dtypes and size of built-in and cached models
 Deno.test("list prints a table, on a terminal and piped", async () => {
   await withPythonCache(async (env) => {
     const { stdout } = await runHearth(["list"], { env });
-    assert.match(stdout, /^ {2}hearth-demo-chat +text +fp32 fp16 q4 q4f16 +\S+ MB +built-in$/m);
+    assert.match(
+      stdout,
+      /^ {2}hearth-demo-chat +text +fp32 fp16 q4 q4f16 +batched +\S+ MB +built-in$/m,
+    );
+    assert.match(stdout, /^ {2}hearth-demo-embed +embedding +fp32 fp16 q8 +batched +\S+ MB/m);
+    assert.match(stdout, /^ {2}hearth-demo-tts +tts +fp32 fp16 q8 +\d\S+ MB/m);
     assert.doesNotMatch(stdout, /hearth\/hearth-demo/);
-    assert.match(stdout, new RegExp(`^ {2}${ID} +${ALIAS} +text +q4 +2\\.28 MB +cache$`, "m"));
+    assert.match(
+      stdout,
+      new RegExp(`^ {2}${ID} +${ALIAS} +text +q4 +batched +2\\.28 MB +cache$`, "m"),
+    );
     assert.match(stdout, /^ {2}ada\/cut +incomplete +4 bytes +cache$/m);
     assert.match(stdout, /^ {2}qwen3-0\.6b +text +onnx-community\/Qwen3-0\.6B-ONNX$/m);
     if (!hasTerminals) return;
