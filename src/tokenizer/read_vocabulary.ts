@@ -5,7 +5,7 @@ import { Vocabulary } from "./vocabulary.ts";
 export function readVocabulary(reader: ConfigReader): Vocabulary {
   reader.part("vocab");
   const vocabulary = new Vocabulary();
-  const all = Object.entries(reader.raw("vocab") as Readonly<Record<string, unknown>>);
-  for (const [token, id] of all) vocabulary.set(token, id);
+  const ids = reader.raw("vocab") as Readonly<Record<string, unknown>>;
+  for (const token of Object.keys(ids)) vocabulary.set(token, ids[token]);
   return vocabulary;
 }

@@ -18,8 +18,12 @@ export class Vocabulary {
       );
     }
     this.#ids.set(token, id);
-    while (this.#tokens.length <= id) this.#tokens.push(undefined);
-    this.#tokens[id] = token;
+    // In their order, as most files have them, without holes in the array.
+    if (id === this.#tokens.length) this.#tokens.push(token);
+    else {
+      while (this.#tokens.length <= id) this.#tokens.push(undefined);
+      this.#tokens[id] = token;
+    }
   }
 
   idOf(token: string): number | undefined {
