@@ -116,6 +116,9 @@ export function compileBlock(node: BlockNode, place: BodyPlace, compileBody: Com
     ([name, reference]) => [name, compileRead(reference)] as const,
   );
   const render = (frame: Frame) => {
+    if (node.isRequired) {
+      raise("TemplateRuntimeError", `Required block '${node.name}' not found`);
+    }
     const seen = around.flatMap(([name, read]) => {
       const value = read(frame);
       return value === undefined ? [] : [[name, value] as const];

@@ -23,6 +23,10 @@ class Self extends PyObject {
     this.#frame = frame;
   }
 
+  override describe(): string {
+    return "<TemplateReference None>";
+  }
+
   override attribute(name: string): Value | undefined {
     const render = this.#blocks.get(name);
     return render && new Callable(name, () => render(this.#frame), { typeName: "BlockReference" });

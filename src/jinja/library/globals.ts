@@ -4,13 +4,21 @@
  * @module
  */
 import { makeRange } from "../python/arithmetic.ts";
+import { getAttribute } from "../python/attributes.ts";
 import { Dict } from "../python/dict.ts";
 import { iterate, toList } from "../python/iterate.ts";
 import { str } from "../python/repr.ts";
 import { callNative, native } from "../python/signature.ts";
 import { formatTime } from "../python/strftime.ts";
 import { requireText } from "../python/string_methods.ts";
-import { type Arguments, Callable, Namespace, PyObject, type Value } from "../python/values.ts";
+import {
+  type Arguments,
+  Callable,
+  Namespace,
+  PyObject,
+  Tuple,
+  type Value,
+} from "../python/values.ts";
 import { raise } from "../template_error.ts";
 
 /** @param now for `strftime_now`. */
@@ -22,7 +30,10 @@ export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
   );
   const globals = [
     new Callable("range", ({ positional }) => makeRange(positional), { typeName: "type" }),
-    new Callable("dict", makeDict, { typeName: "type" }),
+    new Callable("dict", makeDict, {
+      typeName: "type",
+      attributes: new Map([["fromkeys", getAttribute(new Dict(), "fromkeys")]]),
+    }),
     new Callable("namespace", makeNamespace, { typeName: "type" }),
     new Callable("cycler", ({ positional }) => new Cycler(positional), { typeName: "type" }),
     new Callable("joiner", (args) => callNative("joiner", JOINER, args), { typeName: "type" }),
@@ -69,7 +80,7 @@ class Cycler extends PyObject {
 
   override attribute(name: string): Value | undefined {
     if (name === "current") return this.#values[this.#at]!;
-    if (name === "items") return [...this.#values];
+    if (name === "items") return new Tuple(this.#values);
     if (name === "pos") return this.#at;
     if (name === "next") {
       return new Callable("next", () => {

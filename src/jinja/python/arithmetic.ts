@@ -95,6 +95,9 @@ function applyFloats(operator: BinaryOperator, a: number, b: number): number {
   if (operator === "*") return a * b;
   if (operator === "**") {
     if (a === 0 && b < 0) raise("ZeroDivisionError", "0.0 cannot be raised to a negative power");
+    if (a < 0 && !Number.isInteger(b) && Number.isFinite(a) && Number.isFinite(b)) {
+      raise("ValueError", "complex numbers are not served");
+    }
     return a ** b;
   }
   if (b === 0) {

@@ -64,7 +64,7 @@ export function tryIterate(value: Value): Iterator<Value> | undefined {
   if (value instanceof PyIterator) return value.values;
   if (value instanceof Range) return iterateRange(value);
   if (value instanceof Undefined) return [][Symbol.iterator]();
-  if (value instanceof Markup) return iterateMarkup(value);
+  if (value instanceof Markup) return splitChars(value.text)[Symbol.iterator]();
   if (value instanceof Bytes) return value.bytes[Symbol.iterator]();
   return undefined;
 }
@@ -91,10 +91,6 @@ export function toList(value: Value): Value[] {
 
 function* iterateRange({ start, step, length }: Range): Generator<Value> {
   for (let i = 0; i < length; i++) yield start + i * step;
-}
-
-function* iterateMarkup({ text }: Markup): Generator<Value> {
-  for (const char of splitChars(text)) yield new Markup(char);
 }
 
 /** `reversed(value)`; `undefined` where Python has none. */

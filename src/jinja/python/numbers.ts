@@ -88,9 +88,20 @@ export function formatExponent(exponent: number): string {
   return (exponent < 0 ? "-" : "+") + String(Math.abs(exponent)).padStart(2, "0");
 }
 
+/** Digits of other scripts count as those of ASCII. */
+function toAsciiDigits(text: string): string {
+  return text.replaceAll(/\p{Nd}/gu, (digit) => {
+    const code = digit.codePointAt(0)!;
+    if (code >= MATH_DIGITS && code < MATH_DIGITS + 50) return String((code - MATH_DIGITS) % 10);
+    let value = 0;
+    while (/\p{Nd}/u.test(String.fromCodePoint(code - value - 1))) value++;
+    return String(value);
+  });
+}
+
 /** `float(text)`; `undefined` when it is no number. */
 export function parseFloat(text: string): number | undefined {
-  const trimmed = text.trim();
+  const trimmed = toAsciiDigits(text.trim());
   const named = /^([+-]?)(inf(?:inity)?|nan)$/i.exec(trimmed);
   if (named !== null) {
     const size = named[2]!.toLowerCase() === "nan" ? NaN : Infinity;
@@ -100,11 +111,16 @@ export function parseFloat(text: string): number | undefined {
   return isNumber.test(trimmed) ? Number(trimmed.replaceAll("_", "")) : undefined;
 }
 
+/** Five alphabets of digits, one behind the other. */
+const MATH_DIGITS = 0x1d7ce;
+
 const PREFIXES = new Map([[2, "0b"], [8, "0o"], [16, "0x"]]);
 
 /** `int(text, base)`; `undefined` when it is no number. */
 export function parseInteger(text: string, base = 10): Int | undefined {
-  const [, sign, body] = /^([+-]?)(\w+)$/.exec(text.trim().toLowerCase()) ?? [];
+  const [, sign, body] = /^([+-]?)(\w+)$/.exec(
+    toAsciiDigits(text.trim().toLowerCase()),
+  ) ?? [];
   if (body === undefined) return undefined;
   const prefix = body.slice(0, 2);
   const [own] = [...PREFIXES].find(([, each]) => each === prefix) ?? [];

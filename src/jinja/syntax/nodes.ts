@@ -160,6 +160,8 @@ export interface BlockNode {
   readonly kind: "block";
   readonly name: string;
   readonly isScoped: boolean;
+  /** Another template was to fill it. */
+  readonly isRequired: boolean;
   readonly body: readonly Statement[];
 }
 

@@ -199,7 +199,7 @@ class Parser extends ExpressionParser {
       stream.fail("Required blocks can only contain comments or whitespace");
     }
     stream.skipName(name);
-    return { kind: "block", name, isScoped, body };
+    return { kind: "block", name, isScoped, isRequired, body };
   }
 
   /** `include`, `import`, `from`, `extends`: parsed up to the end of the tag. */
