@@ -4,7 +4,8 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
-import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import type { KernelExecutor, KernelsOptions } from "./kernel_executor.ts";
+import type { Program } from "../onnx/compile/program.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
@@ -92,8 +93,10 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openStates(options: StatesOptions): SequenceStates;
-  /** Segments compiled to Hearth's kernels, if the device runs any. */
-  openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined>;
+  /** In one sentence why the device's kernels do not run a program, if they do not. */
+  refusalOf(program: Program): string | undefined;
+  /** Opens the kernels of programs; none where there is no memory for them, or the runtime leaves them no room. */
+  openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined>;
   /**
    * The attention of a cut encoder.
    *
@@ -159,14 +162,14 @@ export interface LogitRows {
   readonly rows: readonly SampleRow[];
 }
 
-/** Chooses next tokens. */
-export interface TokenSampler {
+/** Makes of rows what a step gives: next tokens. */
+export interface TokenSampler<Token extends SampledToken = SampledToken> {
   /**
    * Chooses a token from each row; waits for the device once.
    *
    * @param parts logits may change as soon as the next part is asked for.
    * @throws {NothingToSampleError} when a row has no token to choose.
    */
-  sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]>;
-  dispose(): void;
+  sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<Token[]>;
+  dispose(): void | Promise<void>;
 }

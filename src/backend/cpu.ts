@@ -8,6 +8,7 @@ import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
+import type { Program } from "../onnx/compile/program.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
@@ -27,8 +28,9 @@ import { CpuCrossAttention } from "./cpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./cpu_runtime.ts";
 import { CpuPackedAttention } from "./cpu_packed_attention.ts";
-import { CpuSegments } from "./cpu_segments.ts";
-import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import { CpuKernels } from "./cpu_kernels.ts";
+import { refusalOf } from "./cpu_program.ts";
+import type { KernelExecutor, KernelsOptions } from "./kernel_executor.ts";
 import { CpuStorages } from "./cpu_storage.ts";
 import { CpuStates } from "./cpu_states.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
@@ -148,11 +150,15 @@ export class CpuBackend implements Backend {
     return new CpuStates(options);
   }
 
+  refusalOf(program: Program): string | undefined {
+    return refusalOf(program);
+  }
+
   /** onnxruntime-web writes to memory of its own. */
-  async openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined> {
+  async openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined> {
     if ((await this.#open()).name !== "native") return undefined;
     try {
-      return await CpuSegments.open(options, this.#kernelThreads()!);
+      return await CpuKernels.open(options, this.#kernelThreads()!);
     } catch (error) {
       if (!(error instanceof StartupError)) throw error;
       log.warn("all steps run in ONNX Runtime", { reason: error.message });

@@ -9,7 +9,7 @@ import { checkRowKernel, type SimdRows } from "../../kernels/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import { RowFile } from "../onnx/file/row_file.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
-import type { SegmentsOptions, SegmentStep } from "./compiled_segments.ts";
+import type { KernelsOptions, KernelStep } from "./kernel_executor.ts";
 import type { PlannedMatrix } from "./pack_weights.ts";
 
 /** Rows that are computed at a time. */
@@ -27,7 +27,7 @@ export class MemoryPlan implements Disposable {
   readonly #at = new Map<string, number>();
 
   /** Plans what a program reads and writes. */
-  async add(program: Program, { readFloats, files }: SegmentsOptions): Promise<void> {
+  async add(program: Program, { readFloats, files }: KernelsOptions): Promise<void> {
     const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
     for (const dispatch of program.dispatches) {
       if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
@@ -147,7 +147,7 @@ interface RowRange {
 /** A program's kernels, in their order, and the tensors that enter and leave it. */
 export class OpenProgram {
   readonly #rows: SimdRows;
-  readonly #kernels: readonly ((tensors: SegmentStep["tensors"], range: RowRange) => void)[];
+  readonly #kernels: readonly ((tensors: KernelStep["tensors"], range: RowRange) => void)[];
   readonly #entering: readonly (readonly [name: string, at: number, width: number])[];
   readonly #leaving: readonly (readonly [name: string, at: number, width: number])[];
 
@@ -171,13 +171,13 @@ export class OpenProgram {
   }
 
   /** As many rows at a time as the tensors have room for. */
-  run(step: SegmentStep): void {
+  run(step: KernelStep): void {
     for (let first = 0; first < step.numRows; first += MAX_ROWS) {
       this.#runRows(step.tensors, { first, count: Math.min(MAX_ROWS, step.numRows - first) });
     }
   }
 
-  #runRows(tensors: SegmentStep["tensors"], range: RowRange): void {
+  #runRows(tensors: KernelStep["tensors"], range: RowRange): void {
     const { first, count } = range;
     const rowsOf = (name: string, width: number) =>
       (tensors.get(name)!.data as Float32Array).subarray(first * width, (first + count) * width);
@@ -203,7 +203,7 @@ export class OpenProgram {
       : kind === "norm"
       ? this.#rows.norm(dispatch.params, at)
       : this.#rows.pointwise(dispatch.params, at);
-    return (_: SegmentStep["tensors"], { count }: RowRange) => kernel(count);
+    return (_: KernelStep["tensors"], { count }: RowRange) => kernel(count);
   }
 
   /** Of a constant, or of a tensor that enters straight from where it is: it has more rows than the others. */
@@ -218,7 +218,7 @@ export class OpenProgram {
       ? this.#rows.floats(constant, tableRows * width)
       : undefined;
     const file = constant instanceof RowFile ? constant : undefined;
-    return (tensors: SegmentStep["tensors"], { first, count }: RowRange) => {
+    return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
       const table = placed ?? tensors.get(names.table)?.data as Float32Array;
       const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
       for (let row = 0; row < count; row++) {

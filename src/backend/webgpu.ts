@@ -23,7 +23,7 @@ import type {
 } from "./backend.ts";
 import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
-import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import type { KernelExecutor, KernelsOptions } from "./kernel_executor.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -36,7 +36,7 @@ import { openEmbeddingSession } from "./webgpu_embedding.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSampler } from "./webgpu_sampler.ts";
-import { WebGpuSegments } from "./webgpu_segments.ts";
+import { WebGpuKernels } from "./webgpu_kernels.ts";
 import { WebGpuStates } from "./webgpu_states.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
@@ -206,8 +206,10 @@ export class WebGpuBackend implements Backend {
     return new WebGpuStates(this.#gpu, options);
   }
 
-  openCompiled(options: SegmentsOptions): Promise<CompiledSegments> {
-    return WebGpuSegments.open(this.#gpu, options);
+  refusalOf(): undefined {}
+
+  openKernels(options: KernelsOptions): Promise<KernelExecutor> {
+    return WebGpuKernels.open(this.#gpu, options);
   }
 
   openPackedAttention(options: PackedAttentionOptions): PackedAttention {

@@ -4,9 +4,9 @@
  * @module
  */
 import { stateSize } from "../backend/sequence_states.ts";
-import { compiledForCpu } from "../backend/cpu_segments.ts";
+import { refusalOf } from "../backend/cpu_program.ts";
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
-import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import { compileCut, type CompiledSegment, refuseSegments } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { formatBytes } from "../format_bytes.ts";
@@ -96,7 +96,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 /** How the CPU's native runtime runs a cut's segments in small steps. */
 function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false };
-  return compileCut(cutForCpu(widenCut(cut)), options).map(compiledForCpu);
+  return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), refusalOf);
 }
 
 /** Counts what a step of few rows takes on a GPU. */

@@ -5,13 +5,14 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
-import type { CompiledSegments, SegmentsOptions } from "../backend/compiled_segments.ts";
+import type { KernelExecutor, KernelsOptions } from "../backend/kernel_executor.ts";
 import { stateConstants } from "../backend/sequence_states.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import { compileCut } from "../onnx/compile/compile_cut.ts";
+import { compileCut, type CompiledSegment, refuseSegments } from "../onnx/compile/compile_cut.ts";
 import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
-import { LOWERINGS } from "../onnx/compile/program.ts";
+import { kernelsOf, lowerCut, segmentsOfOrt } from "../onnx/compile/lower_cut.ts";
+import { LOWERINGS, type StepPrograms } from "../onnx/compile/program.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { bytesOfStored } from "../onnx/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
@@ -21,7 +22,7 @@ import type { DecoderLimits } from "./decoder.ts";
 import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";
 import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
-import { bytesOf, type SegmentExecutors, SegmentRunner } from "./segment_runner.ts";
+import { bytesOf, type ExecutorParts, StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
@@ -84,22 +85,27 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   opened.defer(() => states?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
-  const runner = new SegmentRunner({
+  const executor = new StepExecutor({
     backend,
     cut,
     most: mostOf(limits),
     attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     advance: (index, { tensors, output }) => states!.run(index, tensors, output),
   });
-  opened.defer(() => runner.dispose());
+  opened.defer(() => executor.dispose());
   const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
-  const buffers = backend.kind === "webgpu" ? runner.buffers : new Map<string, GPUBuffer>();
-  runner.use(await openExecutors({ ...options, attention, weights, buffers, rule }));
+  const buffers = backend.kind === "webgpu" ? executor.buffers : new Map<string, GPUBuffer>();
+  executor.use(await openParts({ ...options, attention, weights, buffers, rule }));
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, runner, weights, attention, states, limits },
+    ...{ backend, cut, embeddings, executor, weights, attention, states, limits },
     maxFewRows: rule.maxFewRows,
+    sampler: backend.openSampler({
+      vocabSize: limits.vocabSize,
+      dtype: cut.output.dtype as "float32" | "float16",
+      maxRows: limits.maxSequences,
+    }),
     processLogits: options.processLogits,
     hasRoom: options.hasRoom,
   });
@@ -109,59 +115,71 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   return decoder;
 }
 
-type ExecutorsOptions =
+type PartsOptions =
   & PagedOpenOptions
-  & Pick<SegmentsOptions, "attention" | "buffers" | "weights">
+  & Pick<KernelsOptions, "attention" | "buffers" | "weights">
   & { readonly rule: KernelRule };
 
 /** Opens kernels where the rule wants them and segments compile, and sessions for the rest. */
-async function openExecutors(options: ExecutorsOptions): Promise<SegmentExecutors> {
-  const { backend, cut, files, weights, rule: { kernels } } = options;
-  const opening = openCompiled(options);
+async function openParts(options: PartsOptions): Promise<ExecutorParts> {
+  const { backend, cut, files, weights, rule: { kernels: lowerings } } = options;
+  const segments = compile(options);
+  const programs = lowerCut(cut, { segments, kernels: lowerings });
+  const opening = openKernels(programs, options);
   // It is awaited below, or when a session cannot be opened.
   opening.catch(() => {});
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => (await opening.catch(() => undefined))?.dispose());
-  const runsAll = kernels.length === LOWERINGS.length;
   // Where ONNX Runtime runs prompts, weights are packed while its sessions open.
-  const compiled = runsAll ? await opening : undefined;
+  const runsAll = lowerings.length === LOWERINGS.length;
+  const used = runsAll && await opening === undefined ? lowerCut(cut) : programs;
+  const ofOrt = segmentsOfOrt(used);
   const sessions = await openSegments(cut, {
     ...{ backend, files, weights },
-    isWanted: ({ index }) => !compiled?.has(index),
+    isWanted: ({ index }) => ofOrt.has(index),
     onProgress: weights ? undefined : options.onProgress,
   });
   opened.defer(() => releaseSessions(sessions));
-  const executors = { sessions, kernels, compiled: await opening };
-  note(executors, options);
+  const kernels = await opening;
+  note(kernels === undefined ? [] : segments, options);
   opened.move();
-  return executors;
+  return { programs: kernels === undefined ? lowerCut(cut) : programs, sessions, kernels };
 }
 
-function note({ compiled, kernels = [] }: SegmentExecutors, { cut, rule }: ExecutorsOptions): void {
-  const { numCompiled = 0, refusal } = compiled ?? {};
-  const fewRows = Number.isFinite(rule.maxFewRows) ? { decoding: rule.maxFewRows } : {};
+function note(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {
+  const refusals = segments.flatMap((each) => "refused" in each ? each.refused : []);
   log.info("segments of the decoder run in Hearth's kernels, others in ONNX Runtime", {
-    segments: `${numCompiled} of ${cut.segments.length}`,
-    ...kernels.includes("many") ? {} : fewRows,
-    ...refusal === undefined ? {} : { reason: refusal },
+    segments: `${segments.length - refusals.length} of ${cut.segments.length}`,
+    ...Number.isFinite(rule.maxFewRows) && !rule.kernels.includes("many")
+      ? { decoding: rule.maxFewRows }
+      : {},
+    ...refusals.length === 0 ? {} : { reason: refusals[0]! },
   });
 }
 
-/** Compiles segments to Hearth's kernels, as far as kernels, graph and device allow. */
-async function openCompiled(
-  { backend, cut, files, limits, attention, ...options }: ExecutorsOptions,
-): Promise<CompiledSegments | undefined> {
-  const { spareBytes, maxCompiledFloatBytes = Infinity, weights, buffers, rule } = options;
-  if (rule.kernels.length === 0) return undefined;
-  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return undefined;
+/** Compiles the cut to Hearth's kernels, as far as kernels, graph and device allow. */
+function compile({ backend, cut, attention, ...options }: PartsOptions): CompiledSegment[] {
+  const { limits, maxCompiledFloatBytes = Infinity, rule } = options;
+  if (rule.kernels.length === 0) return [];
+  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return [];
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const contextLength = limits.contextLength + (cut.longFrom ?? 0);
   const writesSums = backend.kind === "webgpu";
   // For a GPU the cut that ONNX Runtime runs was adapted before.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const segments = compileCut(adapted, { takesForm, contextLength, writesSums });
-  return await backend.openCompiled({
-    ...{ segments, weights, files, attention, spareBytes, buffers },
+  return refuseSegments(segments, (program) => backend.refusalOf(program));
+}
+
+async function openKernels(
+  programs: StepPrograms,
+  { backend, cut, files, limits, attention, ...options }: PartsOptions,
+): Promise<KernelExecutor | undefined> {
+  const { spareBytes, weights, buffers } = options;
+  const ours = kernelsOf(programs);
+  if (ours.length === 0) return undefined;
+  return await backend.openKernels({
+    ...{ programs: ours, weights, files, attention, spareBytes, buffers },
     maxRows: limits.maxBatchTokens,
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),

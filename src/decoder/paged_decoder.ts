@@ -1,6 +1,5 @@
 /**
- * The cut decoder: Hearth's kernels or ONNX Runtime run the segments of the graph, and kernels the attention between them,
- * over a paged KV cache that all sequences share.
+ * The cut decoder: runs steps of many sequences as programs, over a paged KV cache that all of them share.
  *
  * @module
  */
@@ -19,33 +18,35 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 import { countWarmUpSequences } from "./kernel_rule.ts";
-import { type AxisSizes, dimsOf, type SegmentRunner } from "./segment_runner.ts";
+import { type AxisSizes, dimsOf, type StepExecutor } from "./step_executor.ts";
 import { StepInputs } from "./step_inputs.ts";
 import { divideStep, type StepPart } from "./step_parts.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What a paged decoder is made of. It owns all of it. */
-interface PagedDecoderParts {
+interface PagedDecoderParts<Token extends SampledToken> {
   readonly backend: Backend;
   readonly cut: GraphCut;
   /** For a cut that begins with embeddings. */
   readonly embeddings?: TokenEmbeddings | undefined;
-  readonly runner: SegmentRunner<GraphCut>;
+  readonly executor: StepExecutor<GraphCut>;
   /** Most decoding sequences of a step whose rows run as few: see `kernel_rule.ts`. */
   readonly maxFewRows: number;
-  /** That the runner reads. */
+  /** That the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
   /** For a cut that keeps more than keys and values. */
   readonly states?: SequenceStates | undefined;
   readonly limits: DecoderLimits;
+  /** Makes of wanted rows what a step gives. */
+  readonly sampler: TokenSampler<Token>;
   /** Whether the machine has memory for so many more blocks; only the device is asked if absent. */
   readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
 }
 
-/** See {@linkcode PagedDecoderParts.processLogits}. */
+/** Changes logits in place, before a token of each row is chosen. */
 export type LogitsProcessor = (logits: Tensor, rows: readonly SampleRow[]) => void;
 
 /** The wanted rows of a part of a step. */
@@ -54,24 +55,18 @@ interface WantedRows {
   readonly batch: StepBatch;
 }
 
-export class PagedDecoder implements Decoder {
+export class PagedDecoder<Token extends SampledToken = SampledToken> implements Decoder<Token> {
   readonly limits: DecoderLimits;
-  readonly #parts: PagedDecoderParts;
+  readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
-  readonly #sampler: TokenSampler;
   #numBlocks: number;
 
-  constructor(parts: PagedDecoderParts) {
+  constructor(parts: PagedDecoderParts<Token>) {
     const { backend, cut, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
     this.#numBlocks = limits.numBlocks;
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
-    this.#sampler = backend.openSampler({
-      vocabSize: limits.vocabSize,
-      dtype: cut.output.dtype as "float32" | "float16",
-      maxRows: limits.maxSequences,
-    });
   }
 
   get numWarmUpSequences(): number {
@@ -83,8 +78,17 @@ export class PagedDecoder implements Decoder {
     return this.#parts.cut.output;
   }
 
-  async run(batch: StepBatch): Promise<SampledToken[]> {
-    return await this.#sampler.sample(this.#logits(batch));
+  /** The same decoder, which gives something else of its wanted rows; this one is of no further use. */
+  async giving<Other extends SampledToken>(
+    sampler: TokenSampler<Other>,
+  ): Promise<PagedDecoder<Other>> {
+    this.#inputs.dispose();
+    await this.#parts.sampler.dispose();
+    return new PagedDecoder({ ...this.#parts, sampler });
+  }
+
+  async run(batch: StepBatch): Promise<Token[]> {
+    return await this.#parts.sampler.sample(this.#logits(batch));
   }
 
   /**
@@ -108,16 +112,14 @@ export class PagedDecoder implements Decoder {
   }
 
   async #forward({ batch, lowering }: StepPart): Promise<Tensor | undefined> {
-    const { cut, runner, attention, states } = this.#parts;
+    const { cut, executor, attention, states } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, batch);
     attention.begin(batch);
     states?.begin(batch);
-    // If no rows are wanted, the keys and values are all that is needed.
-    const numSegments = cut.segments.length - (rows.length > 0 ? 0 : 1);
-    await runner.run(tensors, sizes, { lowering, numSegments });
+    await executor.run(tensors, sizes, lowering);
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
 
@@ -132,11 +134,11 @@ export class PagedDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     this.#inputs.dispose();
-    this.#sampler.dispose();
+    await this.#parts.sampler.dispose();
     this.#parts.attention.dispose();
     this.#parts.states?.dispose();
     await this.#parts.embeddings?.dispose();
-    await this.#parts.runner.dispose();
+    await this.#parts.executor.dispose();
     this.#parts.weights?.dispose();
   }
 
@@ -161,7 +163,9 @@ function rowsToSample(batch: StepBatch): number[] {
 }
 
 /** Where token ids enter: at the embedding's graph, or at the cut itself. */
-function idsPort({ cut, embeddings }: PagedDecoderParts): TensorPort {
+function idsPort(
+  { cut, embeddings }: Pick<PagedDecoderParts<SampledToken>, "cut" | "embeddings">,
+): TensorPort {
   if (embeddings === undefined) return cut.tokens;
   return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
 }

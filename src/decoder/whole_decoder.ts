@@ -139,7 +139,7 @@ export class WholeDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     this.#disposeCache();
-    this.#sampler.dispose();
+    await this.#sampler.dispose();
     await this.#embeddings?.dispose();
     await this.#session.release();
   }

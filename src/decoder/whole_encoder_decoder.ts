@@ -98,7 +98,7 @@ export class WholeEncoderDecoder<Input extends object> implements Decoder {
 
   async dispose(): Promise<void> {
     this.#freeStart();
-    this.#parts.sampler.dispose();
+    await this.#parts.sampler.dispose();
     await this.#parts.embedding?.release();
     await this.#parts.decoder.release();
   }

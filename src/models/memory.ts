@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
-import { type AxisSizes, bytesOf } from "../decoder/segment_runner.ts";
+import { type AxisSizes, bytesOf } from "../decoder/step_executor.ts";
 import { stateBytesOf } from "../decoder/state_slots.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../errors.ts";

@@ -18,9 +18,9 @@ class CountingBackend extends CpuBackend {
   numReleased = 0;
   numCompiled = 0;
 
-  override async openCompiled(...args: Parameters<CpuBackend["openCompiled"]>) {
+  override async openKernels(...args: Parameters<CpuBackend["openKernels"]>) {
     this.numCompiled++;
-    return await super.openCompiled(...args);
+    return await super.openKernels(...args);
   }
 
   override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<GraphSession> {

@@ -6,7 +6,7 @@
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
 import type { Backend } from "../../backend/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
-import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
+import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../onnx/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../onnx/runtime/ort.ts";
@@ -96,7 +96,7 @@ async function openCutEncoder(
     attention.dispose();
     throw error;
   });
-  const runner = new SegmentRunner({
+  const runner = new StepExecutor({
     backend,
     cut,
     sessions,

@@ -6,7 +6,7 @@
  */
 import { GREEDY } from "../../decoder/decoder.ts";
 import { PagedDecoder } from "../../decoder/paged_decoder.ts";
-import { RowDecoder, type RowToken } from "../../decoder/row_decoder.ts";
+import { RowReader, type RowToken } from "../../decoder/row_reader.ts";
 import { generate } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
@@ -17,11 +17,11 @@ import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";
 
 class DecoderTexts implements TextRunner {
-  readonly #decoder: RowDecoder;
+  readonly #decoder: PagedDecoder<RowToken>;
   readonly #engine: EngineLoop<RowToken>;
 
   /** @param options.prefixCache whether texts of different requests share equal prefixes. */
-  constructor(decoder: RowDecoder, options: { readonly prefixCache: boolean }) {
+  constructor(decoder: PagedDecoder<RowToken>, options: { readonly prefixCache: boolean }) {
     this.#decoder = decoder;
     this.#engine = new EngineLoop(decoder, options);
   }
@@ -106,7 +106,8 @@ export async function loadDecoderTexts(
       `${folder.path} scores by the token ${outside} (1_LogitScore/config.json); its graph gives logits of ${width} tokens.`,
     );
   }
-  const rows = await RowDecoder.open(backend, decoder, columns);
+  const reader = await RowReader.open(backend, decoder.output, columns);
+  const rows = await decoder.giving(reader);
   options.onProgress({ what: "warming up" });
   await warmUp(rows);
   const { contextLength, blockSize } = rows.limits;

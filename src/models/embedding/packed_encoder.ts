@@ -8,7 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import type { PackedAttention } from "../../backend/packed_attention.ts";
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
 import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
-import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
+import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { EncoderCut } from "../../onnx/cut/encoder_cut.ts";
 import type { ModelFiles } from "../../onnx/file/external_data.ts";
@@ -58,7 +58,7 @@ export class PackedEncoder implements Encoder {
   readonly #cut: EncoderCut;
   readonly #summary: TextSummary;
   readonly #attention: PackedAttention;
-  readonly #runner: SegmentRunner<EncoderCut>;
+  readonly #runner: StepExecutor<EncoderCut>;
 
   private constructor(
     cut: EncoderCut,
@@ -80,7 +80,7 @@ export class PackedEncoder implements Encoder {
       maxSequences: MAX_TEXTS,
     });
     this.#attention = attention;
-    this.#runner = new SegmentRunner({
+    this.#runner = new StepExecutor({
       backend,
       cut,
       sessions,

@@ -95,6 +95,18 @@ export function compileCut(
   }
 }
 
+/** The segments, of which those are refused that a device has no kernels for. */
+export function refuseSegments(
+  segments: readonly CompiledSegment[],
+  refusalOf: (program: Program) => string | undefined,
+): CompiledSegment[] {
+  return segments.map((segment) => {
+    if ("refused" in segment) return segment;
+    const refused = refusalOf(segment.few) ?? refusalOf(segment.many);
+    return refused === undefined ? segment : { refused };
+  });
+}
+
 /** What the dispatches of a segment read. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];

@@ -1,5 +1,6 @@
 /**
- * A segment as dispatches of kernels.
+ * A decoder's step as a list of instructions: kernels and ONNX Runtime's segments, with attentions and recurrences in
+ * between.
  *
  * @module
  */
@@ -81,7 +82,7 @@ interface HeadNorms {
   readonly k?: Tensor | undefined;
 }
 
-/** A segment's dispatches. */
+/** Dispatches of a segment's kernels, one after the other over the same rows. */
 export interface Program {
   readonly dispatches: readonly Dispatch[];
   /** Constants that they read. */
@@ -90,6 +91,21 @@ export interface Program {
   readonly scratch: ReadonlyMap<string, number>;
   readonly forms: readonly SiteForm[];
 }
+
+/**
+ * An instruction of a step. Of a cut's last segment it computes wanted rows, of others all tokens; an attention writes
+ * the tokens' keys and values to the cache first.
+ */
+export type Instruction =
+  | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }
+  /** What cannot be compiled runs in ONNX Runtime. */
+  | { readonly kind: "ort"; readonly segment: number }
+  /** `form`: how kernels leave its operands, if not as ordinary tensors. */
+  | { readonly kind: "attention"; readonly site: number; readonly form?: SiteForm | undefined }
+  | { readonly kind: "state_update"; readonly state: number };
+
+/** A step in each lowering. */
+export type StepPrograms = Readonly<Record<Lowering, readonly Instruction[]>>;
 
 /** A program, or in one sentence why there is none. */
 export type Compiled = { readonly program: Program } | { readonly refused: string };

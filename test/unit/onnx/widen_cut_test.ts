@@ -1,8 +1,8 @@
 /** Cuts in f16 compute in f32 on the CPU. */
 import assert from "node:assert/strict";
-import { compileCut } from "../../../src/onnx/compile/compile_cut.ts";
+import { compileCut, refuseSegments } from "../../../src/onnx/compile/compile_cut.ts";
 import { cutForCpu } from "../../../src/onnx/compile/cpu_cut.ts";
-import { compiledForCpu } from "../../../src/backend/cpu_segments.ts";
+import { refusalOf } from "../../../src/backend/cpu_program.ts";
 import { splitGraph } from "../../../src/onnx/cut/split.ts";
 import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
 import { readModel } from "../../../src/onnx/file/proto_read.ts";
@@ -46,7 +46,9 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
     assert.deepEqual(halves.map(({ name }) => name), ["model.embed_tokens.weight"]);
     const options = { takesForm: () => false, contextLength: 64, writesSums: false };
     const refused = (cut: GraphCut) =>
-      compileCut(cutForCpu(cut), options).map(compiledForCpu).map((each) => "refused" in each);
+      refuseSegments(compileCut(cutForCpu(cut), options), refusalOf).map((each) =>
+        "refused" in each
+      );
     assert.deepEqual(refused(cut), [true, true, true]);
     assert.deepEqual(refused(wide), [true, false, false]);
   } finally {

@@ -1,12 +1,13 @@
 /**
- * Runs the segments of a cut graph one after the other, with its attentions in between.
+ * Runs the instructions of a step one after the other, with kernels and sessions of one device.
  *
  * @module
  */
 import type { Backend, Storage } from "../backend/backend.ts";
-import type { CompiledSegments } from "../backend/compiled_segments.ts";
+import type { KernelExecutor } from "../backend/kernel_executor.ts";
 import { roomForRows } from "../../kernels/matvec_shape.ts";
-import type { Lowering } from "../onnx/compile/program.ts";
+import { lowerCut } from "../onnx/compile/lower_cut.ts";
+import type { Instruction, Lowering, StepPrograms } from "../onnx/compile/program.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
@@ -18,10 +19,10 @@ export interface AxisSizes {
 }
 
 /** What is run. */
-interface SegmentRunnerOptions<Cut extends PlannedCut> {
+interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
-  /** Of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode SegmentRunner.use}. */
+  /** Of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode StepExecutor.use}. */
   readonly sessions?: readonly (GraphSession | undefined)[];
   /** The largest there will be: memory for what crosses between segments is allocated once. */
   readonly most: AxisSizes;
@@ -47,48 +48,41 @@ interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly callerOwnsOutput?: boolean;
 }
 
-/** What runs the segments; the runner owns it. */
-export interface SegmentExecutors {
-  /** Of the segments, in their order; none of one that kernels run in every lowering. */
+/** What an executor runs, and with what; it owns sessions and kernels. */
+export interface ExecutorParts {
+  readonly programs: StepPrograms;
+  /** Of the segments that instructions run in ONNX Runtime, by their index. */
   readonly sessions: readonly (GraphSession | undefined)[];
-  readonly compiled?: CompiledSegments | undefined;
-  /** The lowerings that kernels run where a segment compiles. */
-  readonly kernels?: readonly Lowering[];
+  readonly kernels?: KernelExecutor | undefined;
 }
 
-/** How a run is. */
-interface RunOptions {
-  /** That of the prompts if absent. */
-  readonly lowering?: Lowering;
-  /** Segments to run, from the first on; all if absent. */
-  readonly numSegments?: number;
+/** A run in progress. */
+interface Run {
+  /** By name: the cut's inputs, and what was computed. */
+  readonly tensors: Map<string, Tensor>;
+  readonly sizes: AxisSizes;
 }
 
 /** Most run sizes whose output tensors are kept. */
 const MAX_KEPT_SIZES = 64;
 
-export class SegmentRunner<Cut extends PlannedCut> {
-  readonly #options: SegmentRunnerOptions<Cut>;
+export class StepExecutor<Cut extends PlannedCut> {
+  readonly #options: StepExecutorOptions<Cut>;
   readonly #plan: StoragePlan;
   /** Memory of the plan; none before it is needed, when the backend has a runtime. */
   #storages: readonly (Storage | undefined)[] | undefined;
-  /** The attentions that run after each segment. */
-  readonly #sitesAfter: readonly (readonly Cut["attentions"][number][])[];
   readonly #lastSegment: number;
   /** Tensors of the storage by the sizes of a run, and by name. */
   readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
-  #executors: SegmentExecutors;
+  #parts: ExecutorParts;
 
-  constructor(options: SegmentRunnerOptions<Cut>) {
+  constructor(options: StepExecutorOptions<Cut>) {
     const { cut, most, sessions = [] } = options;
     this.#options = options;
-    this.#executors = { sessions };
+    this.#parts = { programs: lowerCut(cut), sessions };
     const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
     this.#plan = planStorage(cut, (port) => bytesOf(port, room));
     this.#lastSegment = cut.segments.length - 1;
-    this.#sitesAfter = cut.segments.map(({ index }) =>
-      cut.attentions.filter(({ afterSegment }) => afterSegment === index)
-    );
   }
 
   get #pieces(): readonly (Storage | undefined)[] {
@@ -110,58 +104,93 @@ export class SegmentRunner<Cut extends PlannedCut> {
     }));
   }
 
-  /** Sets what runs the segments, before the first run. */
-  use(executors: SegmentExecutors): void {
-    this.#executors = executors;
+  /** Sets what is run, before the first run. */
+  use(parts: ExecutorParts): void {
+    this.#parts = parts;
   }
 
   /**
-   * Runs segments and the attentions after each.
+   * Runs a step. Where no rows are wanted, the last segment is left out: keys and values are all that is needed.
    *
    * @param tensors the cut's inputs by name; what is computed is added.
+   * @param lowering that of the prompts if absent.
    */
   async run(
     tensors: Map<string, Tensor>,
     sizes: AxisSizes,
-    { lowering = "many", numSegments = this.#lastSegment + 1 }: RunOptions = {},
+    lowering: Lowering = "many",
   ): Promise<void> {
-    const { cut, attend, advance } = this.#options;
-    const { sessions, kernels = [] } = this.#executors;
-    for (let index = 0; index < numSegments; index++) {
-      const { inputs, outputs } = cut.segments[index]!;
-      const numRows = index === this.#lastSegment ? sizes.rows : sizes.tokens;
-      const isCompiled = kernels.includes(lowering) && this.#executors.compiled?.has(index);
-      const compiled = isCompiled ? this.#executors.compiled : undefined;
-      if (compiled) {
-        for (const port of outputs) tensors.set(port.name, this.#outputOf(port, sizes)!);
-        compiled.record(index, { numRows, lowering, tensors });
-      } else {
-        const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-        const results = await sessions[index]!.run(feeds, this.#outputsOf(outputs, sizes));
-        for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
-      }
-      for (const site of this.#sitesAfter[index]!) {
-        const output = this.#outputOf(site.output, sizes);
-        const isDone = compiled?.attend(index, lowering, site.output.name);
-        tensors.set(
-          site.output.name,
-          isDone ? output! : await attend(site, { tensors, output, sizes }),
-        );
-      }
-      for (const [state, { afterSegment, output: port }] of (cut.states ?? []).entries()) {
-        if (afterSegment !== index) continue;
-        const output = this.#outputOf(port, sizes);
-        tensors.set(port.name, advance!(state, { tensors, output }));
-      }
+    for (const instruction of this.#parts.programs[lowering]) {
+      const isLast = "segment" in instruction && instruction.segment === this.#lastSegment;
+      if (isLast && sizes.rows === 0) return;
+      const running = this.#execute(instruction, { tensors, sizes });
+      if (running !== undefined) await running;
     }
   }
 
   /** Frees memory, kernels and sessions. */
   async dispose(): Promise<void> {
-    const { sessions, compiled } = this.#executors;
-    compiled?.dispose();
+    const { sessions, kernels } = this.#parts;
+    kernels?.dispose();
     for (const piece of this.#storages ?? []) piece?.dispose();
     for (const session of sessions) await session?.release();
+  }
+
+  #execute(instruction: Instruction, run: Run): void | Promise<void> {
+    switch (instruction.kind) {
+      case "kernels":
+        return this.#runKernels(instruction, run);
+      case "ort":
+        return this.#runSession(instruction, run);
+      case "attention":
+        return this.#attend(instruction, run);
+      case "state_update":
+        return this.#updateState(instruction, run);
+    }
+  }
+
+  #runKernels(
+    { segment, program }: Instruction & { kind: "kernels" },
+    { tensors, sizes }: Run,
+  ): void {
+    const numRows = segment === this.#lastSegment ? sizes.rows : sizes.tokens;
+    for (const port of this.#options.cut.segments[segment]!.outputs) {
+      tensors.set(port.name, this.#outputOf(port, sizes)!);
+    }
+    this.#parts.kernels!.run(program, { numRows, tensors });
+  }
+
+  async #runSession(
+    { segment }: Instruction & { kind: "ort" },
+    { tensors, sizes }: Run,
+  ): Promise<void> {
+    const { inputs, outputs } = this.#options.cut.segments[segment]!;
+    const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
+    const session = this.#parts.sessions[segment]!;
+    const results = await session.run(feeds, this.#outputsOf(outputs, sizes));
+    for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+  }
+
+  #attend(
+    { site: index, form }: Instruction & { kind: "attention" },
+    { tensors, sizes }: Run,
+  ): void | Promise<void> {
+    const { cut, attend } = this.#options;
+    const site = cut.attentions[index]!;
+    const output = this.#outputOf(site.output, sizes);
+    const keep = (result: Tensor) => void tensors.set(site.output.name, result);
+    if (form !== undefined) {
+      this.#parts.kernels!.attend(form);
+      return keep(output!);
+    }
+    const result = attend(site, { tensors, output, sizes });
+    return result instanceof Promise ? result.then(keep) : keep(result);
+  }
+
+  #updateState({ state }: Instruction & { kind: "state_update" }, { tensors, sizes }: Run): void {
+    const { cut, advance } = this.#options;
+    const { output: port } = cut.states![state]!;
+    tensors.set(port.name, advance!(state, { tensors, output: this.#outputOf(port, sizes) }));
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */

@@ -1,5 +1,5 @@
 /**
- * Segments of a cut decoder as dispatches of our kernels, recorded layer after layer for one submit.
+ * Runs programs on a GPU: dispatches of our kernels, recorded layer after layer for one submit.
  *
  * @module
  */
@@ -10,24 +10,12 @@ import { Pointwise } from "../../kernels/pointwise.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
 import type { ComputePass } from "../gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
-import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import {
-  type Dispatch,
-  type Lowering,
-  LOWERINGS,
-  type Program,
-  tensorsOf,
-} from "../onnx/compile/program.ts";
+import { type Dispatch, type Program, type SiteForm, tensorsOf } from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
-import type { FormConstants } from "./paged_attention.ts";
-import {
-  type CompiledSegments,
-  firstRefusal,
-  type SegmentsOptions,
-  type SegmentStep,
-} from "./compiled_segments.ts";
 import { readConstants } from "./form_constants.ts";
+import type { KernelExecutor, KernelsOptions, KernelStep } from "./kernel_executor.ts";
+import type { FormConstants } from "./paged_attention.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
 
@@ -38,34 +26,20 @@ type Recorder = (
   outside: ReadonlyMap<string, Tensor>,
 ) => void;
 
-/** A segment in one lowering. */
-interface OpenProgram {
-  readonly dispatches: readonly Recorder[];
-  /** Records of the attentions after it, by the names of their outputs. */
-  readonly attends: ReadonlyMap<string, () => void>;
-}
-
-type OpenSegment = Readonly<Record<Lowering, OpenProgram>>;
-
 /** The weights are the caller's. */
-export class WebGpuSegments implements CompiledSegments {
+export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
-  readonly #options: SegmentsOptions;
-  readonly #segments: readonly (OpenSegment | undefined)[];
-  /** By position in a program and size: segments run in sequence, and share them. */
+  readonly #options: KernelsOptions;
+  readonly #programs = new Map<Program, readonly Recorder[]>();
+  readonly #attentions = new Map<SiteForm, () => void>();
+  /** By position in a program and size: programs run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
-
   /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
 
-  private constructor(
-    gpu: GpuContext,
-    options: SegmentsOptions,
-    open: (segments: WebGpuSegments) => readonly (OpenSegment | undefined)[],
-  ) {
+  private constructor(gpu: GpuContext, options: KernelsOptions) {
     this.#gpu = gpu;
     this.#options = options;
-    this.#segments = open(this);
   }
 
   /**
@@ -73,46 +47,25 @@ export class WebGpuSegments implements CompiledSegments {
    *
    * @throws {RangeError} when an attention does not support its operands' layout.
    */
-  static async open(gpu: GpuContext, options: SegmentsOptions): Promise<WebGpuSegments> {
-    const { segments, weights, readFloats } = options;
-    const programs = segments.flatMap((each) =>
-      "refused" in each ? [] : LOWERINGS.map((lowering) => each[lowering])
-    );
+  static async open(gpu: GpuContext, options: KernelsOptions): Promise<WebGpuKernels> {
+    const { programs, weights, readFloats } = options;
     await weights!.upload(programs.flatMap((program) => program.weights));
-    const constants = await readConstants(
-      programs.flatMap(({ forms }) => forms),
-      readFloats,
-    );
-    return new WebGpuSegments(
-      gpu,
-      options,
-      (own) => segments.map((segment) => own.#open(segment, constants)),
-    );
-  }
-
-  get numCompiled(): number {
-    return this.#segments.filter((segment) => segment !== undefined).length;
-  }
-
-  get refusal(): string | undefined {
-    return firstRefusal(this.#options.segments);
-  }
-
-  has(index: number): boolean {
-    return this.#segments[index] !== undefined;
-  }
-
-  record(index: number, { numRows, lowering, tensors }: SegmentStep): void {
-    const pass = this.#gpu.commands;
-    for (const record of this.#segments[index]![lowering].dispatches) {
-      record(pass, numRows, tensors);
+    const constants = await readConstants(programs.flatMap(({ forms }) => forms), readFloats);
+    const kernels = new WebGpuKernels(gpu, options);
+    for (const program of programs) {
+      kernels.#programs.set(program, kernels.#openDispatches(program));
+      kernels.#openAttentions(program, constants);
     }
+    return kernels;
   }
 
-  attend(index: number, lowering: Lowering, output: string): boolean {
-    const attend = this.#segments[index]![lowering].attends.get(output);
-    attend?.();
-    return attend !== undefined;
+  run(program: Program, { numRows, tensors }: KernelStep): void {
+    const pass = this.#gpu.commands;
+    for (const record of this.#programs.get(program)!) record(pass, numRows, tensors);
+  }
+
+  attend(form: SiteForm): void {
+    this.#attentions.get(form)!();
   }
 
   dispose(): void {
@@ -120,32 +73,16 @@ export class WebGpuSegments implements CompiledSegments {
     for (const { buffer } of this.#uploads.values()) buffer.destroy();
   }
 
-  #open(
-    segment: CompiledSegment,
-    constants: ReadonlyMap<number, FormConstants>,
-  ): OpenSegment | undefined {
-    if ("refused" in segment) return undefined;
-    const open = (lowering: Lowering): OpenProgram => ({
-      dispatches: this.#openDispatches(segment[lowering]),
-      attends: this.#openAttends(segment[lowering], constants),
-    });
-    return { few: open("few"), many: open("many") };
-  }
-
-  #openAttends(
-    program: Program,
-    constants: ReadonlyMap<number, FormConstants>,
-  ): OpenProgram["attends"] {
+  #openAttentions(program: Program, constants: ReadonlyMap<number, FormConstants>): void {
     const { attention, buffers: crossing, siteOutputs } = this.#options;
     const scratch = this.#scratchOf(program);
-    return new Map(program.forms.map((form) => {
+    for (const form of program.forms) {
       const attend = attention.openForm!(form, constants.get(form.layer)!);
-      const output = siteOutputs[form.layer]!;
       const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
       const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];
-      const buffers = { q, k, v, out: crossing.get(output)! };
-      return [output, () => attend(buffers)];
-    }));
+      const buffers = { q, k, v, out: crossing.get(siteOutputs[form.layer]!)! };
+      this.#attentions.set(form, () => attend(buffers));
+    }
   }
 
   #scratchOf({ scratch }: Program): Map<string, GPUBuffer> {

@@ -1,0 +1,98 @@
+/**
+ * Gives the numbers of wanted rows in place of tokens: the last hidden state of a text, or the logits of a few tokens.
+ *
+ * @module
+ */
+import type { Backend, LogitRows, TokenSampler } from "../backend/backend.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import { int64Tensor, makeNode } from "../onnx/file/proto.ts";
+import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
+import type { SampledToken } from "./decoder.ts";
+import type { PagedDecoder } from "./paged_decoder.ts";
+
+/** Stands for a sampled token; it is not a token id. */
+export interface RowToken extends SampledToken {
+  /** The wanted numbers. */
+  readonly row: Float32Array;
+}
+
+export class RowReader implements TokenSampler<RowToken> {
+  readonly #backend: Backend;
+  /** Chooses elements of the decoder's rows, where not all are wanted. */
+  readonly #head: GraphSession | undefined;
+
+  private constructor(backend: Backend, head: GraphSession | undefined) {
+    this.#backend = backend;
+    this.#head = head;
+  }
+
+  /**
+   * Opens a reader.
+   *
+   * @param output the decoder's.
+   * @param columns the wanted elements of each row; all if absent.
+   */
+  static async open(
+    backend: Backend,
+    output: PagedDecoder["output"],
+    columns?: readonly number[],
+  ): Promise<RowReader> {
+    const head = columns && await backend.openSession(buildHead(output, columns));
+    return new RowReader(backend, head);
+  }
+
+  async sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<RowToken[]> {
+    const tokens: RowToken[] = [];
+    for await (const { logits } of parts) tokens.push(...await this.#read(logits));
+    return tokens;
+  }
+
+  async dispose(): Promise<void> {
+    await this.#head?.release();
+  }
+
+  async #read(output: Tensor): Promise<RowToken[]> {
+    if (this.#head === undefined) return divide(await this.#backend.read(output), output.dims);
+    const [input] = this.#head.inputs;
+    const rows = Object.values(await this.#head.run({ [input!.name]: output }))[0]!;
+    try {
+      return divide(await this.#backend.read(rows), rows.dims);
+    } finally {
+      rows.dispose();
+    }
+  }
+}
+
+/** Rows of `[1, rows, width]`. */
+function divide(values: Float32Array, [, numRows]: readonly number[]): RowToken[] {
+  const width = values.length / numRows!;
+  return Array.from({ length: numRows! }, (_, row) => ({
+    tokenId: 0,
+    logprob: 0,
+    top: [],
+    row: values.slice(row * width, (row + 1) * width),
+  }));
+}
+
+function buildHead(
+  { dtype, width }: PagedDecoder["output"],
+  columns: readonly number[],
+): Uint8Array {
+  return writeModel({
+    irVersion: 8,
+    operatorSets: [{ domain: "", version: 17 }],
+    graph: {
+      name: "rows",
+      nodes: [
+        makeNode("Gather", ["rows", "columns"], ["chosen"], { attributes: { axis: 2 } }),
+        makeNode("Cast", ["chosen"], ["wanted"], { attributes: { to: 1 } }),
+      ],
+      initializers: [int64Tensor("columns", [columns.length], columns)],
+      inputs: [makeValueInfo("rows", dtype, [1, "rows", width])],
+      outputs: [makeValueInfo("wanted", "float32", [1, "rows", columns.length])],
+      valueInfos: [],
+      rest: [],
+    },
+    rest: [],
+  });
+}
