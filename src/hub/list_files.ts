@@ -33,8 +33,8 @@ const MAX_DEPTH = 4;
 const MAX_FILES = 20_000;
 
 /**
- * The files in a folder and a few levels below it, by their paths; folders whose names begin with a dot are left out
- * below the first level.
+ * The files in a folder and a few levels below it, by their paths, without those in folders whose names begin with a
+ * dot.
  *
  * @throws {StartupError} when it cannot be read, or holds something that is no file in the place of one.
  */
@@ -56,7 +56,7 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
     // Caches link to files, and users link to folders.
     const isFolder = entry.isDirectory ||
       (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
-    const isHidden = depth > 0 && entry.name.startsWith(".");
+    const isHidden = entry.name.startsWith(".");
     if (!isFolder) files.add(below + requireRegular(entry, inner).name);
     else if (depth < MAX_DEPTH && !isHidden) await addFiles(files, path, `${below}${entry.name}/`);
     if (files.size > MAX_FILES) {

@@ -6,7 +6,7 @@
 import type { ModelKind } from "../config.ts";
 import { modelNameOf } from "../hub/cache.ts";
 import { otherParts } from "../hub/genai_config.ts";
-import { hasGraph, isJson, type ModelFolder } from "../hub/model_folder.ts";
+import { hasGraph, isJson, locate, type ModelFolder } from "../hub/model_folder.ts";
 import { sentenceModelType } from "./embedding/sentence_modules.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
@@ -47,6 +47,8 @@ const UNSERVED: readonly Unserved[] = [
     ],
   },
   { is: "a model that compares sounds with texts", types: ["clap"] },
+  { is: "a model that tells speakers apart", types: ["wespeaker-resnet", "pyannote"] },
+  { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
     is: "an image encoder",
     types: [
@@ -100,10 +102,19 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
     return "is a late-interaction model (ColBERT), which makes a vector of each token";
   }
   if (kind === "rerank") return describeClassifier(folder);
+  if (kind === "embedding" && saved === undefined && isMediaEncoder(folder)) {
+    return "is an encoder of images or sounds";
+  }
   const isOther = kind !== "text" && kind !== "embedding" || saved === "SentenceTransformer" ||
     isBuiltAs(folder, /EncoderModel$/);
   if (isOther || folder.config["is_encoder_decoder"] !== true) return undefined;
   return "is an encoder-decoder for texts (as T5, BART and NLLB are)";
+}
+
+/** Whether a folder says how to prepare media, and has no tokenizer. */
+function isMediaEncoder(folder: ModelFolder): boolean {
+  return locate(folder, "preprocessor_config.json") !== undefined &&
+    locate(folder, "tokenizer.json") === undefined;
 }
 
 /** What a folder's architecture is for, as {@linkcode describeUnserved} says it, if no family takes it. */

@@ -256,6 +256,16 @@ for (const [name, config, message] of UNSERVED) {
   });
 }
 
+Deno.test("familyOf() takes no encoder of images or sounds for one of texts", () => {
+  const config = { model_type: "vit_msn", architectures: ["ViTMSNModel"] };
+  const files = new Set(["config.json", "preprocessor_config.json", "onnx/model.onnx"]);
+  assert.throws(() => familyOf({ path: "/models/x", files, config }), {
+    message: /is an encoder of images or sounds/,
+  });
+  const speakers = { model_type: "wespeaker-resnet", architectures: ["WeSpeakerResNetModel"] };
+  assert.throws(() => kindOf(speakers), { message: /tells speakers apart/ });
+});
+
 Deno.test("familyOf() takes models that rank for rerankers, whatever their labels", () => {
   const classifier = (path: string, config: Record<string, unknown> = {}) =>
     familyOf({

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { listFiles } from "../../../src/hub/list_files.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
 
 Deno.test("openFolder() refuses a FIFO, a socket and a device in place of a file, at once", {
@@ -24,5 +25,33 @@ Deno.test("openFolder() refuses a FIFO, a socket and a device in place of a file
     await assert.rejects(openFolder(folder), refusal);
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("listFiles() lists four levels, and leaves out what is hidden or deeper", async () => {
+  const path = await Deno.makeTempDir();
+  try {
+    for (
+      const file of [
+        "config.json",
+        "onnx/model.onnx",
+        "onnxruntime/gpu/int4/model.onnx",
+        "a/b/c/d/model.onnx",
+        "a/b/c/d/e/model.onnx",
+        ".git/objects/ab/model.onnx",
+        "a/.cache/model.onnx",
+      ]
+    ) {
+      await Deno.mkdir(dirname(join(path, file)), { recursive: true });
+      await Deno.writeTextFile(join(path, file), "");
+    }
+    assert.deepEqual([...await listFiles(path)].sort(), [
+      "a/b/c/d/model.onnx",
+      "config.json",
+      "onnx/model.onnx",
+      "onnxruntime/gpu/int4/model.onnx",
+    ]);
+  } finally {
+    await Deno.remove(path, { recursive: true });
   }
 });
