@@ -106,8 +106,13 @@ export function chooseGraphs(
     if (outside.length > 0) {
       const variant = outside.find(({ dtype }) => asked === undefined || dtype === asked);
       if (variant === undefined && all.length === 0) throw refuseDtype(folder, outside, asked!);
-      const { path, dtype } = variant ?? outside[0]!;
+      const { path, dtype, target } = variant ?? outside[0]!;
       all.push({ name, dtype, path });
+      // Stands for all those that the repository may have for the device.
+      const own = device === "cpu" ? "cpu" : "gpu";
+      if (asked === undefined && target !== "any" && target !== own) {
+        missed.push(`${own}/${name}.onnx`);
+      }
       continue;
     }
     const preference = preferenceOf(graph, device);

@@ -150,3 +150,50 @@ Deno.test("acquireModel() gets graphs of PP-OCR from a repository without config
     assert.equal(hub.requests.length, before, "it is whole in the cache");
   });
 });
+
+Deno.test("acquireModel() fetches the variant for the device of a repository of onnxruntime-genai, and no other", async () => {
+  configureLog({ level: "error", format: "text" });
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  const files = readHubModel();
+  const genai = { model: { type: "llama", context_length: 2048, vocab_size: 2048, decoder: {} } };
+  const beside = {
+    "tokenizer.json": files["tokenizer.json"]!,
+    "tokenizer_config.json": files["tokenizer_config.json"]!,
+    "genai_config.json": JSON.stringify(genai),
+  };
+  const place = (folder: string, graph: string) =>
+    Object.entries({ ...beside, "model.onnx": files[graph]! })
+      .map(([name, content]) => [`${folder}/${name}`, content] as const);
+  const [cpu, gpu] = ["cpu_and_mobile/cpu-int4-rtn-block-32", "gpu/gpu-int4-rtn-block-32"];
+  hub.addModel(
+    ID,
+    Object.fromEntries([
+      ["README.md", "# A model"],
+      ...place(cpu, "onnx/model_q4.onnx"),
+      ...place(gpu, "onnx/model_fp16.onnx"),
+    ]),
+  );
+  const get = async (device: "cpu" | "gpuWithF16") => {
+    const { folder } = await acquireModel(MODEL, {
+      settings: cache.settings({ HF_ENDPOINT: hub.url }),
+      chooseFiles: (folder) => chooseFiles(folder, { device }),
+      pause: () => Promise.resolve(),
+    });
+    return await openAnyFolder(folder);
+  };
+  const first = await get("cpu");
+  assert.deepEqual(
+    [...first.files].filter((file) => file.endsWith(".onnx")),
+    [`${cpu}/model.onnx`],
+  );
+  assert.equal(first.settingsIn, cpu);
+  assert.equal(first.config["max_position_embeddings"], 2048);
+  assert.ok(!first.files.has("README.md"));
+  const before = hub.requests.length;
+  await get("cpu");
+  assert.equal(hub.requests.length, before);
+  // The cache has one for another device: the hub is asked for a better one.
+  const graphs = [...(await get("gpuWithF16")).files].filter((file) => file.endsWith(".onnx"));
+  assert.deepEqual(graphs.sort(), [`${cpu}/model.onnx`, `${gpu}/model.onnx`]);
+});
