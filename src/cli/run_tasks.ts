@@ -159,10 +159,10 @@ async function* writeScores({ session, inputs }: RunTask) {
     );
   }
   const task = { type: "rerank", requestId: "run", query, documents } as const;
-  const { scores } = await session.answer(task);
-  const order = documents.map((document, index) => ({ document, score: scores[index]! }));
-  for (const { document, score } of order.sort((a, b) => b.score - a.score)) {
-    yield `${score.toFixed(6)}\t${document.replaceAll(/\s+/g, " ")}\n`;
+  const { scores, logits } = await session.answer(task);
+  const order = [...documents.keys()].sort((a, b) => logits[b]! - logits[a]!);
+  for (const index of order) {
+    yield `${scores[index]!.toFixed(6)}\t${documents[index]!.replaceAll(/\s+/g, " ")}\n`;
   }
 }
 

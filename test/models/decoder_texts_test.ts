@@ -57,7 +57,7 @@ function makeEmbedder(): Promise<TinyDecoder> {
   });
 }
 
-async function makeReranker(): Promise<TinyDecoder> {
+async function makeReranker(files?: Readonly<Record<string, unknown>>): Promise<TinyDecoder> {
   const tokenizer = await Deno.makeTempDir({ prefix: "hearth-tokenizer-" });
   await writeYesTokenizer(tokenizer);
   const tiny = await makeTinyDecoder({
@@ -65,6 +65,7 @@ async function makeReranker(): Promise<TinyDecoder> {
     vocabSize: CHAT_VOCAB + 1,
     givesHidden: false,
     contextLength: 512,
+    ...files && { files },
   });
   return {
     ...tiny,
@@ -213,6 +214,41 @@ Deno.test({
 
 gpuTest("a language model reranks as its uncut graph does, on WebGPU", async (gpu) => {
   await assertReranks(await WebGpuBackend.create(gpu));
+});
+
+Deno.test("a language model reranks by the tokens that sentence-transformers' LogitScore names", async () => {
+  const scored = (config: unknown) => ({
+    "modules.json": [
+      { path: "", type: "sentence_transformers.base.modules.transformer.Transformer" },
+      {
+        path: "1_LogitScore",
+        type: "sentence_transformers.cross_encoder.modules.logit_score.LogitScore",
+      },
+    ],
+    "1_LogitScore/config.json": config,
+  });
+  const [document] = DOCUMENTS;
+  for (const ids of [{ true_token_id: 40, false_token_id: 50 }, { true_token_id: 60 }]) {
+    await using tiny = await makeReranker(scored(ids));
+    await using model = await openModel(tiny.folder);
+    assert.equal(model.kind, "rerank");
+    const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
+    await using whole = await WholeGraph.open(tiny.graph);
+    const row = (await whole.run([tokenizer.encode(promptOf(QUERY, document!))])).at(-1)!;
+    const { true_token_id: yes, false_token_id: no } = ids;
+    const wanted = row[yes]! - (no === undefined ? 0 : row[no]!);
+    const { logits } = await rerank(model, QUERY, [document!]);
+    assert.ok(Math.abs(logits[0]! - wanted) < 1e-3, `${logits[0]} ≠ ${wanted}`);
+  }
+  for (
+    const [config, message] of [
+      [{ true_token_id: "yes" }, /1_LogitScore\/config.json: true_token_id: want a token id/],
+      [{ true_token_id: 1e6 }, /scores by the token 1000000 .* gives logits of 2049 tokens/],
+    ] as const
+  ) {
+    await using tiny = await makeReranker(scored(config));
+    await assert.rejects(openModel(tiny.folder), { name: "StartupError", message });
+  }
 });
 
 Deno.test({
