@@ -14,6 +14,7 @@ import { gpuTest } from "../fixtures/gpu.ts";
 
 /** The folders whose decoders are cut, and the dtype of their graph. */
 const FOLDERS: Readonly<Record<string, Dtype>> = {
+  "gptoss": "fp32",
   "lfm2": "fp32",
   "llama-q4-level0": "fp32",
   "mamba2-hybrid": "fp32",
