@@ -13,6 +13,9 @@ export const ACTIVATIONS = [
   "relu",
   "relu_squared",
   "tanh",
+  "sigmoid",
+  "exp",
+  "softplus",
 ] as const;
 
 /** The name of an activation. */
@@ -37,6 +40,12 @@ export function activate(kind: Activation, x: number): number {
       return Math.max(x, 0) ** 2;
     case "tanh":
       return Math.tanh(x);
+    case "sigmoid":
+      return 1 / (1 + Math.exp(-x));
+    case "exp":
+      return Math.exp(x);
+    case "softplus":
+      return Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
   }
 }
 

@@ -1,4 +1,5 @@
-// Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU, 7 tanh.
+// Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU, 7 tanh,
+// 8 sigmoid, 9 exponential, 10 softplus.
 
 fn activate(kind: u32, value: f32) -> f32 {
   switch kind {
@@ -24,6 +25,15 @@ fn activate(kind: u32, value: f32) -> f32 {
     case 7u: {
       return bounded_tanh(value);
     }
+    case 8u: {
+      return 1.0 / (1.0 + exp(-value));
+    }
+    case 9u: {
+      return exp(value);
+    }
+    case 10u: {
+      return softplus(value);
+    }
     default: {
       return value;
     }
@@ -33,6 +43,16 @@ fn activate(kind: u32, value: f32) -> f32 {
 // Some devices' tanh overflows far from 0.
 fn bounded_tanh(value: f32) -> f32 {
   return tanh(clamp(value, -20.0, 20.0));
+}
+
+// `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`, the logarithm by its series about `e / (2 + e)`, below a third: it is right
+// for small e as well, where 1 + e is 1.
+fn softplus(value: f32) -> f32 {
+  let e = exp(-abs(value));
+  let s = e / (2.0 + e);
+  let q = s * s;
+  let series = ((((q / 11.0 + 1.0 / 9.0) * q + 1.0 / 7.0) * q + 0.2) * q + 1.0 / 3.0) * q + 1.0;
+  return max(value, 0.0) + 2.0 * s * series;
 }
 
 // Abramowitz and Stegun 7.1.26, off by less than 1.5e-7.

@@ -8,6 +8,9 @@ const GELU_SIGMOID: u32 = 4;
 const RELU: u32 = 5;
 const RELU_SQUARED: u32 = 6;
 const TANH: u32 = 7;
+const SIGMOID: u32 = 8;
+const EXP: u32 = 9;
+const SOFTPLUS: u32 = 10;
 
 /** √(8 / π), and 0.044715 times as much. */
 const GELU_LINEAR: f32 = 1.5957691216057308;
@@ -23,6 +26,9 @@ export function activate(kind: u32, x: v128): v128 {
   }
   if (kind === GELU) return gelu(x);
   if (kind === TANH) return tanh(x);
+  if (kind === SIGMOID) return sigmoid(x);
+  if (kind === EXP) return exp(x);
+  if (kind === SOFTPLUS) return softplus(x);
   if (kind !== RELU && kind !== RELU_SQUARED) return x;
   const positive = f32x4.max(x, f32x4.splat(0));
   return kind === RELU ? positive : f32x4.mul(positive, positive);
@@ -45,6 +51,29 @@ function gelu(x: v128): v128 {
   const erfc = f32x4.mul(f32x4.mul(p, t), e);
   const half = f32x4.mul(size, f32x4.splat(0.5));
   return f32x4.sub(f32x4.max(x, f32x4.splat(0)), f32x4.mul(half, erfc));
+}
+
+/** Above 0 one by the exponential of `-x`. */
+function exp(x: v128): v128 {
+  const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));
+  const inverse = f32x4.div(f32x4.splat(1), e);
+  return v128.bitselect(inverse, e, f32x4.gt(x, f32x4.splat(0)));
+}
+
+/**
+ * `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`, the logarithm by its series about `e / (2 + e)`, below a third.
+ */
+function softplus(x: v128): v128 {
+  const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));
+  const s = f32x4.div(e, f32x4.add(e, f32x4.splat(2)));
+  const q = f32x4.mul(s, s);
+  let p = f32x4.splat(2 / 11);
+  p = madd(p, q, f32x4.splat(2 / 9));
+  p = madd(p, q, f32x4.splat(2 / 7));
+  p = madd(p, q, f32x4.splat(0.4));
+  p = madd(p, q, f32x4.splat(2 / 3));
+  p = madd(p, q, f32x4.splat(2));
+  return madd(p, s, f32x4.max(x, f32x4.splat(0)));
 }
 
 /** By the exponential of `-|x|`, which does not overflow. */

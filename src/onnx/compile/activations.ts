@@ -41,6 +41,12 @@ function singleOperator(node: Node): Activation | undefined {
       return "relu";
     case "Tanh":
       return "tanh";
+    case "Sigmoid":
+      return "sigmoid";
+    case "Exp":
+      return "exp";
+    case "Softplus":
+      return "softplus";
     case "Gelu":
       return stringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
     case "FastGelu":

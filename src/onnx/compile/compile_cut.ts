@@ -5,6 +5,7 @@
  */
 import type { AttentionSite, GraphCut, Segment } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
+import { splitRowsForHeads } from "../rewrite/head_parts.ts";
 import { slicesToSplits } from "../rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
@@ -24,13 +25,13 @@ interface CompileCutOptions {
 }
 
 /**
- * The cut with products joined that read the same rows, and with splits for slices of products; see
- * {@linkcode mergeProducts} and {@linkcode slicesToSplits}.
+ * The cut with products joined that read the same rows, and with splits of rows for slices of products and for splits of
+ * heads; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   const segments = cut.segments.map((segment) => ({
     ...segment,
-    model: mergeProducts(slicesToSplits(segment.model), options),
+    model: mergeProducts(slicesToSplits(splitRowsForHeads(segment.model)), options),
   }));
   return { ...cut, segments };
 }

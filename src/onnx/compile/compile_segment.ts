@@ -139,6 +139,8 @@ class Compiler {
       case "Mul":
       case "Div":
         return compileMultiply(this.#search, name, node);
+      case "Neg":
+        return this.#program.pointwise(name, { a: this.#rows(node.inputs[0]!), scale: -1 });
       case "Concat":
         return this.#joined(name, node);
       case "Split":

@@ -7,7 +7,8 @@ import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
-import type { Graph, Node, Tensor } from "../file/proto.ts";
+import { bytesOfElements, elementsOf } from "../file/dtype.ts";
+import { type Graph, intAttribute, type Node, type Tensor } from "../file/proto.ts";
 import type { StoredTensor } from "../file/stored_tensor.ts";
 
 /** Positions that are looked at to know a table's form. */
@@ -21,6 +22,8 @@ export class PositionTables {
   readonly #index: GraphIndex;
   readonly #positions: string | undefined;
   readonly #numPositions: number;
+  /** Tables of the graph that are read by row and lie in its file. */
+  readonly #stored: readonly Tensor[];
   #probe: Evaluation | undefined;
 
   /** @param numPositions of each table. */
@@ -32,6 +35,7 @@ export class PositionTables {
     const { names, graph } = positional(cut, this.#positions);
     this.#names = names;
     this.#index = new GraphIndex(graph);
+    this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
   }
 
   /** Whether a tensor is computed from positions alone. */
@@ -53,7 +57,7 @@ export class PositionTables {
   ): StoredTensor | undefined {
     const first = this.#names.get(name);
     if (first === undefined) return undefined;
-    this.#probe ??= this.#evaluate(0, PROBED);
+    this.#probe ??= this.#evaluate(0, PROBED, this.#stored.map(stand));
     const row = rowOf(this.#probe.value(first), width, isInterleaved);
     if (row === undefined) return undefined;
     return {
@@ -62,24 +66,28 @@ export class PositionTables {
       shape: [this.#numPositions, width],
       data: {
         kind: "computed",
-        sources: [],
+        sources: this.#stored,
         length: this.#numPositions * width * Float32Array.BYTES_PER_ELEMENT,
-        compute: (_, into) => this.#fill(first, { into, width, row }),
+        compute: (sources, into) => this.#fill(first, { sources, into, width, row }),
       },
     };
   }
 
   #fill(
     name: string,
-    { into, width, row }: {
+    { sources, into, width, row }: {
+      readonly sources: readonly Uint8Array[];
       readonly into: Uint8Array;
       readonly width: number;
       readonly row: Row;
     },
   ): void {
+    const stored = this.#stored.map((tensor, i) =>
+      firstRows(tensor, sources[i]!, this.#numPositions)
+    );
     for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
       const count = Math.min(AT_ONCE, this.#numPositions - from);
-      const data = this.#evaluate(from, count).value(name)!.data!;
+      const data = this.#evaluate(from, count, stored).value(name)!.data!;
       const rows = Float32Array.from(
         { length: count * width },
         (_, i) => data[Math.floor(i / width) * row.width + i % width * row.step]!,
@@ -88,11 +96,40 @@ export class PositionTables {
     }
   }
 
-  #evaluate(from: number, count: number): Evaluation {
+  /** @param stored what the tables in the file hold. */
+  #evaluate(from: number, count: number, stored: readonly Value[]): Evaluation {
     const data = Float64Array.from({ length: count }, (_, i) => from + i);
     const positions: Value = { dtype: "int64", shape: [1, count], data };
-    return new Evaluation(this.#index, new Map([[this.#positions!, positions]]));
+    const feeds = new Map([[this.#positions!, positions]]);
+    this.#stored.forEach(({ name }, i) => feeds.set(name, stored[i]!));
+    return new Evaluation(this.#index, feeds);
   }
+}
+
+/** Whether a constant is a table of floats in the graph's file, of which rows are taken by number and nothing else is read. */
+function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor): boolean {
+  const isFloat = dtype === "float32" || dtype === "float16";
+  return isFloat && shape.length === 2 && data.kind !== "memory" &&
+    index.graph.nodes.every((node) =>
+      !node.inputs.includes(name) ||
+      (node.opType === "Gather" && node.inputs[0] === name && !intAttribute(node, "axis"))
+    );
+}
+
+/** In place of a table whose elements are not at hand: its first rows, no two elements alike. */
+function stand({ dtype, shape }: Tensor): Value {
+  const width = shape[1]!;
+  const data = Float64Array.from({ length: PROBED * width }, (_, i) => 1 / (i + 2));
+  return { dtype, shape: [PROBED, width], data };
+}
+
+/** The first rows of a table, of which these are the bytes. */
+function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
+  const own = [Math.min(count, shape[0]!), shape[1]!];
+  const length = bytesOfElements(dtype, elementsOf(own));
+  const { buffer } = bytes.slice(0, length);
+  const floats = dtype === "float32" ? new Float32Array(buffer) : new Float16Array(buffer);
+  return { dtype, shape: own, data: Float64Array.from(floats) };
 }
 
 /** A position's elements in a tensor. */
@@ -157,7 +194,7 @@ function positional({ segments }: Pick<GraphCut, "segments">, positions: string 
       if (first !== undefined) continue;
       firsts.set(key, node);
       addFixed(inputs);
-      nodes.push(asElementwise(node, own));
+      nodes.push(asElementwise({ ...node, inputs: read }, own));
     }
   }
   const graph: Graph = {

@@ -28,6 +28,7 @@ import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
+import { normByMeanSquare } from "../rewrite/unit_norms.ts";
 import { type PlacedState, placeStates } from "../states/place_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
@@ -106,7 +107,8 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
-  const whole = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
+  const spelled = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
+  const whole = new GraphIndex(normByMeanSquare(new Probes(spelled, inputs)));
   requireFloatCaches(whole, inputs);
   const states = placeStates({ index: whole, probes: new Probes(whole, inputs) });
   const index = states.states.length === 0

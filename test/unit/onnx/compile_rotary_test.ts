@@ -327,3 +327,37 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
     undefined,
   );
 });
+
+Deno.test("PositionTables.tableOf() takes rows of tables in the graph's file", async () => {
+  const numPositions = 12;
+  const stored = (name: string): Tensor => {
+    const length = 16 * 3 * 4;
+    const compute = (_: readonly Uint8Array[], into: Uint8Array) => {
+      const values = Float32Array.from({ length: 16 * 3 }, (_, i) => name === "cos" ? i : -i);
+      into.set(new Uint8Array(values.buffer));
+    };
+    const data = { kind: "computed", sources: [], length, compute } as const;
+    return { name, dtype: "float32", shape: [16, 3], data, rest: [] };
+  };
+  const rows = (table: string) => [
+    makeNode("Squeeze", ["positions", "one"], [`${table} numbers`]),
+    makeNode("Gather", [table, `${table} numbers`], [`${table} rows`]),
+    makeNode("Concat", [`${table} rows`, `${table} rows`], [`${table} twice`], {
+      attributes: { axis: -1 },
+    }),
+  ];
+  const segments = [
+    segmentOf(0, [...rows("cos"), ...rows("sin")], [
+      ...[stored("cos"), stored("sin"), ints("one", [0], [1])],
+    ]),
+  ];
+  const positions = { name: "positions", dtype: "int64", shape: [1, "tokens"] } as const;
+  const tables = new PositionTables({ segments, positions }, numPositions);
+  for (const [name, sign] of [["cos", 1], ["sin", -1]] as const) {
+    const table = tables.tableOf(`${name} twice`, 3)!;
+    assert.deepEqual(table.shape, [numPositions, 3]);
+    const bytes = await bytesOfStored(table, undefined as never);
+    const wanted = Array.from({ length: numPositions * 3 }, (_, i) => sign * i);
+    assert.deepEqual([...new Float32Array(bytes.slice().buffer)], wanted);
+  }
+});

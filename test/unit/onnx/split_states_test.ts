@@ -39,6 +39,10 @@ Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", 
   assert.ok(convolution?.kind === "convolution" && convolution.activation === "silu");
   assert.ok(attention?.kind === "linear_attention" && attention.decay === "logarithm");
   assert.deepEqual([attention.rates, attention.keyHeads, attention.heads], [4, 2, 4]);
+  const operators = cut.segments.flatMap(({ model }) =>
+    model.graph.nodes.map(({ opType }) => opType)
+  );
+  assert.ok(!operators.includes("LpNormalization"), "kernels know norms by the mean square");
 });
 
 for (const isDelta of [false, true]) {
