@@ -79,7 +79,8 @@ function readVariant(
   name: string,
   path: string,
 ): GraphVariant | undefined {
-  if (!path.endsWith(".onnx") || path.startsWith("onnx/") || FOREIGN.test(path)) return undefined;
+  const isUsual = /^onnx\/[^/]+$/.test(path);
+  if (!path.endsWith(".onnx") || isUsual || FOREIGN.test(path)) return undefined;
   const at = path.lastIndexOf("/");
   const [place, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
   const target = FOR_CPU.test(path) ? "cpu" : FOR_GPU.test(path) ? "gpu" : "any";

@@ -54,6 +54,8 @@ Deno.test("chooseGraphs() takes the variant for the device of a repository of on
     ...variant("onnxruntime/cuda/int4"),
   ]);
   assert.equal(chosen(nested, "cpu"), "onnxruntime/cpu/int4/model.onnx q4");
+  const below = folderOf(variant("onnx/cpu_and_mobile/cpu-int4-rtn-block-32"));
+  assert.equal(chosen(below, "cpu"), "onnx/cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx q4");
   assert.equal(chosen(nested, "gpuWithF16"), "onnxruntime/webgpu/int4/model.onnx q4f16");
 });
 
