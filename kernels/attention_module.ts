@@ -21,7 +21,15 @@ export interface AttentionExports {
   kvWrite(site: number, step: number): void;
   readonly pagedAttention: SharedKernel;
   readonly packedAttention: SharedKernel;
-  readKeys(site: number, table: number, head: number, numTiles: number, into: number): void;
+  readKeys(
+    site: number,
+    table: number,
+    head: number,
+    numTiles: number,
+    into: number,
+    scratch: number,
+  ): void;
+  readValues(site: number, table: number, head: number, numTiles: number, into: number): void;
   blockBytes(headSize: number): number;
   readonly product: SharedKernel;
   readonly floatProduct: SharedKernel;

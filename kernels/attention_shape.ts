@@ -23,6 +23,8 @@ export interface HeadShape {
 export interface AttentionShape extends HeadShape {
   /** Tokens per block of the KV cache. */
   readonly blockSize: number;
+  /** Whether the cache holds keys and values in 8 bits, with a scale for each token and head. */
+  readonly isQuantized?: boolean | undefined;
 }
 
 /** How the kernels divide their work on a device. */

@@ -47,8 +47,6 @@ interface PlacedLayer {
   readonly out: Float32Array;
   readonly outWidth: number;
   readonly shape: AttentionShape;
-  /** Address of the values of block 0: f32 `[kvHeads, blockSize, headSize]`. */
-  readonly vCache: number;
 }
 
 /** A memory's layout: whatever does not depend on the number of blocks, then the blocks. */
@@ -61,12 +59,13 @@ function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
     scratch: arena.reserve(perThread * threads.numThreads / 4),
     scratchBytes: perThread,
   };
-  const headBytes = layers.map(({ shape: { blockSize, headSize } }) =>
+  const headFloats = layers.map(({ shape: { blockSize, headSize } }) =>
     Math.max(PIECE_KEYS, blockSize) * headSize
   );
   const read = {
     table: arena.reserve(PIECE_KEYS / TILE),
-    keys: arena.reserve(Math.max(0, ...headBytes)),
+    rows: arena.reserve(Math.max(0, ...headFloats)),
+    scratch: arena.reserve(Math.max(0, ...layers.map(({ shape }) => TILE * shape.headSize))),
   };
   return { arena, step, threads, scratch, read, placed: placeLayers(arena, layers, limits) };
 }
@@ -87,8 +86,8 @@ export class SimdLayers {
   readonly #step: number;
   readonly #steps: StepWriter;
   readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
-  /** Addresses of the blocks of a piece of keys, and of the keys as rows. */
-  readonly #read: { readonly table: number; readonly keys: number };
+  /** Addresses of the blocks of a piece of keys or values, of these as rows, and of a tile of them. */
+  readonly #read: { readonly table: number; readonly rows: number; readonly scratch: number };
   /** Address of the cache's blocks, and bytes of each. */
   readonly #cache: { readonly at: number; readonly blockBytes: number };
   #numTokens = 0;
@@ -114,14 +113,14 @@ export class SimdLayers {
     const rows = (at: number, width: number) =>
       new Float32Array(memory.buffer, at, limits.maxTokens * width);
     this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out, vCache } = placed.layers[i]!;
+      const { site, q, k, v, out } = placed.layers[i]!;
       const outWidth = shape.heads * shape.headSize;
       const inputs = {
         q: rows(q, write.q.stride),
         k: rows(k, write.k.stride),
         v: rows(v, write.v.stride),
       };
-      return { ...{ site, inputs, outWidth, shape, vCache }, out: rows(out, outWidth) };
+      return { ...{ site, inputs, outWidth, shape }, out: rows(out, outWidth) };
     });
     this.#step = step.step;
     this.#steps = new StepWriter(memory, step, limits);
@@ -219,28 +218,28 @@ export class SimdLayers {
     const keys = new Float32Array(numKeys * headSize);
     const numBlocks = Math.ceil(numKeys / blockSize);
     const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
-    this.#readKeys(layer, { firstHead: head, endHead: head + 1, blocks, numKeys, into: keys });
+    this.#readRows(layer, "keys", {
+      firstHead: head,
+      endHead: head + 1,
+      blocks,
+      numKeys,
+      into: keys,
+    });
     return keys;
   }
 
   /** Copies keys and values of a sequence. */
   readCache(layer: number, { blocks, numKeys, keys, values }: CacheRead): void {
-    const { vCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
-    this.#readKeys(layer, { firstHead: 0, endHead: kvHeads, blocks, numKeys, into: keys });
-    for (let head = 0; head < kvHeads; head++) {
-      for (let key = 0; key < numKeys; key += blockSize) {
-        const block = vCache + blocks[key / blockSize]! * this.#cache.blockBytes;
-        const at = block + head * blockSize * headSize * 4;
-        const length = Math.min(blockSize, numKeys - key) * headSize;
-        const read = new Float32Array(this.#memory.buffer, at, length);
-        values.set(read, (head * numKeys + key) * headSize);
-      }
-    }
+    const { shape: { kvHeads } } = this.#layers[layer]!;
+    const all = { firstHead: 0, endHead: kvHeads, blocks, numKeys };
+    this.#readRows(layer, "keys", { ...all, into: keys });
+    this.#readRows(layer, "values", { ...all, into: values });
   }
 
-  /** Copies keys of some heads to `into`, `[heads, numKeys, headSize]`. */
-  #readKeys(
+  /** Copies keys or values of some heads to `into`, `[heads, numKeys, headSize]`. */
+  #readRows(
     layer: number,
+    what: "keys" | "values",
     { firstHead, endHead, blocks, numKeys, into }: {
       readonly firstHead: number;
       readonly endHead: number;
@@ -251,15 +250,17 @@ export class SimdLayers {
   ): void {
     const { site, shape: { blockSize, headSize } } = this.#layers[layer]!;
     const { buffer } = this.#memory;
-    const { table, keys } = this.#read;
+    const { table, rows, scratch } = this.#read;
     const pieceKeys = Math.max(PIECE_KEYS, blockSize);
     for (let firstKey = 0; firstKey < numKeys; firstKey += pieceKeys) {
       const count = Math.min(pieceKeys, numKeys - firstKey);
       const piece = blocks.subarray(firstKey / blockSize, (firstKey + pieceKeys) / blockSize);
       new Int32Array(buffer, table, piece.length).set(piece);
-      const read = new Float32Array(buffer, keys, count * headSize);
+      const read = new Float32Array(buffer, rows, count * headSize);
+      const numTiles = Math.ceil(count / TILE);
       for (let head = firstHead; head < endHead; head++) {
-        this.#exports.readKeys(site, table, head, Math.ceil(count / TILE), keys);
+        if (what === "keys") this.#exports.readKeys(site, table, head, numTiles, rows, scratch);
+        else this.#exports.readValues(site, table, head, numTiles, rows);
         into.set(read, ((head - firstHead) * numKeys + firstKey) * headSize);
       }
     }

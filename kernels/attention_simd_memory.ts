@@ -7,6 +7,7 @@ import { ALIGNMENT, type Arena } from "./arena.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
 import type { KernelThreads } from "./kernel_threads.ts";
+import { cachedHeadBytes } from "./kv_cache.ts";
 import type { KvWriteParams } from "./kv_write.ts";
 import type { AttentionParams } from "./paged_attention.ts";
 import type { PackedStep, StepLimits } from "./step_plan.ts";
@@ -36,7 +37,7 @@ export interface SimdLimits extends StepLimits {
 }
 
 /** Words of a `Site`. */
-const SITE_WORDS = 25;
+const SITE_WORDS = 27;
 /** Addresses of one layer. */
 interface LayerOffsets {
   /** Of its `Site`. */
@@ -45,8 +46,6 @@ interface LayerOffsets {
   readonly k: number;
   readonly v: number;
   readonly out: number;
-  /** Of the values of block 0. */
-  readonly vCache: number;
 }
 
 /** Layers, and the cache that they share: its blocks lie one after the other, each with the keys and values of all. */
@@ -63,8 +62,9 @@ export function bytesPerBlock(layers: readonly SimdLayer[]): number {
 }
 
 /** Bytes of a block's keys of a layer, and of its values. */
-function bytesPerHalf({ shape: { kvHeads, blockSize, headSize } }: SimdLayer): number {
-  return Math.ceil(kvHeads * blockSize * headSize * 4 / ALIGNMENT) * ALIGNMENT;
+function bytesPerHalf({ shape }: SimdLayer): number {
+  const { kvHeads, blockSize } = shape;
+  return Math.ceil(kvHeads * blockSize * cachedHeadBytes(shape) / ALIGNMENT) * ALIGNMENT;
 }
 
 /**
@@ -110,6 +110,8 @@ export function placeLayers(
       headSize,
       Math.log2(blockSize),
       blockBytes,
+      cachedHeadBytes(layer.shape),
+      layer.shape.isQuantized ? 1 : 0,
       ...[q, write.q.stride, write.q.offset],
       ...[k, write.k.stride, write.k.offset],
       ...[v, write.v.stride, write.v.offset],
@@ -126,7 +128,7 @@ export function placeLayers(
       sinks,
     );
     arena.fill(site, words);
-    return { site, q, k, v, out, vCache };
+    return { site, q, k, v, out };
   });
   return { layers: placed, cache, blockBytes };
 }

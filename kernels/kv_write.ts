@@ -8,7 +8,10 @@ import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { FOUR } from "./four.ts";
+import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import source from "./kv_write.wgsl" with { type: "text" };
+import plainSource from "./kv_write_plain.wgsl" with { type: "text" };
+import quantizedSource from "./kv_write_q8.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
 
@@ -56,9 +59,9 @@ export interface KvWriteTensors {
   readonly k: GPUBuffer;
   /** elem `[numTokens, v.stride]`. */
   readonly v: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
   readonly kCache: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  /** The same of values. */
   readonly vCache: GPUBuffer;
   /** f32 `[positions, 2, size / 2]`, where heads are rotated; see {@linkcode joinAngles}. */
   readonly angles?: GPUBuffer | undefined;
@@ -108,6 +111,7 @@ export class KvWrite {
     const { shape } = step;
     checkRotary(rotary, shape.headSize);
     checkNorms(norms, shape);
+    checkQuantized(shape);
     for (const layout of [q, k, v]) checkLayout(layout);
     const headFours = shape.headSize / 4;
     const heads = rotary === undefined && !norms?.ofQueries ? 0 : shape.heads;
@@ -115,7 +119,8 @@ export class KvWrite {
     this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "kv_write",
-      source: FOUR[shape.elem] + stepSource + source +
+      source: FOUR[shape.elem] + cacheSource(shape) + stepSource + source +
+        (shape.isQuantized ? quantizedSource : plainSource) +
         factorsSource(norms && numFactors(norms, shape) / 4),
       bindings: norms ? NORM_BINDINGS : BINDINGS as typeof NORM_BINDINGS,
       constants: {
@@ -123,6 +128,7 @@ export class KvWrite {
         HEADS: heads,
         KV_HEADS: shape.kvHeads,
         BLOCK_SIZE: shape.blockSize,
+        CACHE_STRIDE: cacheStride(shape),
         Q_STRIDE: q.stride / 4,
         Q_OFFSET: q.offset / 4,
         K_STRIDE: k.stride / 4,

@@ -12,8 +12,8 @@
 // [positions, 2, half of what turns]: the cosines of a position, then its sines.
 @group(0) @binding(4) var<storage, read> angles: array<f32>;
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
-@group(0) @binding(6) var<storage, read_write> k_cache: array<four>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<four>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<cached>;
 // `factors_at`, after this part, is of the factors of the norms: the queries', then the keys', of a head or of a row each.
 
 override HEAD_FOURS: u32;
@@ -21,6 +21,8 @@ override HEAD_FOURS: u32;
 override HEADS: u32;
 override KV_HEADS: u32;
 override BLOCK_SIZE: u32;
+// From a head of a token to the next one's in the cache.
+override CACHE_STRIDE: u32;
 // Layout of one token's row in each input, in fours.
 override Q_STRIDE: u32;
 override Q_OFFSET: u32;
@@ -170,24 +172,23 @@ fn kv_write(
       rotated = turn(rotated, other, position, column);
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
-    return;
   }
+  // Of queries it is far too large.
   let kv = head - HEADS;
-  if (kv >= 2u * KV_HEADS) {
-    return;
-  }
+  let is_cached = head >= HEADS && kv < 2u * KV_HEADS;
+  let is_value = kv >= KV_HEADS;
   let kv_head = kv % KV_HEADS;
-  let target_at =
-    ((slot / BLOCK_SIZE * KV_HEADS + kv_head) * BLOCK_SIZE + slot % BLOCK_SIZE) * HEAD_FOURS + column;
-  if (kv >= KV_HEADS) {
-    v_cache[target_at] = v[token * V_STRIDE + V_OFFSET + kv_head * HEAD_FOURS + column];
-    return;
+  var values = vec4<f32>();
+  if (is_cached && is_value) {
+    values = unpack(v[token * V_STRIDE + V_OFFSET + kv_head * HEAD_FOURS + column]);
+  } else if (is_cached) {
+    let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
+    values = key_four(at, kv_head, column, scale);
+    if (turns) {
+      let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
+      values = turn(values, other, position, column);
+    }
   }
-  let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
-  var rotated = key_four(at, kv_head, column, scale);
-  if (turns) {
-    let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
-    rotated = turn(rotated, other, position, column);
-  }
-  k_cache[target_at] = pack(rotated);
+  let token_at = (slot / BLOCK_SIZE * KV_HEADS + kv_head) * BLOCK_SIZE + slot % BLOCK_SIZE;
+  write_cached(is_cached, is_value, token_at * CACHE_STRIDE, column, values, thread);
 }

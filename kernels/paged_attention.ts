@@ -9,7 +9,9 @@ import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
 import { tileSource } from "./attention_tile.ts";
 import { FOUR } from "./four.ts";
+import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
+import { loadSource } from "./paged_attention_load.ts";
 import { decodeSource } from "./paged_attention_decode.ts";
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
 import { reduceSource } from "./paged_attention_reduce.ts";
@@ -35,9 +37,9 @@ export interface AttentionParams {
 export interface AttentionTensors {
   /** elem `[numTokens, queryStride]`, rotated. */
   readonly q: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
   readonly kCache: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  /** The same of values. */
   readonly vCache: GPUBuffer;
   /** elem `[numTokens, heads * headSize]`. */
   readonly out: GPUBuffer;
@@ -79,6 +81,7 @@ export class PagedAttention {
       KV_HEADS: shape.kvHeads,
       GROUP: shape.heads / shape.kvHeads,
       BLOCK_SIZE: shape.blockSize,
+      CACHE_STRIDE: cacheStride(shape),
       Q_STRIDE: params.queryStride / 4,
       Q_OFFSET: params.queryOffset / 4,
       SOFTCAP: params.softcap,
@@ -86,18 +89,22 @@ export class PagedAttention {
       WINDOW: params.window,
       HAS_SINKS: params.hasSinks ? 1 : 0,
     };
-    const prelude = FOUR[shape.elem] + stepSource + attentionSource + pagedSource;
+    checkQuantized(shape);
+    const isQuantized = shape.isQuantized ?? false;
+    const prelude = FOUR[shape.elem] + cacheSource(shape) + stepSource + attentionSource +
+      pagedSource;
     if (tiling.tile !== undefined) {
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: prelude + prefillSource + tileSource(headFours, tiling.tile),
+        source: prelude + loadSource(isQuantized) + prefillSource +
+          tileSource(headFours, tiling.tile),
         bindings: INPUTS,
         constants: common,
       });
     }
     this.#decode = Kernel.get(gpu, {
       name: "paged_attention_decode",
-      source: prelude + decodeSource(headFours, tiling.decode),
+      source: prelude + decodeSource(headFours, tiling.decode, isQuantized),
       bindings: DECODE,
       constants: common,
     });

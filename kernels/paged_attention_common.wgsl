@@ -1,6 +1,8 @@
 // What the three kernels of paged attention share. See paged_attention.ts for formula and shapes.
 
 override BLOCK_SIZE: u32;
+// From a head of a token to the next one's in the cache.
+override CACHE_STRIDE: u32;
 // Keys a query sees, its own included; 0: all.
 override WINDOW: u32;
 
@@ -19,10 +21,10 @@ fn read_item(at: u32) -> Item {
   );
 }
 
-// Index of a key's or value's first four in its cache.
+// Index of a key's or value's first part in its cache.
 fn cache_at(item: Item, position: u32, kv_head: u32) -> u32 {
   let block = step.words[item.keys_at + position / BLOCK_SIZE];
-  return ((block * KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE) * HEAD_FOURS;
+  return ((block * KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE) * CACHE_STRIDE;
 }
 
 // The first key any query from `position` on may see.

@@ -36,7 +36,11 @@ export interface DecodeTiling {
  * An item without a slot holds all keys of its rows and writes the output; others write what paged_attention_reduce
  * joins. Workgroup memory: less than 16 KiB with the tilings of attention_shape.ts.
  */
-export function decodeSource(headFours: number, tiling: DecodeTiling): string {
+export function decodeSource(
+  headFours: number,
+  tiling: DecodeTiling,
+  isQuantized: boolean,
+): string {
   const { rows, threads, threadsPerKey, keysPerThread, threadsPerValue } = tiling;
   const keySlots = threads / threadsPerKey;
   const keys = decodeKeys(tiling);
@@ -53,7 +57,7 @@ export function decodeSource(headFours: number, tiling: DecodeTiling): string {
   const eachValue = (write: (value: number) => string) => repeat(keysOfGroup, write);
 
   const writeColumn = (column: string, n: number) => `
-      ${eachKey((k) => `let k${k}_${n} = unpack(k_cache[at${k} + ${column}]);`)}
+      ${eachKey((k) => `let k${k}_${n} = read_cached(k_cache[at${k} + ${column}]);`)}
       ${
     eachRow((row) => `
       let q${row}_${n} = q_tile[${column}][${row}u];
@@ -72,8 +76,8 @@ export function decodeSource(headFours: number, tiling: DecodeTiling): string {
 
   return `
 @group(0) @binding(1) var<storage, read> q: array<four>;
-@group(0) @binding(2) var<storage, read> k_cache: array<four>;
-@group(0) @binding(3) var<storage, read> v_cache: array<four>;
+@group(0) @binding(2) var<storage, read> k_cache: array<cached>;
+@group(0) @binding(3) var<storage, read> v_cache: array<cached>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<four>;
 // Per slot, KV head and row: (largest exponent, sum of weights, -, -), then the weighted sum of values.
@@ -126,13 +130,15 @@ fn paged_attention_decode(
     ${
     eachValue((j) => `
     let v_at${j} = cache_at(item, min(tile + group + ${j * groups}u, key_end - 1u), kv_head);
-    ${eachColumn((c) => `let packed${j}_${c} = v_cache[v_at${j} + column${c}];`)}`)
+    ${eachColumn((c) => `let packed${j}_${c} = v_cache[v_at${j} + column${c}];`)}
+    ${isQuantized ? `let value_scale${j} = v_cache[v_at${j} + ${headFours}u];` : ""}`)
   }
     ${
     eachKey((k) =>
       `let at${k} = cache_at(item, min(tile + key_slot + ${k * keySlots}u, key_end - 1u), kv_head);`
     )
   }
+    ${isQuantized ? eachKey((k) => `let key_scale${k} = k_cache[at${k} + ${headFours}u];`) : ""}
     ${eachRow((row) => eachKey((k) => `var dot${row}_${k} = 0.0;`))}
     ${
     wholeColumns <= atOnce
@@ -146,6 +152,11 @@ fn paged_attention_decode(
     {
       ${writeColumns(`part + ${wholeColumns * threadsPerKey}u`, keyColumns - wholeColumns)}
     }
+    ${
+    isQuantized
+      ? eachRow((row) => eachKey((k) => `dot${row}_${k} *= read_scale(key_scale${k});`))
+      : ""
+  }
     ${
     isSplit
       ? `
@@ -181,7 +192,15 @@ fn paged_attention_decode(
   }
     workgroupBarrier();
 
-    ${eachValue((j) => eachColumn((c) => `let v${j}_${c} = unpack(packed${j}_${c});`))}
+    ${
+    eachValue((j) =>
+      eachColumn((c) =>
+        `let v${j}_${c} = read_cached(packed${j}_${c})${
+          isQuantized ? ` * read_scale(value_scale${j})` : ""
+        };`
+      )
+    )
+  }
     ${
     eachRow((row) => `
     {

@@ -1,18 +1,10 @@
 // Paged attention for many queries at once: attention_tile.ts over the blocks of the cache.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
-@group(0) @binding(2) var<storage, read> k_cache: array<four>;
-@group(0) @binding(3) var<storage, read> v_cache: array<four>;
+@group(0) @binding(2) var<storage, read> k_cache: array<cached>;
+@group(0) @binding(3) var<storage, read> v_cache: array<cached>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<four>;
-
-fn load_key(item: Item, position: u32, kv_head: u32, column: u32) -> four {
-  return k_cache[cache_at(item, position, kv_head) + column];
-}
-
-fn load_value(item: Item, position: u32, kv_head: u32, column: u32) -> four {
-  return v_cache[cache_at(item, position, kv_head) + column];
-}
 
 // Where the keys end that a query sees.
 fn end_key(item: Item, position: u32) -> u32 {

@@ -85,10 +85,17 @@ export interface ServerSettings {
   readonly maxConnections: number;
 }
 
+/** How keys and values are kept: as the device computes with them, or in 8 bits. */
+export const KV_CACHE_DTYPES = ["auto", "q8"] as const;
+
+export type KvCacheDtype = typeof KV_CACHE_DTYPES[number];
+
 /** Sizes of batches, caches and pools; absent ones are chosen to fit the device. */
 export interface EngineSettings {
   /** Most MiB of device memory for keys and values. */
   readonly kvCacheMb?: number | undefined;
+  /** How keys and values are kept; as the device computes with them if absent. */
+  readonly kvCacheDtype?: KvCacheDtype | undefined;
   /** Most tokens of prompt and completion in one sequence. */
   readonly maxModelLength?: number | undefined;
   /** Most tokens in one step. */

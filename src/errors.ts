@@ -105,6 +105,7 @@ export type Setting =
   | "device"
   | "dtype"
   | "kind"
+  | "kvCacheDtype"
   | "kvCacheMb"
   | "maxModelLength"
   | "offline"

@@ -8,6 +8,6 @@ export { pagedAttention } from "./paged_attention";
 export { pointwiseRow } from "./pointwise";
 export { product } from "./product";
 export { quantizeRow } from "./quantize";
-export { readKeys } from "./read_keys";
+export { readKeys, readValues } from "./read_keys";
 export { blockBytes } from "./row_block";
 export { normRow } from "./row_norm";

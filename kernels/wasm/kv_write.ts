@@ -7,6 +7,7 @@
  *
  * Queries and keys are rotated in place; keys are then scattered into their tile, values are copied.
  */
+import { quantizeKey, quantizeValue } from "./cache_tile";
 import { Site, Step, TILE, tileOffset, wordAt } from "./layout";
 
 export function kvWrite(site: Site, step: Step): void {
@@ -40,6 +41,11 @@ function writeToken(site: Site, table: usize, token: u32, position: u32): void {
   const slot = position % TILE;
   for (let head: u32 = 0; head < site.kvHeads; head++, key += headBytes, value += headBytes) {
     const tile = tileOffset(site, table, head, position);
+    if (site.isQuantized) {
+      quantizeKey(key, site.headSize, site.kCache + tile, slot);
+      quantizeValue(value, site.headSize, site.vCache + tile, slot);
+      continue;
+    }
     scatter(key, headBytes, site.kCache + tile + slot * 4);
     copy(value, headBytes, site.vCache + tile + slot * headBytes);
   }

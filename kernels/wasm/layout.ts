@@ -18,6 +18,10 @@ export class Site {
   blockShift: u32;
   /** Bytes from a block of the cache to the next: blocks of all layers of the memory lie side by side. */
   blockBytes: u32;
+  /** Of the keys, or the values, of a token and head: a `TILE`th of a tile. */
+  tokenBytes: u32;
+  /** Whether keys and values are in 8 bits (1) or f32 (0); see `cache_tile.ts`. */
+  isQuantized: u32;
 
   /** f32 `[numTokens, stride]`, and from one token to the next and to the first head, in elements. May be one tensor. */
   q: usize;
@@ -31,11 +35,11 @@ export class Site {
   vOffset: u32;
 
   /**
-   * Of the first block; f32 `[kvHeads, block size / TILE, headSize, TILE]` each: an element of all keys of a tile is four
-   * vectors.
+   * Of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[headSize, TILE]`: an element of all keys of a tile
+   * is four vectors.
    */
   kCache: usize;
-  /** Of the first block; f32 `[kvHeads, block size, headSize]` each. */
+  /** Of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[TILE, headSize]`. */
   vCache: usize;
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
@@ -102,5 +106,5 @@ export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32)
   const block = wordAt(table, position >> site.blockShift);
   const token = position & ((1 << site.blockShift) - 1) & -TILE;
   return <usize> block * site.blockBytes +
-    ((kvHead << site.blockShift) + token) * site.headSize * 4;
+    ((kvHead << site.blockShift) + token) * site.tokenBytes;
 }

@@ -37,6 +37,7 @@ export function packedAttention(
   block.valueBytes = site.vStride * 4;
   block.scale = site.scale;
   block.softcap = site.softcap;
+  block.isQuantized = 0;
   block.numHeads = 1;
   for (let work = first; work < end; work++) {
     const item = itemAt(items, work);

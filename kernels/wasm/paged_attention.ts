@@ -26,7 +26,8 @@ export function pagedAttention(
   const block = changetype<RowBlock>(scratch);
   block.headBytes = site.headSize * 4;
   block.valueBytes = site.headSize * 4;
-  block.tileStride = (site.headSize * 4) << site.blockShift;
+  block.tileStride = site.tokenBytes << site.blockShift;
+  block.isQuantized = site.isQuantized;
   block.scale = site.scale;
   block.softcap = site.softcap;
   for (let work = first; work < end; work++) {

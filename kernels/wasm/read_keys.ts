@@ -1,4 +1,5 @@
-/** Copies keys of a head out of the cache, where they lie side by side in tiles, as rows. */
+/** Copies keys and values of a head out of the cache as rows: keys lie side by side there, in tiles. */
+import { widenKeys, widenValues } from "./cache_tile";
 import { transpose } from "./lanes";
 import { Site, TILE, tileOffset } from "./layout";
 
@@ -7,11 +8,23 @@ import { Site, TILE, tileOffset } from "./layout";
  *
  * @param table i32, the blocks of the sequence from the one that holds its first tile on.
  * @param into f32 `[numTiles * TILE, headSize]`.
+ * @param scratch f32 `[TILE, headSize]`.
  */
-export function readKeys(site: Site, table: usize, head: u32, numTiles: u32, into: usize): void {
+export function readKeys(
+  site: Site,
+  table: usize,
+  head: u32,
+  numTiles: u32,
+  into: usize,
+  scratch: usize,
+): void {
   const rowBytes = <usize> site.headSize * 4;
   for (let i: u32 = 0; i < numTiles; i++, into += TILE * rowBytes) {
-    const tile = site.kCache + tileOffset(site, table, head, i * TILE);
+    let tile = site.kCache + tileOffset(site, table, head, i * TILE);
+    if (site.isQuantized) {
+      widenKeys(tile, site.headSize, scratch);
+      tile = scratch;
+    }
     // Four elements of four keys at a time.
     for (let element: usize = 0; element < rowBytes; element += 16) {
       const from = tile + element * TILE;
@@ -19,5 +32,21 @@ export function readKeys(site: Site, table: usize, head: u32, numTiles: u32, int
         transpose(from + key * 4, TILE * 4, into + key * rowBytes + element, rowBytes);
       }
     }
+  }
+}
+
+/** As {@linkcode readKeys}. */
+export function readValues(
+  site: Site,
+  table: usize,
+  head: u32,
+  numTiles: u32,
+  into: usize,
+): void {
+  const tileBytes = <usize> site.headSize * TILE * 4;
+  for (let i: u32 = 0; i < numTiles; i++, into += tileBytes) {
+    const tile = site.vCache + tileOffset(site, table, head, i * TILE);
+    if (site.isQuantized) widenValues(tile, site.headSize, into);
+    else memory.copy(into, tile, tileBytes);
   }
 }

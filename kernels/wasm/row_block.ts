@@ -5,6 +5,7 @@
  *
  * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
  */
+import { widenKeys, widenValues } from "./cache_tile";
 import { TILE } from "./layout";
 import {
   addOne,
@@ -36,6 +37,8 @@ export class RowBlock {
   valueBytes: u32;
   scale: f32;
   softcap: f32;
+  /** Whether tiles are in 8 bits; then they are widened, one at a time. */
+  isQuantized: u32;
 }
 
 // Bytes from the block to its arrays.
@@ -55,9 +58,14 @@ const SCORES: usize = VALUE_TILES + TILES * 4;
 /** f32 `[ROWS, headSize]` twice: queries, those of six, two or one rows interleaved; and sums. */
 const QUERIES: usize = SCORES + ROWS * SCORES_BYTES;
 
-/** Bytes that a block and its arrays take. */
+/** Bytes that a block and its arrays take, a widened tile last. */
 export function blockBytes(headSize: u32): usize {
-  return QUERIES + <usize> ROWS * headSize * 8;
+  return QUERIES + <usize> headSize * (ROWS * 8 + TILE * 4);
+}
+
+/** f32 `[TILE * headSize]`. */
+function widenedOf(block: RowBlock): usize {
+  return queriesOf(block, ROWS * 2);
 }
 
 /** Rows that are taken together, of those that are left. */
@@ -146,7 +154,12 @@ function score(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {
     let keys: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), KEY_TILES);
     for (let head: u32 = 0; head < block.numHeads; head++, keys += block.tileStride) {
-      scoreTile(block, head * block.numRows, base, tile, keys);
+      let from = keys;
+      if (block.isQuantized) {
+        from = widenedOf(block);
+        widenKeys(keys, <u32> block.headBytes / 4, from);
+      }
+      scoreTile(block, head * block.numRows, base, tile, from);
     }
   }
 }
@@ -216,7 +229,12 @@ function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {
     let values: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), VALUE_TILES);
     for (let head: u32 = 0; head < block.numHeads; head++, values += block.tileStride) {
-      sumTile(block, head * block.numRows, base, tile, values);
+      let from = values;
+      if (block.isQuantized) {
+        from = widenedOf(block);
+        widenValues(values, <u32> block.headBytes / 4, from);
+      }
+      sumTile(block, head * block.numRows, base, tile, from);
     }
   }
 }

@@ -26,6 +26,8 @@ export function paramsOfSite(
     readonly blockSize: number;
     readonly elem: Elem;
     readonly norms?: HeadNormParams | undefined;
+    /** Whether the cache is in 8 bits. */
+    readonly isQuantized?: boolean | undefined;
   },
 ): SiteParams {
   const { heads, kvHeads, headDim, vHeadDim, rotary } = site;
@@ -37,8 +39,9 @@ export function paramsOfSite(
   // Rotated or normalised queries are written packed; others are read in place.
   const isWritten = rotary !== undefined || options.norms?.ofQueries;
   const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
+  const { blockSize, elem, isQuantized } = options;
   return {
-    shape: { heads, kvHeads, headSize: headDim, blockSize: options.blockSize, elem: options.elem },
+    shape: { heads, kvHeads, headSize: headDim, blockSize, elem, isQuantized },
     write: {
       rotary: rotary && {
         size: rotary.dim,

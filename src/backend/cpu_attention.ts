@@ -107,9 +107,9 @@ export class CpuAttention implements PagedAttention {
 
 function layerOf(
   site: AttentionSite,
-  { blockSize, constants }: AttentionOptions,
+  { blockSize, isQuantized, constants }: AttentionOptions,
 ): SimdLayer & SiteParams {
-  const params = paramsOfSite(site, { blockSize, elem: "f32" });
+  const params = paramsOfSite(site, { blockSize, elem: "f32", isQuantized });
   return {
     ...params,
     isPacked: isPacked(site),

@@ -15,6 +15,8 @@ export interface AttentionOptions {
   /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
   readonly maxBlocks?: number | undefined;
   readonly blockSize: number;
+  /** Whether keys and values are kept in 8 bits. */
+  readonly isQuantized?: boolean | undefined;
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly maxBlocksPerSequence: number;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { cachedHeadBytes } from "../../kernels/kv_cache.ts";
 import { type HeadNormParams, joinAngles, KvWrite } from "../../kernels/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
@@ -54,8 +55,8 @@ export class WebGpuAttention implements PagedAttention {
     this.#options = options;
     const { sites, numBlocks, blockSize } = options;
     const blockBytes = sites.map((site) => {
-      const { shape: { kvHeads, headSize, elem } } = this.#paramsOf(site);
-      return kvHeads * blockSize * headSize * sizeOf(elem);
+      const { shape } = this.#paramsOf(site);
+      return shape.kvHeads * blockSize * cachedHeadBytes(shape);
     });
     this.#cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
     this.#layers = sites.map((site, i) => this.#openLayer(site, this.#cache.layers[i]!));
@@ -149,8 +150,8 @@ export class WebGpuAttention implements PagedAttention {
 
   #paramsOf(site: AttentionSite, norms?: HeadNormParams): SiteParams {
     const elem = site.dtype === "float16" ? "f16" : "f32";
-    const { blockSize } = this.#options;
-    return paramsOfSite(site, { blockSize, elem, norms });
+    const { blockSize, isQuantized } = this.#options;
+    return paramsOfSite(site, { blockSize, elem, norms, isQuantized });
   }
 
   #kernelsOf(site: AttentionSite, norms?: HeadNormParams) {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../config.ts";
+import { KV_CACHE_DTYPES, LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../config.ts";
 import {
   choice,
   type FlagTable,
@@ -100,6 +100,13 @@ export const SERVE_FLAGS = {
     help:
       "Most device memory for keys and values, which grow as requests need them. Default: what the " +
       "device gives; on the CPU and where a GPU has no memory of its own, 60 % of what is free.",
+  }),
+  kvCacheDtype: choice({
+    values: KV_CACHE_DTYPES,
+    fallback: "auto",
+    help: "How keys and values are kept. auto: as the device computes with them, in 16 bits on a " +
+      "GPU or 32. q8: in 8 bits, with a scale for each token and head: half of 16 bits, or a quarter " +
+      "of 32.",
   }),
   maxModelLen: integer({
     placeholder: "<tokens>",

@@ -114,6 +114,7 @@ async function makeSession(
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = {
     kvCacheMb,
+    kvCacheDtype: flags.kvCacheDtype,
     maxModelLength: flags.maxModelLen,
     maxBatchTokens,
     maxSequences,

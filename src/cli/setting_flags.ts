@@ -5,6 +5,7 @@ export const SETTING_FLAGS: SettingNames = {
   device: "--device",
   dtype: "--dtype",
   kind: "--kind",
+  kvCacheDtype: "--kv-cache-dtype",
   kvCacheMb: "--kv-cache-mb",
   maxModelLength: "--max-model-len",
   offline: "--offline, HF_HUB_OFFLINE",

@@ -38,6 +38,8 @@ interface PagedOpenOptions {
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
+  /** Whether keys and values are kept in 8 bits. */
+  readonly isQuantized?: boolean | undefined;
   /** Whether the machine has memory for so many more blocks. */
   readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
@@ -68,6 +70,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
     maxBlocks: limits.maxBlocks,
+    isQuantized: options.isQuantized,
     blockSize: limits.blockSize,
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,

@@ -25,8 +25,8 @@ export interface PagedLimitsOptions {
   readonly settings: EngineSettings;
   /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
   readonly maxBufferBytes: number;
-  /** Bytes of one cached element of an attention that works in `dtype`. */
-  readonly elementBytes: (dtype: AttentionSite["dtype"]) => number;
+  /** Bytes of a cached head of a token, keys or values, of an attention that works in `dtype`. */
+  readonly headBytes: (dtype: AttentionSite["dtype"], headSize: number) => number;
   /** Memory for keys and values where no setting says how much; what the device gives if absent. */
   readonly memoryBytes?: number | undefined;
 }
@@ -42,9 +42,9 @@ export function stepLimits(
 /** Bytes of a block of all attentions of a cut. */
 export function blockBytesOf(
   cut: Pick<GraphCut, "attentions">,
-  elementBytes: PagedLimitsOptions["elementBytes"],
+  headBytes: PagedLimitsOptions["headBytes"],
 ): number {
-  return cut.attentions.map((site) => bytesPerBlock(site, elementBytes(site.dtype)))
+  return cut.attentions.map((site) => bytesPerBlock(site, headBytes))
     .reduce((sum, { keys, values }) => sum + keys + values, 0);
 }
 
@@ -55,16 +55,14 @@ export function blockBytesOf(
  * @throws {StartupError} when not even one block fits.
  */
 export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): DecoderLimits {
-  const { settings, elementBytes, maxBufferBytes, memoryBytes = Infinity } = options;
+  const { settings, headBytes, maxBufferBytes, memoryBytes = Infinity } = options;
   const { kvCacheMb, maxModelLength = Infinity } = settings;
   const { maxBatchTokens, maxSequences } = stepLimits(settings);
   const modelLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
   const wantedLength = Math.min(modelLength, maxModelLength);
-  const blockBytes = blockBytesOf(cut, elementBytes);
+  const blockBytes = blockBytesOf(cut, headBytes);
   const largest = Math.max(
-    ...cut.attentions.flatMap((site) =>
-      Object.values(bytesPerBlock(site, elementBytes(site.dtype)))
-    ),
+    ...cut.attentions.flatMap((site) => Object.values(bytesPerBlock(site, headBytes))),
   );
 
   const poolBytes = kvCacheMb === undefined ? memoryBytes : kvCacheMb * MIB;
@@ -110,9 +108,12 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
 }
 
 function bytesPerBlock(
-  site: AttentionSite,
-  elementBytes: number,
+  { kvHeads, headDim, vHeadDim, dtype }: AttentionSite,
+  headBytes: PagedLimitsOptions["headBytes"],
 ): { keys: number; values: number } {
-  const bytesPerElement = BLOCK_SIZE * site.kvHeads * elementBytes;
-  return { keys: bytesPerElement * site.headDim, values: bytesPerElement * site.vHeadDim };
+  const numHeads = BLOCK_SIZE * kvHeads;
+  return {
+    keys: numHeads * headBytes(dtype, headDim),
+    values: numHeads * headBytes(dtype, vHeadDim),
+  };
 }

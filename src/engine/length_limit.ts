@@ -12,8 +12,8 @@ const REASONS: Readonly<
   model: { why: "as many as it was made for" },
   maxModelLength: { why: "as many as this server allows", setting: "maxModelLength" },
   kvCacheMb: { why: "as many as its memory for keys and values holds", setting: "kvCacheMb" },
-  buffer: { why: "as many as a buffer of its device holds" },
-  memory: { why: "as many as the free memory has room for", setting: "kvCacheMb" },
+  buffer: { why: "as many as a buffer of its device holds", setting: "kvCacheDtype" },
+  memory: { why: "as many as the free memory has room for", setting: "kvCacheDtype" },
 };
 
 /** A prompt that does not fit. */

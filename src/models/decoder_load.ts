@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { cachedHeadBytes, checkQuantized } from "../../kernels/kv_cache.ts";
 import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import type { EncoderDecoder } from "../decoder/encoder_decoder.ts";
@@ -23,6 +24,7 @@ import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { divideMerged } from "../onnx/cut/merged_decoder.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
 import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
@@ -86,11 +88,15 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const result = splitGraph(model, { contextLength });
   if ("refused" in result) return result;
   const { maxBufferBytes } = backend;
-  const elementBytes = (dtype: "float32" | "float16") =>
-    dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
+  const isQuantized = engine.kvCacheDtype === "q8";
+  const headBytes = (dtype: "float32" | "float16", headSize: number) => {
+    const elem = dtype === "float16" && backend.kind === "webgpu" ? "f16" : "f32";
+    return cachedHeadBytes({ headSize, elem, isQuantized });
+  };
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, maxBufferBytes)
     : widenCut(result.cut);
+  if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
   // Weights are mapped from disk, or in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
   const most = mostOf(stepLimits(engine));
@@ -100,10 +106,10 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const needs = needsOfCut(cut, { most, sharesWeights, numStateSlots });
   const shares = shareMemory(needs, availableBytes);
   const limits = choosePagedLimits(cut, {
-    ...{ contextLength, settings: engine, maxBufferBytes, elementBytes },
+    ...{ contextLength, settings: engine, maxBufferBytes, headBytes },
     memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
   });
-  const blockBytes = blockBytesOf(cut, elementBytes);
+  const blockBytes = blockBytesOf(cut, headBytes);
   const isSet = engine.kvCacheMb !== undefined;
   const numBlocks = isSet ? limits.maxBlocks ?? limits.numBlocks : limits.numBlocks;
   const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
@@ -121,9 +127,22 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
     files,
     limits,
     spareBytes,
+    isQuantized,
     hasRoom,
     onProgress,
   });
+}
+
+/** @throws {StartupError} when keys and values have heads that a GPU cannot keep in 8 bits. */
+function requireQuantizable({ attentions }: GraphCut): void {
+  for (const { headDim: headSize } of attentions) {
+    try {
+      checkQuantized({ headSize, elem: "f32", isQuantized: true });
+    } catch (cause) {
+      const { message } = cause as Error;
+      throw new StartupError(message, { cause, setting: "kvCacheDtype" });
+    }
+  }
 }
 
 async function openWhole(

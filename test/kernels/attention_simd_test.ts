@@ -12,6 +12,8 @@ import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 const TOLERANCE = { abs: 1e-5, rel: 1e-5 };
+/** An element in the middle of two 127ths is rounded to either. */
+const ROUNDED_TOLERANCE = { abs: 1e-3, rel: 1e-3 };
 /** Of logits in the thousands a float32 keeps three decimals. */
 const OUTLIERS_TOLERANCE = { abs: 1e-4, rel: 1e-3 };
 
@@ -78,7 +80,8 @@ function simdTest(
     };
     contenders.run(historyOf(step), next);
     const { got, want } = contenders.run(step, next);
-    assertClose(got, want, options.hasOutliers ? OUTLIERS_TOLERANCE : TOLERANCE);
+    const tolerance = shape.isQuantized ? ROUNDED_TOLERANCE : TOLERANCE;
+    assertClose(got, want, options.hasOutliers ? OUTLIERS_TOLERANCE : tolerance);
   });
 }
 
@@ -115,6 +118,14 @@ for (const [size, isInterleaved] of [[32, false], [24, false], [32, true], [12, 
   const how = isInterleaved ? "neighbours" : "halves";
   simdTest(`${how} of ${size} turned`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
 }
+
+for (const headSize of [8, 12, 32, 80, 128]) {
+  simdTest(`heads of ${headSize} in 8 bits`, { ...SHAPE, headSize, isQuantized: true }, MIXED);
+}
+simdTest("8 bits, turned, over many keys", { ...SHAPE, isQuantized: true }, [
+  ...decodes(2, 4096),
+  { queries: 30, keys: 1500 },
+], { rotary: { size: 32, isInterleaved: false }, isSplit: true });
 
 Deno.test("SimdAttention keeps layers apart that share inputs", () => {
   const { step, numBlocks } = makeStep(MIXED, 16);

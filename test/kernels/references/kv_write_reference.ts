@@ -103,8 +103,20 @@ export class ReferenceKvWrite {
       const factors = norms?.ofRows ? heads + head : 1;
       if (norms?.ofKeys) normalize(kCache, to, factors * headSize, ofKeys);
       if (rotary !== undefined) turn(arrays.rotary!, rotary, kCache, to, angle);
+      if (!this.#shape.isQuantized) continue;
+      for (const cache of [kCache, arrays.vCache]) roundTo8Bits(cache.subarray(to, to + headSize));
     }
   }
+}
+
+/** Gives a head the values that it has once it was kept in 8 bits: 127ths of its largest magnitude, an f16. */
+export function roundTo8Bits(head: Float32Array): void {
+  const largest = head.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const scale = Math.f16round(Math.min(largest, 65_504));
+  head.forEach((value, i) => {
+    const part = scale > 0 ? Math.max(-1, Math.min(1, value / scale)) : 0;
+    head[i] = Math.floor(0.5 + 127 * part) / 127 * scale;
+  });
 }
 
 function headAt({ stride, offset }: RowLayout, token: number, head: number): number {

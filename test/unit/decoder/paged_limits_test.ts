@@ -18,7 +18,7 @@ const OPTIONS: PagedLimitsOptions = {
   contextLength: 40_960,
   settings: { prefixCache: true },
   maxBufferBytes: 2 ** 31,
-  elementBytes: () => 2,
+  headBytes: (_, headSize) => 2 * headSize,
 };
 
 /** Bytes of a block: 16 tokens. */
