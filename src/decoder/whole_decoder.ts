@@ -7,9 +7,12 @@
 import type { Backend, TokenSampler } from "../backend/backend.ts";
 import { presentName } from "../onnx/cut/cache_names.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
-import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
+import type { GraphSession, Tensor, Tensors, ValueInfo } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
+import { emptyState, type HeadSizes, UnsupportedGraphError, withHeadSizes } from "./whole_cache.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
+import { EncoderError } from "./embedding_span.ts";
+import type { LogitsProcessor } from "./paged_decoder.ts";
 import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import {
   type Decoder,
@@ -27,15 +30,13 @@ const MAX_BLOCKS = 65_536;
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
 const MAX_STEP_TOKENS = 512;
 
-/** A graph that this decoder cannot drive. */
-export class UnsupportedGraphError extends Error {
-  override readonly name = "UnsupportedGraphError";
-}
-
-/** Sizes of a cache of keys and values: `[batch, kvHeads, tokens, headDim]`. */
-export interface HeadSizes {
-  readonly kvHeads: number | undefined;
-  readonly headDim: number | undefined;
+/** What sequences attend to that an encoder makes of their inputs. */
+export interface EncodedInputs {
+  /** The graph's inputs that it feeds. */
+  readonly names: readonly string[];
+  /** The feeds of an input; they stay its own, and are good until it is asked for another's. */
+  feeds(input: object): Promise<Tensors>;
+  dispose(): Promise<void>;
 }
 
 /** What to load. */
@@ -53,30 +54,43 @@ interface WholeDecoderOptions {
   readonly headSizes?: HeadSizes | undefined;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
+  /** For a graph that attends to an encoder, which then takes one token at a time; owned once it is loaded. */
+  readonly encoded?: EncodedInputs | undefined;
+  readonly processLogits?: LogitsProcessor | undefined;
 }
 
 export class WholeDecoder implements Decoder {
   readonly limits: DecoderLimits;
+  readonly logitsDtype: "float32" | "float16";
   readonly #sampler: TokenSampler;
+  readonly #encoded: EncodedInputs | undefined;
+  readonly #processLogits: LogitsProcessor | undefined;
   readonly #session: GraphSession;
   /** For a graph that takes embeddings. */
   readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
   /** Keys, values and other state of the current sequence, by input name. */
   #cache: Record<string, Tensor> = {};
+  /** What the current sequence attends to, by input name. */
+  #given: Tensors = {};
 
   private constructor(
     session: GraphSession,
     embeddings: TokenEmbeddings | undefined,
     options: WholeDecoderOptions,
   ) {
+    const { encoded } = options;
     this.#session = session;
     this.#embeddings = embeddings;
-    this.#cacheInputs = session.inputs.filter(({ name }) => name.startsWith("past"))
+    this.#encoded = encoded;
+    this.#processLogits = options.processLogits;
+    this.#cacheInputs = session.inputs
+      .filter(({ name }) => name.startsWith("past") && !encoded?.names.includes(name))
       .map((input) => withHeadSizes(input, options.headSizes));
+    this.logitsDtype = session.outputs.find(({ name }) => name === "logits")!.type as "float32";
     this.#sampler = options.backend.openSampler({
       vocabSize: options.vocabSize,
-      dtype: session.outputs.find(({ name }) => name === "logits")!.type as "float32" | "float16",
+      dtype: this.logitsDtype,
       maxRows: 1,
     });
     const rows = Math.floor(MAX_LOGITS_BYTES / (4 * options.vocabSize));
@@ -88,7 +102,7 @@ export class WholeDecoder implements Decoder {
       lengthLimit: contextLength < modelLength ? "maxModelLength" : undefined,
       vocabSize: options.vocabSize,
       maxSequences: 1,
-      maxBatchTokens: Math.max(1, Math.min(rows, MAX_STEP_TOKENS, contextLength)),
+      maxBatchTokens: encoded ? 1 : Math.max(1, Math.min(rows, MAX_STEP_TOKENS, contextLength)),
       numBlocks: Math.min(MAX_BLOCKS, Math.ceil(contextLength / BLOCK_SIZE)),
       blockSize: BLOCK_SIZE,
       sharesBlocks: false,
@@ -101,7 +115,7 @@ export class WholeDecoder implements Decoder {
    * @throws {UnsupportedGraphError} naming the inputs it does not know.
    */
   static async load(options: WholeDecoderOptions): Promise<WholeDecoder> {
-    const { backend, model, files, openEmbedding } = options;
+    const { backend, model, files, openEmbedding, encoded } = options;
     const session = await backend.openModel(model, files);
     const takesEmbeddings = session.inputs.some(({ name }) => name === EMBEDDINGS);
     let embeddings: TokenEmbeddings | undefined;
@@ -109,7 +123,7 @@ export class WholeDecoder implements Decoder {
       if (takesEmbeddings && openEmbedding !== undefined) {
         embeddings = await openEmbeddings(session, { backend, openEmbedding });
       }
-      requireKnown(session, embeddings?.outputs ?? []);
+      requireKnown(session, [...embeddings?.outputs ?? [], ...encoded?.names ?? []]);
       return new WholeDecoder(session, embeddings, options);
     } catch (error) {
       await embeddings?.dispose();
@@ -120,7 +134,7 @@ export class WholeDecoder implements Decoder {
 
   async run(batch: StepBatch): Promise<SampledToken[]> {
     const { numTokens } = batch;
-    if (batch.positions[0] === 0) this.#startSequence();
+    if (batch.positions[0] === 0) await this.#startSequence(batch);
     // One row a step: a prompt that is scored comes token by token.
     const [sample] = batch.sequences.flatMap(rowsOf);
     if (sample === undefined) {
@@ -131,6 +145,7 @@ export class WholeDecoder implements Decoder {
     if (numTokens > 1) (await this.#compute(batch, 0, numTokens - 1)).dispose();
     const logits = await this.#compute(batch, numTokens - 1, numTokens);
     try {
+      this.#processLogits?.(logits, [sample]);
       return await this.#sampler.sample([{ logits, rows: [sample] }]);
     } finally {
       logits.dispose();
@@ -141,13 +156,14 @@ export class WholeDecoder implements Decoder {
     this.#disposeCache();
     await this.#sampler.dispose();
     await this.#embeddings?.dispose();
+    await this.#encoded?.dispose();
     await this.#session.release();
   }
 
   /** Runs the step's tokens `start` to `end`, and returns their logits. */
   async #compute(batch: StepBatch, start: number, end: number): Promise<Tensor> {
     const tokens = { batch, start, end };
-    const feeds: Record<string, Tensor> = { ...this.#cache };
+    const feeds: Record<string, Tensor> = { ...this.#cache, ...this.#given };
     for (const input of this.#session.inputs) {
       const make = STEP_INPUTS.get(input.name);
       if (make) feeds[input.name] = make(tokens, input);
@@ -170,8 +186,16 @@ export class WholeDecoder implements Decoder {
     return await this.#embeddings.embed(tokens);
   }
 
-  #startSequence(): void {
+  async #startSequence({ sequences: [first] }: StepBatch): Promise<void> {
     this.#disposeCache();
+    const { encoderInput, sequenceId } = first!;
+    if (this.#encoded !== undefined) {
+      try {
+        this.#given = await this.#encoded.feeds(encoderInput!);
+      } catch (error) {
+        throw new EncoderError([sequenceId], error);
+      }
+    }
     this.#cache = Object.fromEntries(
       this.#cacheInputs.map((input) => [input.name, emptyState(input)]),
     );
@@ -226,44 +250,4 @@ function requireKnown(session: GraphSession, embedded: readonly string[]): void 
   const faults = [...unknown.map(({ name }) => `its input "${name}" is not known`), ...cacheless];
   if (faults.length === 0) return;
   throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
-}
-
-/** Names of keys and values, unlike those of other state. */
-const KEYS_OR_VALUES = /\.(key|value)$|^past_(key|value)s?[._]\d+$/;
-
-/**
- * A cache with sizes in the place of symbols for heads (`kv_cache_dim`).
- *
- * @throws {UnsupportedGraphError} when such a size is not known.
- */
-function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): ValueInfo {
-  const { name, shape } = input;
-  if (shape.length !== 4 || !KEYS_OR_VALUES.test(name)) return input;
-  const [batch, heads, tokens, dim] = shape as [Size, Size, Size, Size];
-  const known = (symbol: Size, size: number | undefined) => {
-    if (typeof symbol === "number") return symbol;
-    if (size !== undefined) return size;
-    throw new UnsupportedGraphError(
-      `The cache input "${name}" leaves its size "${symbol}" open, and config.json does not give it.`,
-    );
-  };
-  return {
-    ...input,
-    shape: [batch, known(heads, sizes?.kvHeads), tokens, known(dim, sizes?.headDim)],
-  };
-}
-
-type Size = ValueInfo["shape"][number];
-
-/** State of a sequence that has not begun: no keys yet, other state zero. */
-function emptyState({ name, type, shape }: ValueInfo): Tensor {
-  const dims = shape.map((size) =>
-    typeof size === "number" ? size : size.includes("batch") ? 1 : 0
-  );
-  const count = dims.reduce((product, size) => product * size, 1);
-  if (type === "float32") return new Tensor(type, new Float32Array(count), dims);
-  if (type === "float16") return new Tensor(type, new Uint16Array(count), dims);
-  throw new UnsupportedGraphError(
-    `The cache input "${name}" has element type ${type}; wanted float32 or float16.`,
-  );
 }

@@ -12,8 +12,9 @@ import type { KernelRule } from "../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import { blockBytesOf, choosePagedLimits, stepLimits } from "../decoder/paged_limits.ts";
 import { mostOf } from "../decoder/paged_decoder.ts";
-import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
-import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
+import { UnsupportedGraphError } from "../decoder/whole_cache.ts";
+import { WholeDecoder } from "../decoder/whole_decoder.ts";
+import { openWholeEncoderDecoder } from "../decoder/open_whole_encoder_decoder.ts";
 import { chooseStateSlots } from "../decoder/state_slots.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -148,15 +149,25 @@ function requireQuantizable({ attentions }: GraphCut): void {
 async function openWhole(
   { graph: { model, files, path }, contextLength, folder, ...options }: GraphToOpen,
 ): Promise<Decoder> {
-  try {
+  return await explainRefusal(`${folder.path}/${path}`, () => {
     const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
     const { maxModelLength } = options.engine;
     const headSizes = readHeadSizes(folder);
     const sizes = { contextLength, maxModelLength, vocabSize, headSizes };
-    return await WholeDecoder.load({ ...options, model, files, ...sizes });
+    return WholeDecoder.load({ ...options, model, files, ...sizes });
+  });
+}
+
+/** Opens a graph whole. @throws {StartupError} naming the graph, when it cannot be run. */
+async function explainRefusal(
+  path: string,
+  open: () => Promise<WholeDecoder>,
+): Promise<WholeDecoder> {
+  try {
+    return await open();
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;
-    throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
+    throw new StartupError(`${path}: ${error.message}`, { cause: error });
   }
 }
 
@@ -177,10 +188,10 @@ interface EncoderDecoderLoadOptions<Input extends object>
 /** Loads a folder's merged decoder, the main one of its graphs. @throws {StartupError} when it is not as Optimum exports it. */
 export async function loadEncoderDecoder<Input extends object>(
   options: EncoderDecoderLoadOptions<Input>,
-): Promise<EncoderDecoder<Input> | WholeEncoderDecoder<Input>> {
+): Promise<EncoderDecoder<Input> | WholeDecoder> {
   await using graph = await readGraph(options);
   const { model: merged, files, path } = graph;
-  const { numPositions } = options;
+  const { numPositions, folder } = options;
   return await openCutOrWhole(graph, {
     cut: async () => {
       const parts = divideMerged(merged);
@@ -190,7 +201,11 @@ export async function loadEncoderDecoder<Input extends object>(
       }
       return await openEncoderDecoder(parts, { ...options, numPositions, files });
     },
-    whole: () => WholeEncoderDecoder.open(merged, { ...options, path, files }),
+    whole: () =>
+      explainRefusal(
+        `${folder.path}/${path}`,
+        () => openWholeEncoderDecoder(merged, { ...options, path, files }),
+      ),
   });
 }
 

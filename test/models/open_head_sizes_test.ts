@@ -1,7 +1,8 @@
 /** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import { UnsupportedGraphError, WholeDecoder } from "../../src/decoder/whole_decoder.ts";
+import { UnsupportedGraphError } from "../../src/decoder/whole_cache.ts";
+import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readHeadSizes } from "../../src/models/text_sizes.ts";

@@ -17,7 +17,7 @@ import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
-import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { loadEncoderDecoder } from "../decoder_load.ts";
 import {
@@ -78,7 +78,7 @@ export async function loadWhisper(
 
 interface WhisperParts {
   readonly encoder: FeatureEncoder;
-  readonly decoder: EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
+  readonly decoder: EncoderDecoder<WindowInput> | WholeDecoder;
   readonly speech: SpeechKernels;
 }
 

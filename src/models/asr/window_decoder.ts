@@ -7,7 +7,7 @@ import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
-import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { generate, type GenerateOptions, generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
@@ -51,7 +51,7 @@ const FORCED = 1e6;
 
 interface Parts {
   /** Cut or whole; owned from here on. */
-  readonly decoder: EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
+  readonly decoder: EncoderDecoder<WindowInput> | WholeDecoder;
   readonly config: WhisperConfig;
   readonly alignmentHeads: readonly SiteHeads[];
 }

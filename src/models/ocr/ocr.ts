@@ -13,7 +13,7 @@ import { Tensor } from "../../onnx/runtime/ort.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
 import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
-import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
@@ -30,7 +30,7 @@ import { RequestMetrics } from "../../metric_set.ts";
 /** The parts of such a model; it owns all that has to be freed. */
 export interface OcrModelParts {
   readonly encoder: ImageEncoder;
-  readonly decoder: EncoderDecoder<ImageInput> | WholeEncoderDecoder<ImageInput>;
+  readonly decoder: EncoderDecoder<ImageInput> | WholeDecoder;
   readonly metrics: ImageMetrics;
   /** Of the decoder. */
   readonly dtype: Dtype;

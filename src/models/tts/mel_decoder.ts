@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_decoder.ts";
+import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { isCrossCache } from "../../onnx/cut/cache_names.ts";
 import { disposeTensors, type Tensors } from "../../onnx/runtime/ort.ts";

@@ -1,0 +1,57 @@
+/**
+ * What an uncut decoder keeps of a sequence, as its graph's inputs have it.
+ *
+ * @module
+ */
+import { Tensor, type ValueInfo } from "../onnx/runtime/ort.ts";
+
+/** A graph that this decoder cannot drive. */
+export class UnsupportedGraphError extends Error {
+  override readonly name = "UnsupportedGraphError";
+}
+
+/** Sizes of a cache of keys and values: `[batch, kvHeads, tokens, headDim]`. */
+export interface HeadSizes {
+  readonly kvHeads: number | undefined;
+  readonly headDim: number | undefined;
+}
+
+/** Names of keys and values, unlike those of other state. */
+const KEYS_OR_VALUES = /\.(key|value)$|^past_(key|value)s?[._]\d+$/;
+
+/**
+ * A cache with sizes in the place of symbols for heads (`kv_cache_dim`).
+ *
+ * @throws {UnsupportedGraphError} when such a size is not known.
+ */
+export function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): ValueInfo {
+  const { name, shape } = input;
+  if (shape.length !== 4 || !KEYS_OR_VALUES.test(name)) return input;
+  const [batch, heads, tokens, dim] = shape as [Size, Size, Size, Size];
+  const known = (symbol: Size, size: number | undefined) => {
+    if (typeof symbol === "number") return symbol;
+    if (size !== undefined) return size;
+    throw new UnsupportedGraphError(
+      `The cache input "${name}" leaves its size "${symbol}" open, and config.json does not give it.`,
+    );
+  };
+  return {
+    ...input,
+    shape: [batch, known(heads, sizes?.kvHeads), tokens, known(dim, sizes?.headDim)],
+  };
+}
+
+type Size = ValueInfo["shape"][number];
+
+/** State of a sequence that has not begun: no keys yet, other state zero. */
+export function emptyState({ name, type, shape }: ValueInfo): Tensor {
+  const dims = shape.map((size, axis) =>
+    typeof size === "number" ? size : axis === 0 || size.includes("batch") ? 1 : 0
+  );
+  const count = dims.reduce((product, size) => product * size, 1);
+  if (type === "float32") return new Tensor(type, new Float32Array(count), dims);
+  if (type === "float16") return new Tensor(type, new Uint16Array(count), dims);
+  throw new UnsupportedGraphError(
+    `The cache input "${name}" has element type ${type}; wanted float32 or float16.`,
+  );
+}
