@@ -68,6 +68,15 @@ export const SERVE_FLAGS = {
     fallback: 512,
     help: "Requests that may wait while the model works on others; more are answered 429.",
   }),
+  workerTimeout: integer({
+    placeholder: "<seconds>",
+    min: 1,
+    max: 86_400,
+    fallback: 30,
+    help:
+      "Time that the model's thread may answer nothing: it is then replaced, and its requests end " +
+      "with 503. A step of the model, and each stage of its loading, may take twenty times as long.",
+  }),
   drainSeconds: integer({
     placeholder: "<seconds>",
     min: 0,

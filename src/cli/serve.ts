@@ -144,6 +144,7 @@ async function makeSession(
       };
     },
     maxQueue,
+    workerTimeoutSeconds: flags.workerTimeout,
     ...(spawnWorker && { spawnWorker }),
     exitsAfterStop: true,
   });

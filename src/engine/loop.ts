@@ -8,6 +8,7 @@ import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts
 import { EncoderError } from "../decoder/embedding_span.ts";
 import { log } from "../log.ts";
 import { BusyTurns } from "../next_turn.ts";
+import { runStep } from "../running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
@@ -156,7 +157,8 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const startedAtMs = performance.now();
     this.#noteScheduled(step, startedAtMs);
     try {
-      const sampled = await this.#decoder.run(this.#builder.build(step));
+      const input = this.#builder.build(step);
+      const sampled = await runStep(() => this.#decoder.run(input));
       const committed = this.#scheduler.commit(step, sampled);
       const nowMs = performance.now();
       this.#pace.observe(step, { ms: nowMs - startedAtMs, nowMs });

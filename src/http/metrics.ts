@@ -69,6 +69,16 @@ export class ServerMetrics {
       "Workers lost since the start",
       () => session.numLosses,
     );
+    metrics.total(
+      "hearth_worker_hangs_total",
+      "Workers lost since the start because they answered nothing for --worker-timeout",
+      () => session.numSilent,
+    );
+    metrics.gauge(
+      "hearth_worker_silent_seconds",
+      "Seconds since the worker last gave a sign of life; 0 while it runs a step or loads",
+      () => session.silentSeconds,
+    );
     metrics.gauge("hearth_connections_open", "Open connections", () => connections.open);
     metrics.total(
       "hearth_connections_refused_total",

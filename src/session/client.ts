@@ -5,9 +5,14 @@
  */
 import type { MetricObject } from "prom-client";
 import type { LoadProgress } from "../models/open_context.ts";
+import { makeStepMemory } from "../running_steps.ts";
 import { serveThreads } from "../start_thread.ts";
 import { mediaOf, type Task } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
+import { Heartbeat } from "./heartbeat.ts";
+
+/** Why a worker is lost: it said so or died, or it answers no more. */
+export type LossCause = "lost" | "silent";
 
 /** What a worker reports about itself. Nothing follows `onFailed` or `onLost`. */
 interface WorkerListener {
@@ -15,8 +20,8 @@ interface WorkerListener {
   onReady(info: ModelInfo): void;
   /** The model cannot be loaded. */
   onFailed(reason: string): void;
-  /** The device was lost, or the worker died. */
-  onLost(reason: string): void;
+  /** The device was lost, the worker died, or it answers no more. */
+  onLost(reason: string, cause: LossCause): void;
 }
 
 /** Longest wait for a worker to free its resources after its device was lost. */
@@ -28,6 +33,8 @@ export class WorkerClient {
   readonly #listener: WorkerListener;
   /** Where the worker asks for threads that help it. */
   readonly #threads: MessagePort;
+  readonly #heart: Heartbeat;
+  readonly #timer: ReturnType<typeof setInterval>;
   readonly #metricsWaiting = new Map<number, () => void>();
   #metrics: MetricObject[] = [];
   readonly #stopped = Promise.withResolvers<void>();
@@ -38,9 +45,11 @@ export class WorkerClient {
   #isStopping = false;
 
   /** Owns `worker` from here on and loads the model at once. */
-  constructor(worker: Worker, { load, listener, exitsAfterStop }: {
+  constructor(worker: Worker, { load, listener, timeoutMs, exitsAfterStop }: {
     readonly load: LoadOptions;
     readonly listener: WorkerListener;
+    /** How long it may answer nothing between steps. */
+    readonly timeoutMs: number;
     /** Whether the process ends right after `stop()`, and the thread with it. */
     readonly exitsAfterStop: boolean;
   }) {
@@ -57,8 +66,16 @@ export class WorkerClient {
     const { port1, port2 } = new MessageChannel();
     this.#threads = port1;
     serveThreads(port1);
-    const message = { type: "load", options: load, threads: port2 } satisfies ToWorker;
+    const steps = makeStepMemory();
+    this.#heart = new Heartbeat({ timeoutMs, steps });
+    this.#timer = setInterval(() => this.#beat(), this.#heart.beatMs);
+    const message = { type: "load", options: load, threads: port2, steps } satisfies ToWorker;
     worker.postMessage(message, [port2]);
+  }
+
+  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads. */
+  get silentSeconds(): number {
+    return this.#isOver ? 0 : this.#heart.silentSeconds;
   }
 
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
@@ -87,7 +104,7 @@ export class WorkerClient {
   async stop(timeoutMs: number): Promise<void> {
     this.#isStopping = true;
     if (this.#isOver) return;
-    this.#isOver = true;
+    this.#end();
     await this.#askToStop(timeoutMs);
     this.#endThread();
   }
@@ -123,15 +140,28 @@ export class WorkerClient {
   }
 
   /** Terminating a thread leaks its native memory, so it is asked to free that first. */
-  #lose(reason: string): void {
+  #lose(reason: string, cause: LossCause = "lost"): void {
     if (this.#isOver) return this.#stopped.resolve();
-    this.#isOver = true;
+    this.#end();
     void this.#askToStop(RELEASE_TIMEOUT_MS)
       .then(() => this.#isStopping ? this.#endThread() : this.#terminate());
-    this.#listener.onLost(reason);
+    this.#listener.onLost(reason, cause);
+  }
+
+  #beat(): void {
+    const reason = this.#heart.beat();
+    if (reason === undefined) this.#send({ type: "ping" });
+    else this.#lose(reason, "silent");
+  }
+
+  /** Nothing is reported from now on. */
+  #end(): void {
+    this.#isOver = true;
+    clearInterval(this.#timer);
   }
 
   #receive(message: FromWorker): void {
+    this.#heart.heard();
     if (message.type === "stopped") this.#stopped.resolve();
     if (message.type === "metrics") {
       this.#metrics = message.metrics;
@@ -142,9 +172,10 @@ export class WorkerClient {
       case "progress":
         return this.#listener.onProgress(message.progress);
       case "ready":
+        this.#heart.loaded();
         return this.#listener.onReady(message.info);
       case "failed":
-        this.#isOver = true;
+        this.#end();
         this.#endThread();
         return this.#listener.onFailed(message.reason);
       case "lost":

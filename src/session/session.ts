@@ -66,6 +66,16 @@ export class Session {
     return this.#supervisor.numLosses;
   }
 
+  /** Those of them that were lost because they answered no more. */
+  get numSilent(): number {
+    return this.#supervisor.numSilent;
+  }
+
+  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads. */
+  get silentSeconds(): number {
+    return this.#supervisor.silentSeconds;
+  }
+
   /** Starts the loading of the model, and the worker for it. */
   start(): void {
     if (this.#isStarted || this.#state.phase !== "loading") return;

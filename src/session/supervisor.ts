@@ -9,12 +9,13 @@ import { log } from "../log.ts";
 import type { LoadProgress } from "../models/open_context.ts";
 import type { Task } from "../models/task.ts";
 import type { LoadOptions } from "../worker/protocol.ts";
-import { WorkerClient } from "./client.ts";
+import { type LossCause, WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
 import type { SessionState } from "./session_state.ts";
 import { spawnModelWorker } from "./spawn_worker.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
+const WORKER_TIMEOUT_SECONDS = 30;
 const STOP_TIMEOUT_MS = 500;
 
 /**
@@ -33,6 +34,8 @@ export interface SupervisorOptions {
   readonly load: LoadOptions | Prepare;
   /** Starts the thread that owns the device. */
   readonly spawnWorker?: () => Worker;
+  /** Seconds that a worker may answer nothing while it neither loads nor runs a step; 30 if absent. */
+  readonly workerTimeoutSeconds?: number;
   /** Whether the process ends right after `stop()`, and the thread with it. */
   readonly exitsAfterStop?: boolean;
 }
@@ -47,6 +50,7 @@ interface SupervisorListener {
 export class WorkerSupervisor {
   readonly #load: LoadOptions | Prepare;
   readonly #spawnWorker: () => Worker;
+  readonly #timeoutMs: number;
   readonly #exitsAfterStop: boolean;
   readonly #listener: SupervisorListener;
   readonly #restarts = new RestartPolicy();
@@ -54,10 +58,12 @@ export class WorkerSupervisor {
   #client: WorkerClient | undefined;
   #restartTimer: ReturnType<typeof setTimeout> | undefined;
   #numLosses = 0;
+  #numSilent = 0;
 
   constructor(options: SupervisorOptions, listener: SupervisorListener) {
     this.#load = options.load;
     this.#spawnWorker = options.spawnWorker ?? spawnModelWorker;
+    this.#timeoutMs = (options.workerTimeoutSeconds ?? WORKER_TIMEOUT_SECONDS) * 1000;
     this.#exitsAfterStop = options.exitsAfterStop ?? false;
     this.#listener = listener;
   }
@@ -65,6 +71,16 @@ export class WorkerSupervisor {
   /** Workers lost since the start. */
   get numLosses(): number {
     return this.#numLosses;
+  }
+
+  /** Those of them that were lost because they answered no more. */
+  get numSilent(): number {
+    return this.#numSilent;
+  }
+
+  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads, and without a worker. */
+  get silentSeconds(): number {
+    return this.#client?.silentSeconds ?? 0;
   }
 
   /** Starts the loading of the model, and the worker for it. To be called once. */
@@ -114,12 +130,13 @@ export class WorkerSupervisor {
   #startWorker(load: LoadOptions): void {
     this.#client = new WorkerClient(this.#spawnWorker(), {
       load,
+      timeoutMs: this.#timeoutMs,
       exitsAfterStop: this.#exitsAfterStop,
       listener: {
         onProgress: (progress) => this.#tell({ phase: "loading", progress }),
         onReady: (info) => this.#tell({ phase: "ready", info }),
         onFailed: (reason) => this.#fail(reason),
-        onLost: (reason) => this.#replaceWorker(load, reason),
+        onLost: (reason, cause) => this.#replaceWorker(load, { reason, cause }),
       },
     });
   }
@@ -133,8 +150,12 @@ export class WorkerSupervisor {
     this.#tell({ phase: "failed", reason });
   }
 
-  #replaceWorker(load: LoadOptions, reason: string): void {
+  #replaceWorker(
+    load: LoadOptions,
+    { reason, cause }: { readonly reason: string; readonly cause: LossCause },
+  ): void {
     this.#numLosses++;
+    if (cause === "silent") this.#numSilent++;
     const isRetired = this.#retirement.signal.aborted;
     const waitMs = isRetired ? undefined : this.#restarts.recordLoss(performance.now());
     if (waitMs === undefined) {

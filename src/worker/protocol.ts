@@ -70,10 +70,18 @@ export interface ModelInfo {
 
 /** Server to worker. */
 export type ToWorker =
-  /** `threads` is where the worker's helpers are started; see `start_thread.ts`. */
-  | { readonly type: "load"; readonly options: LoadOptions; readonly threads: MessagePort }
+  | {
+    readonly type: "load";
+    readonly options: LoadOptions;
+    /** Where the worker's helpers are started; see `start_thread.ts`. */
+    readonly threads: MessagePort;
+    /** Where it counts its steps; see `running_steps.ts`. */
+    readonly steps: SharedArrayBuffer;
+  }
   | { readonly type: "request"; readonly task: Task; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly id: number }
+  /** Answered as soon as the worker is free to. */
+  | { readonly type: "ping" }
   | { readonly type: "stop" };
 
 /** Worker to server. */
@@ -84,6 +92,7 @@ export type FromWorker =
   /** The device is gone: this worker can do nothing more. */
   | { readonly type: "lost"; readonly reason: string }
   | { readonly type: "metrics"; readonly id: number; readonly metrics: MetricObject[] }
+  | { readonly type: "pong" }
   | { readonly type: "stopped" };
 
 /** Server to worker, on a request's own port. */

@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
+import { countStepsIn } from "../running_steps.ts";
 import { startThreadsBy } from "../start_thread.ts";
 import {
   HearthError,
@@ -214,6 +215,7 @@ scope.onmessage = async ({ data: message }) => {
   switch (message.type) {
     case "load":
       startThreadsBy(message.threads);
+      countStepsIn(message.steps);
       return await (loading = load(message.options));
     case "request":
       return take(message.task, message.port);
@@ -221,6 +223,8 @@ scope.onmessage = async ({ data: message }) => {
       const metrics = await loaded?.model.metrics.getMetricsAsJSON() ?? [];
       return scope.postMessage({ type: "metrics", id: message.id, metrics });
     }
+    case "ping":
+      return scope.postMessage({ type: "pong" });
     case "stop":
       return await stop();
   }

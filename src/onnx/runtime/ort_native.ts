@@ -4,6 +4,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
+import { runStep } from "../../running_steps.ts";
 import { keepFreedBlocks } from "../../trim_heap.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
@@ -89,9 +90,10 @@ export async function openNativeSession(
     outputs: describeValues(session.outputMetadata),
     run: async (feeds, fetches) => {
       const given = theirTensors(native, feeds);
-      const results = fetches
-        ? await session.run(given, theirTensors(native, fetches))
-        : await session.run(given);
+      const outputs = fetches && theirTensors(native, fetches);
+      const results = await runStep(() =>
+        outputs ? session.run(given, outputs) : session.run(given)
+      );
       return ownTensors(results, fetches);
     },
     release: async () => {

@@ -5,6 +5,7 @@
  */
 import "./no_location.ts";
 import * as ort from "onnxruntime-web/jspi";
+import { runStep } from "../../running_steps.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 ort.env.wasm.numThreads = 1;
@@ -62,7 +63,7 @@ export async function openWebSession(
     run: async (feeds, fetches) => {
       const outputs = fetches && theirTensors(fetches);
       const run = () => outputs ? session.run(feeds, outputs) : session.run(feeds);
-      return ownTensors(await exclusively(run), fetches);
+      return ownTensors(await exclusively(() => runStep(run)), fetches);
     },
     release: () => exclusively(() => session.release()),
   };

@@ -18,9 +18,17 @@ function task(options: Partial<GenerationOptions> = {}): ChatTask {
 const ENDLESS_TASK = task({ maxTokens: 2000, logitBias: [[2039, -100], [2041, -100]] });
 
 /** A started session on the real worker, with faults in the order of its workers. */
-function openSession(faults: readonly string[] = [], maxQueue = 4) {
+function openSession(
+  faults: readonly string[] = [],
+  { maxQueue = 4, workerTimeoutSeconds }: { maxQueue?: number; workerTimeoutSeconds?: number } = {},
+) {
   const { workers, spawnWorker } = fragileSpawner(...faults);
-  const session = new Session({ load: loadOptions(), maxQueue, spawnWorker });
+  const session = new Session({
+    load: loadOptions(),
+    maxQueue,
+    spawnWorker,
+    ...(workerTimeoutSeconds === undefined ? {} : { workerTimeoutSeconds }),
+  });
   const phases: SessionState["phase"][] = [];
   session.onStateChange(({ phase }) => {
     if (phases.at(-1) !== phase) phases.push(phase);
@@ -62,7 +70,7 @@ Deno.test("Session loads, serves a request and stops", async () => {
 });
 
 Deno.test("Session.stream() refuses at once what exceeds the queue, and admits again when there is room", async () => {
-  await using opened = openSession([], 1);
+  await using opened = openSession([], { maxQueue: 1 });
   const { session } = opened;
   await session.ready();
   const streams = Array.from({ length: session.capacity }, () => session.stream(ENDLESS_TASK));
@@ -189,4 +197,18 @@ Deno.test("Session.stop() while the model loads leaves nothing behind", async ()
   const waiting = assert.rejects(opened.session.ready(), { message: "shutting down" });
   await opened.session.stop();
   await waiting;
+});
+
+Deno.test("Session replaces a worker that answers no more, and ends its requests with an error", async () => {
+  await using opened = openSession(["hang-on=request"], { workerTimeoutSeconds: 2 });
+  const { session, phases } = opened;
+  await session.ready();
+  const events = await Array.fromAsync(session.stream(task()));
+  assert.equal(events.length, 1);
+  assert.ok(events[0]!.type === "error" && events[0]!.error.kind === "model_not_loaded");
+  assert.match(events[0]!.error.message, /did not answer \(--worker-timeout 2\)/);
+  await session.ready();
+  assert.deepEqual([session.numLosses, session.numSilent], [1, 1]);
+  assert.equal(await finishReason(session.stream(task())), "length");
+  assert.deepEqual(phases, ["loading", "ready", "loading", "ready"]);
 });

@@ -1,5 +1,6 @@
 /** The model's thread, by its messages. */
 import assert from "node:assert/strict";
+import { makeStepMemory } from "../../../src/running_steps.ts";
 import { spawnModelWorker } from "../../../src/session/spawn_worker.ts";
 import { serveThreads } from "../../../src/start_thread.ts";
 import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
@@ -19,7 +20,7 @@ async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
     said.push(data.type);
     if (said.length === stopAt) send({ type: "stop" });
   };
-  send({ type: "load", options: loadOptions(), threads: port2 }, [port2]);
+  send({ type: "load", options: loadOptions(), threads: port2, steps: makeStepMemory() }, [port2]);
   if (stopAt === 0) send({ type: "stop" });
   await stopped.promise;
   // For what it would say later if it still loaded.
