@@ -59,7 +59,10 @@ export function requireTokenIds(
   const param = paramOf(bad);
   throw new HearthError(
     "invalid_value",
-    `${param}: want a token id from 0 to ${vocabSize - 1}, saw ${ids[bad]}.`,
+    `${param}: want a token id from 0 to ${vocabSize - 1}, saw ${
+      ids[bad]
+    }. Ids are the model's own: ` +
+      "send text instead of another tokenizer's (LangChain: check_embedding_ctx_length=False).",
     { param },
   );
 }

@@ -206,7 +206,7 @@ Deno.test("errors name the field that the client sent, whatever chat request it 
     type: "image",
     source: { type: "base64", media_type: "image/png", data: "AAAA" },
   };
-  const schema = { type: "object", properties: { a: { type: "string", format: "odd" } } };
+  const schema = { type: "object", properties: { a: { type: "string", pattern: "(" } } };
   const [input, messages] = ["Hello", [{ role: "user", content: "Hello" }]];
   const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
   const cases: [string, object, string][] = [
@@ -226,12 +226,12 @@ Deno.test("errors name the field that the client sent, whatever chat request it 
     [
       "/responses",
       { input, text: { format: { type: "json_schema", schema } } },
-      "text.format.schema.properties.a.format",
+      "text.format.schema.properties.a.pattern",
     ],
     ["/responses", {
       input,
       tools: [{ type: "function", name: "f", strict: true, parameters: schema }],
-    }, "tools[0].parameters.properties.a.format"],
+    }, "tools[0].parameters.properties.a.pattern"],
     ["/responses", { input: [] }, "input"],
     ["/responses", { input, metadata: { a: 1 } }, "metadata.a"],
     [
@@ -252,11 +252,11 @@ Deno.test("errors name the field that the client sent, whatever chat request it 
       messages,
       tools: [{ name: "f", input_schema: schema, strict: true }],
       tool_choice: { type: "any" },
-    }, "tools[0].input_schema.properties.a.format"],
+    }, "tools[0].input_schema.properties.a.pattern"],
     [
       "/messages",
       { messages, output_config: { format: { type: "json_schema", schema } } },
-      "output_config.format.schema.properties.a.format",
+      "output_config.format.schema.properties.a.pattern",
     ],
     [
       "/messages",

@@ -187,14 +187,17 @@ Deno.test("every shutdown request has its line, also one that is refused", async
   }
 });
 
-Deno.test("transcriptions take every language of the specification, and no other", () => {
+Deno.test("transcriptions take every language of the specification, in common spellings too", () => {
   const specified =
     "zh en yue ar de fr es pt id it ko ru th vi ja tr hi ms nl sv da fi pl cs fil " +
     "fa el ro hu mk";
   for (const language of specified.split(" ")) {
     assert.equal(parseTranscription([["language", language]]).language, language);
   }
-  for (const language of ["uk", "tl", "english", "EN"]) {
+  for (const language of ["en", "EN", "en-US", "english", "eng"]) {
+    assert.equal(parseTranscription([["language", language]]).language, "en");
+  }
+  for (const language of ["xx", "Klingon", "english speech"]) {
     assert.throws(() => parseTranscription([["language", language]]), { kind: "invalid_value" });
   }
 });

@@ -382,7 +382,10 @@ Deno.test("/completions scores a prompt that fills the context, where nothing fo
   );
   const longer = await post("/completions", { ...request, prompt: [...prompt, 1] });
   assert.equal(longer.status, 400);
-  assert.match(longer.body.error.message, /context length is 2048 tokens; the prompt has 2049\.$/);
+  assert.match(
+    longer.body.error.message,
+    /context length is 2048 tokens.*; the prompt has 2049\.$/,
+  );
   assert.equal((await post("/completions", { ...request, max_tokens: 1 })).status, 400);
 });
 
@@ -448,7 +451,7 @@ Deno.test("/completions follows grammars, and refuses what it does not serve", a
     [{ suffix: "the end" }, 400, "suffix"],
     [{ n: 3, best_of: 2 }, 400, "best_of"],
     [{ best_of: 3, stream: true }, 400, "best_of"],
-    [{ max_tokens: 0 }, 400, "max_tokens"],
+    [{ max_tokens: -2 }, 400, "max_tokens"],
     [{ prompt_logprobs: 1, stream: true }, 400, "prompt_logprobs"],
     [{ prompt: [] }, 400, "prompt"],
     [{ prompt: [999_999] }, 400, "prompt"],
