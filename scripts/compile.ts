@@ -51,6 +51,12 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
   { module: "@jsquash/jpeg/codec/enc/mozjpeg_enc.js", kept: [] },
   { module: "@jsquash/webp/codec/dec/webp_dec.js", kept: ["webp_dec.js", "webp_dec.wasm"] },
   { module: "@jsquash/webp/codec/enc/webp_enc.js", kept: [] },
+  { module: "libheif-js/libheif-wasm/libheif.js", kept: ["libheif.js", "libheif.wasm"] },
+  {
+    module: "libheif-js/libheif-wasm/libheif.js",
+    up: 1,
+    kept: ["libheif-wasm", "package.json", "LICENSE"],
+  },
   // Of many codecs Opus, of several builds one.
   { module: "@evan/wasm/target/opus/deno.js", kept: ["deno.js"] },
   { module: "@evan/wasm/target/opus/deno.js", up: 1, kept: ["opus"] },

@@ -36,6 +36,11 @@ const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, h
   ],
   "mpg123-decoder": ["mpg123", "LGPL-2.1", "1995-2023 the mpg123 project"],
   "wasm-media-encoders": ["LAME", "LGPL-2.1", "1999-2022 the LAME project"],
+  "libheif-js": [
+    "libheif and libde265",
+    "LGPL-3",
+    "2013-2014 struktur AG, 2017-2026 Dirk Farin and others",
+  ],
   "opus-decoder": [
     "libopus",
     "BSD-3-Clause",

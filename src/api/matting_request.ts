@@ -55,7 +55,7 @@ export const MattingForm = z.object({
   image: z.unknown().meta({
     type: "string",
     format: "binary",
-    description: "The image file: JPEG, PNG, WebP, AVIF, GIF, TIFF or BMP; at most 100 MiB",
+    description: "The image file: JPEG, PNG, WebP, AVIF, HEIC, GIF, TIFF or BMP; at most 100 MiB",
   }),
   ...Fields.shape,
 }).meta({ id: "MattingForm" });

@@ -9,7 +9,7 @@ export type Signature = readonly [name: string, offset: number, text: string];
 
 /** Whether a file has these characters at an offset. */
 export function hasText(file: Uint8Array, offset: number, text: string): boolean {
-  if (offset + text.length > file.length) return false;
+  if (offset < 0 || offset + text.length > file.length) return false;
   for (let i = 0; i < text.length; i++) {
     if (file[offset + i] !== text.charCodeAt(i)) return false;
   }

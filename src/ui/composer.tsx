@@ -91,7 +91,7 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
             <input
               ref={input}
               type="file"
-              accept="image/*"
+              accept="image/*,.heic,.heif"
               multiple
               hidden
               aria-label="Images to send"

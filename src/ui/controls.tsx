@@ -14,7 +14,7 @@ export function Failure({ message }: { message: string | undefined }): JSX.Eleme
 }
 
 /** The image formats that the server decodes. */
-export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, GIF, TIFF or BMP";
+export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, HEIC, GIF, TIFF or BMP";
 /** The same for recordings. */
 export const SOUND_FORMATS = "WAV, MP3, M4A, AAC, Ogg, FLAC, AIFF or WebM";
 

@@ -65,7 +65,7 @@ export function MattingPage(_: PageProps): JSX.Element {
     <main class="wide">
       <h1>Remove a background</h1>
       <FileDrop
-        accept="image/*"
+        accept="image/*,.heic,.heif"
         label="Drop or paste an image"
         formats={IMAGE_FORMATS}
         onFiles={([image]) => cutOut(image!, options)}

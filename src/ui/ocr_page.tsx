@@ -61,7 +61,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
     <main class="wide">
       <h1>Read the text of an image</h1>
       <FileDrop
-        accept="image/*"
+        accept="image/*,.heic,.heif"
         label="Drop or paste an image"
         formats={IMAGE_FORMATS}
         mostMib={MOST_IN_JSON_MIB}

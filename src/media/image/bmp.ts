@@ -1,5 +1,6 @@
 /**
- * Reads BMP files: 1 to 32 bits a pixel, with palettes, bit masks and run lengths.
+ * Reads BMP files: 1 to 32 bits a pixel, with palettes, bit masks and run lengths. A device-independent bitmap (DIB), as
+ * clipboards have it, is such a file without its first 14 bytes.
  *
  * @module
  */
@@ -54,6 +55,38 @@ export const BMP: ImageFormat = {
   },
   decode,
 };
+
+/** A bitmap without a file header. */
+export const DIB: ImageFormat = {
+  name: "DIB",
+  matches: isDib,
+  readSize: (dib) => BMP.readSize(addFileHeader(dib)),
+  decode: (dib) => decode(addFileHeader(dib)),
+};
+
+const FILE_HEADER_BYTES = 14;
+const MAX_BITS = 32;
+
+function isDib(file: Uint8Array): boolean {
+  if (file.length < 40) return false;
+  const view = viewOf(file);
+  const headerBytes = view.getUint32(0, true);
+  if (!HEADERS.includes(headerBytes)) return false;
+  const at = headerBytes === CORE_HEADER ? 8 : 12;
+  const bits = view.getUint16(at + 2, true);
+  return view.getUint16(at, true) === 1 && bits >= 1 && bits <= MAX_BITS;
+}
+
+function addFileHeader(dib: Uint8Array): Uint8Array<ArrayBuffer> {
+  const file = new Uint8Array(FILE_HEADER_BYTES + dib.length);
+  file.set(dib, FILE_HEADER_BYTES);
+  const header = readHeader(file);
+  const numUsed = header.entryBytes === 4 && dib[0]! >= 40 ? viewOf(dib).getUint32(32, true) : 0;
+  const numColors = numUsed || (header.bitsPerPixel <= 8 ? 1 << header.bitsPerPixel : 0);
+  const pixelsAt = header.paletteAt + header.entryBytes * numColors;
+  viewOf(file).setUint32(10, Math.min(pixelsAt, file.length), true);
+  return file;
+}
 
 function readHeader(file: Uint8Array): BmpHeader {
   const view = viewOf(file);

@@ -1,5 +1,5 @@
 /**
- * Reads TIFF files (TIFF 6.0, baseline with tiles, LZW and deflate): grey, palette, RGB and CMYK of 1 to 16 bits.
+ * Reads TIFF and BigTIFF files (TIFF 6.0): grey, palette, RGB and CMYK of 1 to 16 bits, fax codes, and JPEG.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
 import { toOrientation } from "./orientation.ts";
 import { readTiffSamples } from "./tiff_samples.ts";
-import { readTiffTags, TIFF_TAG, tiffByteOrder, type TiffLayout } from "./tiff_tags.ts";
+import { isTiff, readTiffTags, TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 
 const UNSIGNED = 1;
-const DEPTHS = [1, 2, 4, 8, 16];
+const MAX_BITS = 16;
 const MAX_SAMPLES = 5;
 
 /** TIFF; of several pages the first. */
 export const TIFF: ImageFormat = {
   name: "TIFF",
-  matches: (file) => tiffByteOrder(file) !== undefined,
+  matches: isTiff,
   readSize: (file): ImageSize => {
-    const tags = readTiffTags(file, tiffByteOrder(file)!);
+    const tags = readTiffTags(file);
     return {
       width: tags.get(TIFF_TAG.width)?.[0] ?? 0,
       height: tags.get(TIFF_TAG.height)?.[0] ?? 0,
@@ -28,14 +28,16 @@ export const TIFF: ImageFormat = {
   decode: (file, size) => decode(file, size),
 };
 
-function decode(file: Uint8Array<ArrayBuffer>, { width, height }: ImageSize): Pixels {
-  const isLittleEndian = tiffByteOrder(file)!;
-  const tags = readTiffTags(file, isLittleEndian);
+async function decode(
+  file: Uint8Array<ArrayBuffer>,
+  { width, height }: ImageSize,
+): Promise<Pixels> {
+  const tags = readTiffTags(file);
   const depths = tags.get(TIFF_TAG.bitsPerSample) ?? [1];
   const bits = depths[0]!;
   const numSamples = tags.get(TIFF_TAG.samplesPerPixel)?.[0] ?? 1;
   const format = tags.get(TIFF_TAG.sampleFormat)?.[0] ?? UNSIGNED;
-  const isKnown = DEPTHS.includes(bits) && depths.every((depth) => depth === bits) &&
+  const isKnown = bits >= 1 && bits <= MAX_BITS && depths.every((depth) => depth === bits) &&
     format === UNSIGNED && numSamples >= 1 && numSamples <= MAX_SAMPLES;
   if (!isKnown) {
     throw invalidImage(
@@ -50,10 +52,9 @@ function decode(file: Uint8Array<ArrayBuffer>, { width, height }: ImageSize): Pi
     numSamples,
     photometric: tags.get(TIFF_TAG.photometric)?.[0] ?? 1,
     isPlanar: tags.get(TIFF_TAG.planarConfiguration)?.[0] === 2 && numSamples > 1,
-    isLittleEndian,
     tags,
   };
-  return colorizeTiff(layout, readTiffSamples(file, layout));
+  return colorizeTiff(layout, await readTiffSamples(file, layout));
 }
 
 /** TIFF's numbers of what samples mean. */
@@ -62,6 +63,9 @@ const BLACK_IS_ZERO = 1;
 const RGB = 2;
 const PALETTE = 3;
 const CMYK = 5;
+/** Only of JPEG, whose decoder makes RGB of it. */
+const YCBCR = 6;
+const JPEG = 7;
 /** Samples that a colour takes; what comes after them is alpha or unknown. */
 const NUM_COLORS: Readonly<Record<number, number>> = {
   [WHITE_IS_ZERO]: 1,
@@ -69,6 +73,7 @@ const NUM_COLORS: Readonly<Record<number, number>> = {
   [RGB]: 3,
   [PALETTE]: 1,
   [CMYK]: 4,
+  [YCBCR]: 3,
 };
 const PREMULTIPLIED_ALPHA = 1;
 const STRAIGHT_ALPHA = 2;
@@ -80,10 +85,11 @@ const STRAIGHT_ALPHA = 2;
 function colorizeTiff(layout: TiffLayout, samples: Uint8Array): Pixels {
   const { width, height, bits, numSamples, photometric, tags } = layout;
   const numColors = NUM_COLORS[photometric];
-  if (numColors === undefined || numSamples < numColors) {
+  const isUnread = photometric === YCBCR && tags.get(TIFF_TAG.compression)?.[0] !== JPEG;
+  if (numColors === undefined || isUnread || numSamples < numColors) {
     throw invalidImage(
       `The TIFF file cannot be read: it has ${numSamples} samples a pixel of photometric kind ` +
-        `${photometric}; grey, RGB, palettes and CMYK are.`,
+        `${photometric}; grey, RGB, palettes, CMYK, and YCbCr of JPEG are.`,
     );
   }
   const extra = numSamples > numColors ? tags.get(TIFF_TAG.extraSamples)?.[0] : undefined;
@@ -98,7 +104,7 @@ function colorizeTiff(layout: TiffLayout, samples: Uint8Array): Pixels {
       data[to] = colors[0]![first]!;
       data[to + 1] = colors[1]![first]!;
       data[to + 2] = colors[2]![first]!;
-    } else if (photometric === RGB) {
+    } else if (photometric === RGB || photometric === YCBCR) {
       data[to] = first * scale;
       data[to + 1] = samples[from + 1]! * scale;
       data[to + 2] = samples[from + 2]! * scale;

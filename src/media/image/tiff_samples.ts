@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { inflateSync } from "node:zlib";
 import { invalidImage } from "./format.ts";
-import { unpackLzw } from "./lzw.ts";
+import { readTiffJpeg } from "./tiff_jpeg.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+import { makeTiffUnpacker } from "./tiff_unpack.ts";
 
 /** A grid of equal pieces; strips are tiles as wide as the image. */
 interface Grid {
@@ -16,28 +16,7 @@ interface Grid {
   readonly byteCounts: readonly number[];
 }
 
-/** Fills a piece with unpacked bytes and returns how many there were. */
-type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
-
-/** By TIFF's numbers. */
-const UNPACKERS: Readonly<Record<number, Unpacker>> = {
-  1: copy,
-  5: (packed, piece) =>
-    unpackLzw(packed, piece, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
-  8: inflate,
-  32773: unpackBits,
-  32946: inflate,
-};
-const COMPRESSIONS: Readonly<Record<number, string>> = {
-  2: "fax group 3",
-  3: "fax group 3",
-  4: "fax group 4",
-  6: "old JPEG",
-  7: "JPEG",
-  34925: "LZMA",
-  50000: "Zstandard",
-  50001: "WebP",
-};
+const JPEG_COMPRESSION = 7;
 /** The predictor that stores differences from the pixel before. */
 const HORIZONTAL = 2;
 /** Most pieces: each starts a decompressor, about this many per second. */
@@ -51,10 +30,12 @@ const MAX_TILE_MARGIN = 1024;
  * @returns u8 `[height, width, numSamples]`.
  * @throws {HearthError} `invalid_media` when a compression is unknown or a piece is damaged or missing.
  */
-export function readTiffSamples(file: Uint8Array, layout: TiffLayout): Uint8Array {
+export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Uint8Array> {
   const { width, height, numSamples, isPlanar, tags } = layout;
   const grid = readGrid(layout);
-  const unpack = findUnpacker(tags.get(TIFF_TAG.compression)?.[0] ?? 1);
+  const unpack = tags.get(TIFF_TAG.compression)?.[0] === JPEG_COMPRESSION
+    ? undefined
+    : makeTiffUnpacker(tags, grid.pieceWidth);
   const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
   const numColumns = Math.ceil(width / grid.pieceWidth);
   const numRows = Math.ceil(height / grid.pieceHeight);
@@ -80,7 +61,10 @@ export function readTiffSamples(file: Uint8Array, layout: TiffLayout): Uint8Arra
     const rows = Math.min(grid.pieceHeight, height - top);
     const columns = Math.min(grid.pieceWidth, width - left);
     const from = grid.offsets[index]!;
-    const numBytes = unpack(file.subarray(from, from + grid.byteCounts[index]!), piece);
+    const packed = file.subarray(from, from + grid.byteCounts[index]!);
+    const numBytes = unpack === undefined
+      ? await readTiffJpeg(packed, piece, { layout, width: grid.pieceWidth, rows, inPiece })
+      : unpack(packed, piece);
     if (numBytes < rows * rowBytes) {
       const counts = `${numBytes} of ${rows * rowBytes} bytes`;
       throw invalidImage(`The TIFF file is damaged or cut off: piece ${index} has ${counts}.`);
@@ -127,45 +111,10 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   return grid;
 }
 
-function findUnpacker(compression: number): Unpacker {
-  const unpack = UNPACKERS[compression];
-  if (unpack !== undefined) return unpack;
-  const name = COMPRESSIONS[compression] ?? `number ${compression}`;
-  throw invalidImage(`The TIFF file is packed as ${name}, which is not read.`);
-}
-
-function copy(packed: Uint8Array, piece: Uint8Array): number {
-  const bytes = packed.subarray(0, piece.length);
-  piece.set(bytes);
-  return bytes.length;
-}
-
-function inflate(packed: Uint8Array, piece: Uint8Array): number {
-  return copy(inflateSync(packed, { maxOutputLength: piece.length }), piece);
-}
-
-/** Apple's PackBits: a length, then that many bytes, or one byte repeated. */
-function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
-  let to = 0;
-  for (let at = 0; at < packed.length && to < piece.length;) {
-    const length = packed[at++]! << 24 >> 24;
-    if (length >= 0) {
-      const bytes = packed.subarray(at, at + Math.min(length + 1, piece.length - to));
-      piece.set(bytes, to);
-      to += bytes.length;
-      at += length + 1;
-    } else if (length !== -128) {
-      piece.fill(packed[at++] ?? 0, to, to + 1 - length);
-      to = Math.min(piece.length, to + 1 - length);
-    }
-  }
-  return to;
-}
-
 /** A row as one byte for each sample; `isDifferent`: it holds differences from the pixel before. */
 function unpackRow(
   bytes: Uint8Array,
-  { layout: { bits, isLittleEndian }, isDifferent, inPiece, row }: {
+  { layout: { bits, tags: { isLittleEndian } }, isDifferent, inPiece, row }: {
     layout: TiffLayout;
     isDifferent: boolean;
     inPiece: number;
@@ -183,10 +132,16 @@ function unpackRow(
       const sum = sums[i % inPiece] = isDifferent ? sums[i % inPiece]! + value : value;
       row[i] = (sum & 0xffff) >> 8;
     }
+  } else if (bits < 8) {
+    for (let i = 0; i < row.length; i++) row[i] = readBits(bytes, i * bits, bits);
   } else {
-    const mask = (1 << bits) - 1;
-    for (let i = 0; i < row.length; i++) {
-      row[i] = bytes[i * bits >> 3]! >> (8 - bits - (i * bits & 7)) & mask;
-    }
+    for (let i = 0; i < row.length; i++) row[i] = readBits(bytes, i * bits, bits) >> (bits - 8);
   }
+}
+
+/** A number of 1 to 16 bits, from the highest bit of each byte. */
+function readBits(bytes: Uint8Array, at: number, count: number): number {
+  const from = at >> 3;
+  const word = bytes[from]! << 16 | (bytes[from + 1] ?? 0) << 8 | (bytes[from + 2] ?? 0);
+  return word >> (24 - count - (at & 7)) & ((1 << count) - 1);
 }

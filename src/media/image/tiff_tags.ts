@@ -21,6 +21,7 @@ export const TIFF_TAG = {
   rowsPerStrip: 278,
   stripByteCounts: 279,
   planarConfiguration: 284,
+  faxOptions: 292,
   predictor: 317,
   colorMap: 320,
   tileWidth: 322,
@@ -29,24 +30,46 @@ export const TIFF_TAG = {
   tileByteCounts: 325,
   extraSamples: 338,
   sampleFormat: 339,
+  jpegTables: 347,
 } as const;
 
 /** A directory. */
-interface TiffTags {
+export interface TiffTags {
+  readonly isLittleEndian: boolean;
   /** The values of a tag; `undefined` if it is missing, is not of unsigned integers, or has too many. */
   readonly get: (tag: number) => readonly number[] | undefined;
 }
 
-const ENTRY_BYTES = 12;
-/** Bytes of a value by its type: byte, short, long. */
-const VALUE_BYTES: Readonly<Record<number, number>> = { 1: 1, 3: 2, 4: 4 };
+/** Bytes of a value by its type: byte, short, long, undefined, directory, and BigTIFF's long ones. */
+const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
+  1: 1,
+  3: 2,
+  4: 4,
+  7: 1,
+  13: 4,
+  16: 8,
+  18: 8,
+};
 /** Most values of a tag: more than the largest palette, or the offsets of the most pieces. */
 const MAX_VALUES = 2 ** 18;
+/** Most entries of a directory: TIFF has no more, and BigTIFF needs no more. */
+const MAX_ENTRIES = 65_535;
 
-/** Whether the file is little-endian; `undefined` if it is not TIFF. */
-export function tiffByteOrder(file: Uint8Array): boolean | undefined {
-  if (hasText(file, 0, "II*\0")) return true;
-  return hasText(file, 0, "MM\0*") ? false : undefined;
+/** The first bytes: byte order, and 42, or 43 where offsets have 64 bits. */
+const HEADERS = [
+  { text: "II*\0", isLittleEndian: true, isBig: false },
+  { text: "MM\0*", isLittleEndian: false, isBig: false },
+  { text: "II+\0\b\0\0\0", isLittleEndian: true, isBig: true },
+  { text: "MM\0+\0\b\0\0", isLittleEndian: false, isBig: true },
+];
+
+/** Whether a file is TIFF or BigTIFF. */
+export function isTiff(file: Uint8Array): boolean {
+  return findHeader(file) !== undefined;
+}
+
+function findHeader(file: Uint8Array) {
+  return HEADERS.find(({ text }) => hasText(file, 0, text));
 }
 
 /**
@@ -54,43 +77,62 @@ export function tiffByteOrder(file: Uint8Array): boolean | undefined {
  *
  * @throws {RangeError} when it lies beyond the end of the file.
  */
-export function readTiffTags(file: Uint8Array, isLittleEndian: boolean): TiffTags {
-  const view = viewOf(file);
-  const directory = view.getUint32(4, isLittleEndian);
-  const numEntries = view.getUint16(directory, isLittleEndian);
+export function readTiffTags(file: Uint8Array): TiffTags {
+  const { isLittleEndian, isBig } = findHeader(file)!;
+  const reader = new TiffReader(file, isLittleEndian);
+  const directory = isBig ? reader.read(8, 8) : reader.read(4, 4);
+  const numEntries = reader.read(directory, isBig ? 8 : 2);
+  if (numEntries > MAX_ENTRIES) throw new RangeError(`a directory of ${numEntries} entries`);
+  const [firstAt, entryBytes] = isBig ? [directory + 8, 20] : [directory + 2, 12];
   const entries = new Map<number, number>();
   for (let i = 0; i < numEntries; i++) {
-    const entry = directory + 2 + i * ENTRY_BYTES;
-    entries.set(view.getUint16(entry, isLittleEndian), entry);
+    const entry = firstAt + i * entryBytes;
+    entries.set(reader.read(entry, 2), entry);
   }
   // Values are read on demand: a hostile directory can name the whole file in each of 65,535 entries.
   const get = (tag: number) => {
     const entry = entries.get(tag);
-    return entry === undefined ? undefined : readValues(view, entry, isLittleEndian);
+    return entry === undefined ? undefined : reader.readValues(entry, isBig ? 8 : 4);
   };
-  return { get };
+  return { isLittleEndian, get };
 }
 
-function readValues(view: DataView, entry: number, isLittleEndian: boolean): number[] | undefined {
-  const bytes = VALUE_BYTES[view.getUint16(entry + 2, isLittleEndian)];
-  const count = view.getUint32(entry + 4, isLittleEndian);
-  if (bytes === undefined || count > MAX_VALUES) return undefined;
-  const isInline = count * bytes <= 4;
-  const from = isInline ? entry + 8 : view.getUint32(entry + 8, isLittleEndian);
-  if (from + count * bytes > view.byteLength) return undefined;
-  return Array.from({ length: count }, (_, index) => {
-    const at = from + index * bytes;
-    if (bytes === 1) return view.getUint8(at);
-    return bytes === 2 ? view.getUint16(at, isLittleEndian) : view.getUint32(at, isLittleEndian);
-  });
+class TiffReader {
+  readonly #view: DataView;
+  readonly #isLittleEndian: boolean;
+
+  constructor(file: Uint8Array, isLittleEndian: boolean) {
+    this.#view = viewOf(file);
+    this.#isLittleEndian = isLittleEndian;
+  }
+
+  /** @throws {RangeError} when the number lies beyond the end of the file. */
+  read(at: number, numBytes: 1 | 2 | 4 | 8): number {
+    const [view, isLittleEndian] = [this.#view, this.#isLittleEndian];
+    if (numBytes === 1) return view.getUint8(at);
+    if (numBytes === 2) return view.getUint16(at, isLittleEndian);
+    if (numBytes === 4) return view.getUint32(at, isLittleEndian);
+    return Number(view.getBigUint64(at, isLittleEndian));
+  }
+
+  /** @param wordBytes bytes of a count, of an offset, and of values that stand in its place. */
+  readValues(entry: number, wordBytes: 4 | 8): number[] | undefined {
+    const numBytes = VALUE_BYTES[this.read(entry + 2, 2)];
+    const count = this.read(entry + 4, wordBytes);
+    if (numBytes === undefined || count > MAX_VALUES) return undefined;
+    const valueAt = entry + 4 + wordBytes;
+    const isInline = count * numBytes <= wordBytes;
+    const from = isInline ? valueAt : this.read(valueAt, wordBytes);
+    if (from + count * numBytes > this.#view.byteLength) return undefined;
+    return Array.from({ length: count }, (_, i) => this.read(from + i * numBytes, numBytes));
+  }
 }
 
 /** The orientation in Exif data; upright if damaged, since the image can still be read. */
 export function readExifOrientation(exif: Uint8Array): Orientation {
-  const isLittleEndian = tiffByteOrder(exif);
-  if (isLittleEndian === undefined) return 1;
+  if (!isTiff(exif)) return 1;
   try {
-    return toOrientation(readTiffTags(exif, isLittleEndian).get(TIFF_TAG.orientation)?.[0]);
+    return toOrientation(readTiffTags(exif).get(TIFF_TAG.orientation)?.[0]);
   } catch {
     return 1;
   }
@@ -100,12 +142,11 @@ export function readExifOrientation(exif: Uint8Array): Orientation {
 export interface TiffLayout {
   readonly width: number;
   readonly height: number;
-  /** 1, 2, 4, 8 or 16. */
+  /** 1 to 16. */
   readonly bits: number;
   readonly numSamples: number;
   readonly photometric: number;
   /** Whether the samples of a pixel lie in planes of their own. */
   readonly isPlanar: boolean;
-  readonly isLittleEndian: boolean;
   readonly tags: TiffTags;
 }

@@ -74,6 +74,7 @@ export class WasmImageDecoder<Decoder> {
     try {
       image = call(decoder);
     } catch (error) {
+      if (error instanceof HearthError) throw error;
       const state = this.#isCutOff ? "cut off." : `damaged${this.#reason()}`;
       throw invalidImage(`The ${name} file is ${state}`, error);
     }

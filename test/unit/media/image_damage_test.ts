@@ -122,7 +122,7 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
   const formats = IMAGES.map(({ file }) => readImageHeader(file).format.name);
   assert.deepEqual(
     new Set(formats),
-    new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]),
+    new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF", "HEIC", "DIB"]),
   );
   await assertRefused(Buffer.from("a photograph"), /want one of JPEG, PNG, WebP/);
   await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /want one of/);
@@ -135,11 +135,36 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
     Buffer.from("\n<!DOCTYPE html>\n<html><svg></svg></html>"),
     /seems to be HTML/,
   );
-  for (const brand of ["heic", "mif1", "msf1"]) {
-    const heic = Buffer.from(`\0\0\0\x18ftyp${brand}\0\0\0\0mif1heic\0\0\0\0`, "latin1");
-    await assertRefused(heic, /seems to be HEIC, which is not read; one of JPEG, PNG/);
-  }
+  const sequence = Buffer.from("\0\0\0\x18ftypmsf1\0\0\0\0msf1hevc", "latin1");
+  await assertRefused(sequence, /seems to be a HEIF sequence, which is not read/);
   await assertRefused(Buffer.from("\0\0\x01\0\x01\0\x10\x10", "latin1"), /seems to be an icon/);
+});
+
+Deno.test("decodeImage() names the formats that it does not read", async () => {
+  // The first bytes of files that Pillow, ImageMagick and netpbm wrote.
+  const beginnings: Readonly<Record<string, string>> = {
+    "TGA": "\0\0\x02\0\0\0\0\0\0\0\0\0\x08\0\x08\0\x18\x20" + "\0".repeat(192),
+    "QOI": "qoif\0\0\0\x08\0\0\0\x08\x03\0",
+    "OpenEXR": "v/1\x01\x02\0\0\0channels\0chlist\0",
+    "PCX": "\n\x05\x01\x08\0\0\0\0\x07\0\x07\0" + "\0".repeat(200),
+    "ICNS": "icns\0\0\x01\0ic07",
+    "JPEG 2000 stream": "\xff\x4f\xff\x51\0\x2f\0\0",
+    "JPEG XL": "\xff\x0a\xfa\x1f",
+    "Netpbm": "P6 8 8 255\n",
+    "SGI": "\x01\xda\x01\x01\0\x03",
+    "DICOM": "\0".repeat(128) + "DICM",
+  };
+  for (const [name, text] of Object.entries(beginnings)) {
+    await assertRefused(Buffer.from(text, "latin1"), new RegExp(`seems to be .*${name}`));
+  }
+});
+
+Deno.test("decodeImage() refuses HEIC pictures that are larger than the file says", async () => {
+  const file = imageFile("heic turned 1");
+  const type = Buffer.from(file).indexOf("ispe");
+  new DataView(file.buffer).setUint32(type + 8, 8);
+  new DataView(file.buffer).setUint32(type + 12, 8);
+  await assertRefused(file, /has pictures of 96 × 64 pixels, which is more than it says/);
 });
 
 Deno.test("decodeImage() refuses a strip out of all proportion, on which resizing would take minutes", async () => {
@@ -180,7 +205,7 @@ Deno.test("decodeImage() says of what kind it does not read", async () => {
   cmyk.write("Other", cmyk.indexOf("Adobe"));
   await assertRefused(cmyk, /four colours, and no Adobe segment/);
   const tags = { 256: [8], 257: [8], 258: [1], 273: [8], 279: [8] };
-  await assertRefused(tiffFile({ ...tags, 259: [4] }), /packed as fax group 4/);
+  await assertRefused(tiffFile({ ...tags, 259: [34712] }), /packed as JPEG 2000/);
   await assertRefused(tiffFile({ ...tags, 258: [32], 339: [3] }), /32 bits and sample format 3/);
   await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
 });

@@ -1,0 +1,121 @@
+/**
+ * Reads HEIC images (HEIF with HEVC, ISO/IEC 23008-12), as phones write them, by libheif and libde265.
+ *
+ * @module
+ */
+import type { Pixels } from "../pixels.ts";
+import { hasText } from "../signature.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import { listPrimaryProperties, readHeifItems, readStoredSize } from "./heif_items.ts";
+import { readHevcSize } from "./hevc_size.ts";
+import { listBrands } from "./iso_boxes.ts";
+import type { LibHeif, LibHeifFactory, LibHeifPlane, LibHeifResult } from "./libheif.ts";
+import { WasmImageDecoder } from "./wasm_codec.ts";
+
+const decoder = new WasmImageDecoder<LibHeif>({
+  locate: () => import.meta.resolve("libheif-js/libheif-wasm/libheif.wasm"),
+  load: async () =>
+    (await import("libheif-js/libheif-wasm/libheif.js")).default as unknown as LibHeifFactory,
+});
+
+/** Brands of still images and of collections of them. */
+const BRANDS = ["heic", "heix", "heim", "heis", "mif1", "mif2"];
+
+/** HEIC: of several images the primary one. libheif turns, mirrors and crops it as the file says. */
+export const HEIC: ImageFormat = {
+  name: "HEIC",
+  matches: (file) =>
+    hasText(file, 4, "ftyp") && listBrands(file).some((brand) => BRANDS.includes(brand)),
+  readSize,
+  decode,
+};
+
+/**
+ * The size of the image as it is shown. Exif data repeat the turn that the file's own properties ask for, so they are not
+ * read here: the image would be turned twice.
+ */
+function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
+  const properties = listPrimaryProperties(file, "HEIC");
+  let { width, height } = readStoredSize(properties, "HEIC");
+  for (const { type, view } of properties) {
+    if (type === "irot" && (view.getUint8(0) & 1) === 1) [width, height] = [height, width];
+    if (type === "clap") {
+      width = Math.floor(view.getUint32(0) / view.getUint32(4));
+      height = Math.floor(view.getUint32(8) / view.getUint32(12));
+    }
+  }
+  return { width, height, orientation: 1 };
+}
+
+async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
+  checkCodedSizes(file);
+  return await decoder.decode((codec) => decodePrimary(codec, file), { name: "HEIC", ...size });
+}
+
+/** Most pixels by which a coded picture may extend beyond the image: HEVC's are of whole blocks. */
+const MAX_MARGIN = 64;
+/** The largest image that the decoder may make: JPEG's largest side, and more pixels than the default limit. */
+const MAX_STORED_PIXELS = 256e6;
+
+/** Refuses pictures that are larger than the file says: the decoder would allocate memory for them. */
+function checkCodedSizes(file: Uint8Array<ArrayBuffer>): void {
+  const { properties } = readHeifItems(file, "HEIC");
+  const sizes = properties.filter(({ type }) => type === "ispe").map(({ view }) => ({
+    width: view.getUint32(4),
+    height: view.getUint32(8),
+  }));
+  const maxWidth = Math.max(...sizes.map(({ width }) => width)) + MAX_MARGIN;
+  const maxHeight = Math.max(...sizes.map(({ height }) => height)) + MAX_MARGIN;
+  for (const { type, view } of properties) {
+    const coded = type === "hvcC" ? readHevcSize(view) : undefined;
+    if (coded === undefined) continue;
+    const { width, height } = coded;
+    if (width > maxWidth || height > maxHeight || width * height > MAX_STORED_PIXELS) {
+      throw invalidImage(
+        `The HEIC file is damaged: it has pictures of ${width} × ${height} pixels, which is more ` +
+          "than it says.",
+      );
+    }
+  }
+}
+
+function decodePrimary(codec: LibHeif, file: Uint8Array<ArrayBuffer>) {
+  const context = codec.heif_context_alloc();
+  try {
+    check(codec.heif_context_read_from_memory(context, file), codec);
+    const handle = codec.heif_js_context_get_primary_image_handle(context);
+    check(handle, codec);
+    try {
+      const rgb = codec.heif_colorspace.heif_colorspace_RGB;
+      const rgba = codec.heif_chroma.heif_chroma_interleaved_RGBA;
+      const decoded = codec.heif_js_decode_image2(handle, rgb, rgba);
+      check(decoded, codec);
+      try {
+        return copyRows(decoded.channels[0]!);
+      } finally {
+        codec.heif_image_release(decoded.image);
+      }
+    } finally {
+      codec.heif_image_handle_release(handle);
+    }
+  } finally {
+    codec.heif_context_free(context);
+  }
+}
+
+/** @throws {HearthError} `invalid_media` with libheif's message. */
+function check({ code, message }: LibHeifResult, codec: LibHeif): void {
+  if (code === undefined || code === codec.heif_error_code.heif_error_Ok) return;
+  const reason = message?.trim().replace(/\.$/, "").trim();
+  throw invalidImage(`The HEIC file is damaged or of a kind that is not read: ${reason}.`);
+}
+
+/** The pixels out of the decoder's memory, whose rows may be padded. */
+function copyRows({ width, height, stride, data }: LibHeifPlane) {
+  const rowBytes = width * 4;
+  const copy = new Uint8Array(rowBytes * height);
+  for (let y = 0; y < height; y++) {
+    copy.set(data.subarray(y * stride, y * stride + rowBytes), y * rowBytes);
+  }
+  return { width, height, data: copy };
+}

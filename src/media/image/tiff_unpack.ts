@@ -1,0 +1,120 @@
+/**
+ * Unpacks the pieces of TIFF files, but for JPEG.
+ *
+ * @module
+ */
+import { inflateSync } from "node:zlib";
+import { type FaxOptions, unpackFax } from "./fax.ts";
+import { invalidImage } from "./format.ts";
+import { unpackLzw } from "./lzw.ts";
+import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
+
+/** Fills a piece with unpacked bytes and returns how many there were. */
+type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
+
+/** By TIFF's numbers. */
+const UNPACKERS: Readonly<Record<number, Unpacker>> = {
+  1: copy,
+  5: (packed, piece) =>
+    unpackLzw(packed, piece, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
+  8: inflate,
+  32773: unpackBits,
+  32946: inflate,
+};
+const FAXES: Readonly<Record<number, FaxOptions["kind"]>> = {
+  2: "huffman",
+  3: "group 3",
+  4: "group 4",
+};
+/** Names of those that are not read. */
+const COMPRESSIONS: Readonly<Record<number, string>> = {
+  6: "JPEG in its old way",
+  9: "JBIG",
+  10: "JBIG",
+  32766: "NeXT's runs",
+  32771: "fax codes in words of 16 bits",
+  32809: "ThunderScan's runs",
+  33003: "JPEG 2000",
+  33005: "JPEG 2000",
+  34661: "JBIG",
+  34676: "SGI's LogLuv",
+  34677: "SGI's LogLuv",
+  34712: "JPEG 2000",
+  34887: "LERC",
+  34892: "lossy JPEG of DNG",
+  34925: "LZMA",
+  50000: "Zstandard",
+  50001: "WebP",
+  50002: "JPEG XL",
+  52546: "JPEG XL",
+};
+const LOW_BITS_FIRST = 2;
+
+/**
+ * The unpacker of a file's pieces.
+ *
+ * @param pieceWidth pixels of a piece's row.
+ * @throws {HearthError} `invalid_media` when the compression is not read.
+ */
+export function makeTiffUnpacker(tags: TiffTags, pieceWidth: number): Unpacker {
+  const compression = tags.get(TIFF_TAG.compression)?.[0] ?? 1;
+  const kind = FAXES[compression];
+  const unpack = kind === undefined
+    ? UNPACKERS[compression]
+    : makeFaxUnpacker(tags, { width: pieceWidth, kind });
+  if (unpack === undefined) {
+    const name = COMPRESSIONS[compression] ?? `number ${compression}`;
+    throw invalidImage(`The TIFF file is packed as ${name}, which is not read.`);
+  }
+  return tags.get(TIFF_TAG.fillOrder)?.[0] === LOW_BITS_FIRST
+    ? (packed, piece) => unpack(packed.map((byte) => TURNED_BYTES[byte]!), piece)
+    : unpack;
+}
+
+/** Each byte with its bits in the other order. */
+const TURNED_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
+  let turned = 0;
+  for (let i = 0; i < 8; i++) turned |= (byte >> i & 1) << (7 - i);
+  return turned;
+});
+
+/** @throws {HearthError} `invalid_media` when pixels have more than one bit. */
+function makeFaxUnpacker(tags: TiffTags, options: FaxOptions): Unpacker {
+  const bits = tags.get(TIFF_TAG.bitsPerSample)?.[0] ?? 1;
+  const numSamples = tags.get(TIFF_TAG.samplesPerPixel)?.[0] ?? 1;
+  if (bits * numSamples !== 1) {
+    throw invalidImage(
+      `The TIFF file is damaged: it has fax codes, and pixels of ${bits * numSamples} bits.`,
+    );
+  }
+  const isTwoDimensional = ((tags.get(TIFF_TAG.faxOptions)?.[0] ?? 0) & 1) === 1;
+  return (packed, piece) => unpackFax(packed, piece, { ...options, isTwoDimensional });
+}
+
+function copy(packed: Uint8Array, piece: Uint8Array): number {
+  const bytes = packed.subarray(0, piece.length);
+  piece.set(bytes);
+  return bytes.length;
+}
+
+function inflate(packed: Uint8Array, piece: Uint8Array): number {
+  return copy(inflateSync(packed, { maxOutputLength: piece.length }), piece);
+}
+
+/** Apple's PackBits: a length, then that many bytes, or one byte repeated. */
+function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
+  let to = 0;
+  for (let at = 0; at < packed.length && to < piece.length;) {
+    const length = packed[at++]! << 24 >> 24;
+    if (length >= 0) {
+      const bytes = packed.subarray(at, at + Math.min(length + 1, piece.length - to));
+      piece.set(bytes, to);
+      to += bytes.length;
+      at += length + 1;
+    } else if (length !== -128) {
+      piece.fill(packed[at++] ?? 0, to, to + 1 - length);
+      to = Math.min(piece.length, to + 1 - length);
+    }
+  }
+  return to;
+}
