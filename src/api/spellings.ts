@@ -32,7 +32,7 @@ export const EffortField = z.preprocess(
   z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
 );
 
-export type Effort = z.output<typeof EffortField>;
+type Effort = z.output<typeof EffortField>;
 
 /** A limit of tokens; a negative one is none. */
 const Limit = () => integerFrom(-2).nullish();

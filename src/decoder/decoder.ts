@@ -48,7 +48,7 @@ export interface DecoderLimits {
 }
 
 /** One sequence's share of a step. */
-export interface StepSequence {
+interface StepSequence {
   readonly sequenceId: number;
   /** Whether it computes the one token that was chosen last, and none of its prompt. */
   readonly isDecoding?: boolean | undefined;

@@ -33,7 +33,7 @@ export interface BlockStats {
 }
 
 /** What a sequence that waits would take from the free list. */
-export interface AdmissionNeeds {
+interface AdmissionNeeds {
   readonly numBlocks: number;
   /** How many of them hold its own prefix already. */
   readonly numFound: number;

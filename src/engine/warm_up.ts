@@ -24,7 +24,8 @@ export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<v
       engine.add({
         promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
         samples: Array.from({ length: numSequences }, () => ({ ...GREEDY, temperature: 1 })),
-        maxTokens: 3,
+        // They begin one after the other, a part of the prompt a step, and must all be there at the end.
+        maxTokens: 1 + 2 * numSequences,
         topLogprobs: 0,
         encoderInput,
       }, {

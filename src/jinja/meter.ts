@@ -12,7 +12,7 @@ import { raise } from "./template_error.ts";
 const MAX_STEPS = 10_000_000;
 
 /** Longest text, in UTF-16 units: several times the text that a request may have. */
-export const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
+const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
 
 /** Deepest nesting of macro calls and recursive loops, as JavaScript's stack allows it with a wide margin. */
 const MAX_DEPTH = 200;

@@ -12,7 +12,7 @@ const CACHE_SHARE = 0.6;
 const GROWTH_SHARE = 0.8;
 
 /** How the machine's memory is divided, besides weights and activations. */
-export interface MemoryShares {
+interface MemoryShares {
   /** For a second copy of weights. */
   readonly spareBytes: number;
   /** For keys and values, where no setting says how much. */

@@ -50,6 +50,6 @@ export class Vocabulary {
 /** More ids than any vocabulary has: beyond, a file is damaged. */
 const MAX_TOKEN_ID = 1 << 26;
 
-export function isTokenId(id: unknown): id is number {
+function isTokenId(id: unknown): id is number {
   return Number.isInteger(id) && (id as number) >= 0 && (id as number) < MAX_TOKEN_ID;
 }

@@ -73,7 +73,7 @@ function expressionsOfStatement(node: Statement): readonly (Expression | undefin
 }
 
 /** The statements within a statement. */
-export function bodiesOf(node: Statement): readonly Statement[] {
+function bodiesOf(node: Statement): readonly Statement[] {
   switch (node.kind) {
     case "for":
       return [...node.body, ...node.otherwise];

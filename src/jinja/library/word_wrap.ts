@@ -7,7 +7,7 @@ import { charge, chargeText } from "../meter.ts";
 import { countChars, sliceChars } from "../python/text.ts";
 import { raise } from "../template_error.ts";
 
-export interface WrapOptions {
+interface WrapOptions {
   readonly width: number;
   readonly breaksWords: boolean;
   readonly breaksAtHyphens: boolean;

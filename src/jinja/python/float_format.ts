@@ -10,7 +10,7 @@ import { formatExponent, formatFloat, formatInfinite, toFixed } from "./numbers.
 /** More digits than any float has. */
 const MAX_PRECISION = 1200;
 
-export interface FloatFormat {
+interface FloatFormat {
   /** One of `eEfFgG%`, or `r` for the shortest that reads back the same, as `repr` and an empty type do. */
   readonly type: string;
   readonly precision: number | undefined;

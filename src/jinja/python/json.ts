@@ -108,7 +108,7 @@ class Reader {
 }
 
 /** How JSON is written. */
-export interface JsonStyle {
+interface JsonStyle {
   readonly isAscii: boolean;
   /** White space of a level; everything on one line if absent. */
   readonly indent?: string | undefined;

@@ -180,7 +180,7 @@ export function toFixed(value: number, digits: number): string {
 }
 
 /** A positive number as an integer times a power of two. */
-export function decompose(value: number): { readonly mantissa: bigint; readonly exponent: number } {
+function decompose(value: number): { readonly mantissa: bigint; readonly exponent: number } {
   const bits = new BigUint64Array(Float64Array.of(value).buffer)[0]!;
   const biased = Number(bits >> 52n & 0x7ffn);
   const fraction = bits & 0xfffffffffffffn;

@@ -44,7 +44,7 @@ const UNPRINTABLE = /[\p{C}\p{Z}]/u;
 const SHORT = new Map([["\\", "\\\\"], ["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 
 /** A string as a literal. */
-export function reprText(text: string): string {
+function reprText(text: string): string {
   chargeText(text.length);
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = text.replaceAll(QUOTED, (char) => SHORT.get(char) ?? escapeChar(char));

@@ -36,7 +36,7 @@ export function splitChars(text: string): string[] {
 }
 
 /** The offset in UTF-16 units of a code point. */
-export function unitOffset(text: string, chars: number): number {
+function unitOffset(text: string, chars: number): number {
   if (!isWide(text)) return Math.min(chars, text.length);
   let offset = 0;
   for (let i = 0; i < chars && offset < text.length; i++) {

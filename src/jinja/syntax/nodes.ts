@@ -20,7 +20,7 @@ export interface NameNode {
   readonly name: string;
 }
 
-export interface TupleNode {
+interface TupleNode {
   readonly kind: "tuple";
   readonly items: readonly Expression[];
 }
@@ -35,7 +35,7 @@ export interface FilterNode {
   readonly args: CallArguments;
 }
 
-export interface CallNode {
+interface CallNode {
   readonly kind: "call";
   readonly callee: Expression;
   readonly args: CallArguments;
@@ -91,7 +91,7 @@ export type Expression =
   };
 
 /** What `set` assigns to, besides names and tuples of names: a variable of a namespace. */
-export interface NamespaceTarget {
+interface NamespaceTarget {
   readonly kind: "namespace";
   readonly name: string;
   readonly attribute: string;

@@ -14,7 +14,7 @@ const MODULES = "modules.json";
 const SETTINGS = "config_sentence_transformers.json";
 
 /** A step from text to result. */
-export interface SentenceModule {
+interface SentenceModule {
   /** The last part of the Python class's name. */
   readonly type: string;
   /** Its folder, below the model's. */

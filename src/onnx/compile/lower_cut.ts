@@ -8,7 +8,7 @@ import type { CompiledSegment } from "./compile_cut.ts";
 import type { Instruction, Lowering, Program, StepPrograms } from "./program.ts";
 
 /** What instructions are made of: a decoder's cut or an encoder's. */
-export interface LoweredCut {
+interface LoweredCut {
   readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
   readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
   readonly states?: readonly Pick<GraphCut["states"][number], "afterSegment">[];

@@ -20,7 +20,7 @@ import {
 import { type EnglishNumbers, isGrade, MONTHS } from "./english_numbers.ts";
 
 /** What the rules say numbers with. */
-export interface EnglishTools {
+interface EnglishTools {
   readonly numbers: NumberWords;
   readonly english: EnglishNumbers;
   readonly lexicon: Lexicon;

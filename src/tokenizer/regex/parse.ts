@@ -8,7 +8,7 @@ import { parseBracket, parseProperty } from "./parse_class.ts";
 import { PatternReader } from "./pattern_reader.ts";
 
 /** How a repetition gives characters back. */
-export type RepeatMode = "greedy" | "lazy" | "possessive";
+type RepeatMode = "greedy" | "lazy" | "possessive";
 
 /** A parsed expression. */
 export type RegexNode =

@@ -21,8 +21,18 @@ Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () =
     ],
   });
   assert.deepEqual(batch.sequences, [
-    { sequenceId: decoding.id, encoderInput: undefined, sample: decoding.sampling },
-    { sequenceId: prefilling.id, encoderInput: undefined, sample: undefined },
+    {
+      sequenceId: decoding.id,
+      encoderInput: undefined,
+      isDecoding: true,
+      sample: decoding.sampling,
+    },
+    {
+      sequenceId: prefilling.id,
+      encoderInput: undefined,
+      isDecoding: false,
+      sample: undefined,
+    },
   ]);
   assert.equal(batch.numTokens, 7);
   assert.deepEqual([...batch.tokenIds.slice(0, 7)], [42, ...countFrom(104, 6)]);

@@ -55,7 +55,8 @@ Deno.test("warmUp() runs as many sequences as take programs of their own, and ar
     });
     decoder.numWarmUpSequences = 4;
     await warmUp(decoder);
-    assert.ok(decoder.steps.slice(-2).includes(most), `${decoder.steps}`);
+    // More than once: a part of a prompt may have as many tokens.
+    assert.ok(`${decoder.steps}`.includes(`,${most},${most}`), `${decoder.steps}`);
   }
 });
 
