@@ -9,7 +9,7 @@
  */
 import { codeOfDtype } from "../file/dtype.ts";
 import type { Elem } from "../../gpu/kernel.ts";
-import type { AttentionSite, Segment } from "../graph_cut.ts";
+import type { AttentionSite, Segment, TensorPort } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
@@ -22,7 +22,7 @@ import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { elemOf, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { elemOf, elemOfPlan, elemOfTensor, ProgramBuilder, type Rows } from "./program_builder.ts";
 import { findSum, nameOfSum } from "./sums.ts";
 import { rowGraph } from "./row_graph.ts";
 import { denseRows, partOf, takeRows } from "./row_parts.ts";
@@ -60,7 +60,6 @@ class Compiler {
   readonly #options: CompileOptions;
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
-  readonly #dtype: "float32" | "float16";
   readonly #program: ProgramBuilder;
   readonly #known = new Map<string, Rows>();
 
@@ -69,13 +68,12 @@ class Compiler {
     this.#options = options;
     const { outputs, model: { graph } } = segment;
     const dtype = dtypeOf(new GraphIndex(graph), segment);
-    this.#dtype = dtype;
     const operands = options.sites.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
     this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
     const { kept: stays, hasTiles } = options;
-    this.#program = new ProgramBuilder({ dtype, kept: stays, hasTiles });
+    this.#program = new ProgramBuilder({ kept: stays, hasTiles });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
   }
 
@@ -86,7 +84,7 @@ class Compiler {
     const rowsOf = (name: string) => this.#rows(name);
     // First: products may compute what is kept.
     const forms = sites.map((site) => formOfSite({ index: this.#index, tables, rowsOf }, site));
-    for (const { name } of kept) this.#settle(name);
+    for (const output of kept) this.#settle(output);
     return { ...this.#program.finish(), forms };
   }
 
@@ -97,8 +95,11 @@ class Compiler {
   }
 
   /** Computes an output where it belongs. */
-  #settle(name: string): void {
+  #settle({ name, dtype }: TensorPort): void {
     const rows = this.#rows(name);
+    if (dtype !== (rows.elem === "f16" ? "float16" : "float32")) {
+      throw new Refusal(`Its output "${name}" is ${dtype}, computed as ${rows.elem}.`);
+    }
     if (rows.tensor === name && rows.offset === 0 && rows.stride === rows.width) return;
     this.#program.copy(name, rows, rows.elem);
   }
@@ -178,10 +179,15 @@ class Compiler {
     }
     // All parts at once.
     const [whole] = split.inputs as [string];
-    const converted = `${whole}/${elem}`;
-    const rows = this.#known.get(converted) ?? this.#converted(converted, whole, elem);
-    this.#known.set(converted, rows);
+    const rows = this.#inElem(whole, elem);
     return partOf(this.#index, { whole: rows, node: split, name: input });
+  }
+
+  #inElem(name: string, elem: Elem): Rows {
+    const converted = `${name}/${elem}`;
+    const rows = this.#known.get(converted) ?? this.#converted(converted, name, elem);
+    this.#known.set(converted, rows);
+    return rows;
   }
 
   #converted(name: string, input: string, elem: Elem): Rows {
@@ -198,7 +204,8 @@ class Compiler {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
     const widths = plans.map((plan) => plan!.gate?.n ?? plan!.matrix.outputs);
-    const rows = this.#program.reserve(name, widths.reduce((sum, width) => sum + width, 0));
+    const total = widths.reduce((sum, width) => sum + width, 0);
+    const rows = this.#program.reserve(name, total, elemOfPlan(plans[0]!));
     let offset = 0;
     for (const [i, width] of widths.entries()) {
       this.#product(node.inputs[i]!, plans[i]!, { ...rows, offset, width });
@@ -211,7 +218,8 @@ class Compiler {
     const { k, outputs } = plan.matrix;
     const { hasTiles, writesSums } = this.#options;
     const found = findNorm(this.#index, originalOf(this.#index, plan.input));
-    const isTaken = found?.gamma.shape[0] === k &&
+    const elem = elemOfPlan(plan);
+    const isTaken = found?.gamma.shape[0] === k && elemOfTensor(found.gamma) === elem &&
       !(hasTiles && found.params.kind === "layer");
     const norm = isTaken ? found : undefined;
     const n = plan.gate?.n ?? outputs;
@@ -225,7 +233,7 @@ class Compiler {
     if (sum !== undefined && !this.#known.has(sum.name)) {
       const x = this.#normed(sum.norm);
       requireWidth(x);
-      const residual = this.#whole(sum.residual, k);
+      const residual = this.#whole(sum.residual, k, elem);
       const { rows, summed } = this.#program.matvecOfSum(name, {
         ...{ plan, x, norm, residual, within },
         sum: sum.norm,
@@ -235,14 +243,15 @@ class Compiler {
       return rows;
     }
     const x = norm ? this.#normed(norm) : this.#rows(plan.input);
-    const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n);
+    const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n, elem);
     requireWidth(x);
     return this.#program.matvec(name, { plan, x, norm, residual, within });
   }
 
   /** The rows that a norm is of. */
-  #normed({ node, inputs }: FoundNorm): Rows {
-    if (inputs.length === 1) return this.#rows(inputs[0]!);
+  #normed({ node, inputs, gamma }: FoundNorm): Rows {
+    // Of what is cast before it a norm is found without the cast; its factors are of the type that it computes in.
+    if (inputs.length === 1) return this.#inElem(inputs[0]!, elemOfTensor(gamma));
     const name = nameOfSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);
     this.#known.set(name, rows);
@@ -265,7 +274,7 @@ class Compiler {
       const norm = this.#isReadBy(normed, node) ? findNorm(this.#index, normed) : undefined;
       if (norm === undefined) continue;
       const x = this.#normed(norm);
-      return this.#program.norm(name, { x, norm, residual: this.#whole(other, x.width) });
+      return this.#program.norm(name, { x, norm, residual: this.#whole(other, x.width, x.elem) });
     }
     return this.#program.pointwise(name, { a: this.#rows(left), add: this.#rows(right) });
   }
@@ -277,13 +286,13 @@ class Compiler {
   }
 
   /** A tensor that is nothing but the rows of another, of the type that is computed in. */
-  #whole(name: string, width: number): string {
+  #whole(name: string, width: number, elem: Elem): string {
     const rows = this.#rows(name);
     if (rows.width !== width) {
       throw new Refusal(`"${name}" of ${rows.width} elements is added to rows of ${width}.`);
     }
-    if (rows.elem !== elemOf(this.#dtype)) {
-      throw new Refusal(`"${name}" is ${rows.elem} where ${this.#dtype} is computed.`);
+    if (rows.elem !== elem) {
+      throw new Refusal(`"${name}" is ${rows.elem} where ${elem} is computed.`);
     }
     return denseRows(this.#search, name).tensor;
   }

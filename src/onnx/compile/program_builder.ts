@@ -43,8 +43,6 @@ type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
 
 /** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
 export class ProgramBuilder {
-  /** Of all that is computed. */
-  readonly #dtype: "float32" | "float16";
   readonly #kept: ReadonlySet<string>;
   readonly #hasTiles: boolean;
   readonly #dispatches: Dispatch[] = [];
@@ -58,14 +56,12 @@ export class ProgramBuilder {
    * @param options.hasTiles whether products are of many rows.
    */
   constructor(
-    { dtype, kept, hasTiles }: {
-      readonly dtype: "float32" | "float16";
+    { kept, hasTiles }: {
       readonly kept: ReadonlySet<string>;
       readonly hasTiles: boolean;
     },
   ) {
     this.#hasTiles = hasTiles;
-    this.#dtype = dtype;
     this.#kept = kept;
   }
 
@@ -88,8 +84,8 @@ export class ProgramBuilder {
   }): Rows {
     const { plan: { bias }, norm } = what;
     return this.#matvec(name, what, { hasResidual: residual !== undefined }, () => ({
-      affine: norm && this.#joined([norm.gamma, norm.beta]),
-      bias: this.#optional(bias),
+      affine: norm && this.#joined([norm.gamma, norm.beta], elemOfPlan(what.plan)),
+      bias: this.#optional(bias, elemOfPlan(what.plan)),
       residual,
     }));
   }
@@ -105,10 +101,11 @@ export class ProgramBuilder {
     readonly sumName: string;
   }): { readonly rows: Rows; readonly summed: Rows } {
     const { plan: { matrix: { k }, bias }, norm } = what;
-    const summed = this.#whole(this.#target(sumName, k), k);
+    const elem = elemOfPlan(what.plan);
+    const summed = this.#whole(this.#target(sumName, k, elem), k, elem);
     const params = { sum: { epsilon: sum.params.epsilon }, hasResidual: false };
     const rows = this.#matvec(name, what, params, () => ({
-      affine: this.#joined([sum.gamma, norm?.gamma, norm?.beta, bias]),
+      affine: this.#joined([sum.gamma, norm?.gamma, norm?.beta, bias], elem),
       residual,
       sum: summed.tensor,
     }));
@@ -124,8 +121,9 @@ export class ProgramBuilder {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
     const { form, k, outputs } = matrix;
     const n = gate?.n ?? outputs;
+    const elem = elemOfPlan(plan);
     const params: MatvecParams = {
-      elem: this.#elem,
+      elem,
       k,
       n,
       x: { stride: x.stride, offset: x.offset },
@@ -141,28 +139,29 @@ export class ProgramBuilder {
       ...own,
     };
     checkMatvec(params);
-    this.#requireElem(x);
+    requireElem(x, elem);
     const isPacked = form.kind === "nbits";
-    const out = within?.tensor ?? this.#target(name, n);
+    if (within) requireElem(within, elem);
+    const out = within?.tensor ?? this.#target(name, n, elem);
     this.#dispatches.push({
       kind: "matvec",
       hasTiles: this.#hasTiles,
       params,
       tensors: {
         x: x.tensor,
-        weights: this.#weight(matrix.weights, isPacked ? "uint8" : undefined),
-        scales: this.#optional(matrix.scales),
+        weights: this.#weight(matrix.weights, isPacked ? "uint8" : elem),
+        scales: this.#optional(matrix.scales, elem),
         zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
         ...operands(),
         out,
       },
     });
-    return within ?? this.#whole(out, n);
+    return within ?? this.#whole(out, n, elem);
   }
 
   /** Rows that others write the parts of. */
-  reserve(name: string, width: number): Rows {
-    return this.#whole(this.#target(name, width), width);
+  reserve(name: string, width: number, elem: Elem): Rows {
+    return this.#whole(this.#target(name, width, elem), width, elem);
   }
 
   /** @param what.residual added last. */
@@ -171,16 +170,16 @@ export class ProgramBuilder {
     readonly norm: FoundNorm;
     readonly residual?: string | undefined;
   }): Rows {
-    this.#requireElem(x);
+    const { elem } = x;
     const k = norm.gamma.shape[0]!;
     if (x.width % k !== 0) {
       throw new Refusal(`Its norm "${name}" is of ${k} of a row's ${x.width} elements.`);
     }
-    const out = this.#target(name, x.width);
+    const out = this.#target(name, x.width, elem);
     this.#dispatches.push({
       kind: "norm",
       params: {
-        elem: this.#elem,
+        elem,
         k,
         heads: x.width / k,
         x: { stride: x.stride, offset: x.offset },
@@ -189,12 +188,12 @@ export class ProgramBuilder {
       },
       tensors: {
         x: x.tensor,
-        affine: this.#joined([norm.gamma, norm.beta]),
+        affine: this.#joined([norm.gamma, norm.beta], elem),
         residual,
         out,
       },
     });
-    return this.#whole(out, x.width);
+    return this.#whole(out, x.width, elem);
   }
 
   pointwise(name: string, what: Pointwise): Rows {
@@ -206,13 +205,13 @@ export class ProgramBuilder {
     if (width !== a.width) {
       throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
     }
-    this.#requireElem(a);
-    if (rows) this.#requireElem(rows);
-    const out = this.#target(name, width);
+    const { elem } = a;
+    if (rows) requireElem(rows, elem);
+    const out = this.#target(name, width, elem);
     this.#dispatches.push({
       kind: "pointwise",
       params: {
-        elem: this.#elem,
+        elem,
         width,
         a: { stride: a.stride, offset: a.offset },
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
@@ -220,9 +219,9 @@ export class ProgramBuilder {
         activation,
         scale,
       },
-      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector), out },
+      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector, elem), out },
     });
-    return this.#whole(out, width);
+    return this.#whole(out, width, elem);
   }
 
   /** A copy of rows, each after the other, in a type of its own. */
@@ -247,12 +246,11 @@ export class ProgramBuilder {
   }
 
   /** Rows of a table, or of a tensor that is nothing but rows, by number. */
-  takeRows(name: string, { table, numbers, width, elem = this.#elem }: {
+  takeRows(name: string, { table, numbers, width, elem }: {
     readonly table: Tensor | string;
     readonly numbers: string;
     readonly width: number;
-    /** Of a tensor; a table is of the type that is computed in. */
-    readonly elem?: Elem | undefined;
+    readonly elem: Elem;
   }): Rows {
     const out = this.#target(name, width, elem);
     const isTensor = typeof table === "string";
@@ -262,26 +260,17 @@ export class ProgramBuilder {
         rowBytes: width * sizeOf(elem),
         tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
       },
-      tensors: { table: isTensor ? table : this.#weight(table), numbers, out },
+      tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out },
     });
     return this.#whole(out, width, elem);
   }
 
-  get #elem(): Elem {
-    return elemOf(this.#dtype);
-  }
-
-  #whole(tensor: string, width: number, elem = this.#elem): Rows {
+  #whole(tensor: string, width: number, elem: Elem): Rows {
     return { tensor, stride: width, offset: 0, width, elem };
   }
 
-  #requireElem({ tensor, elem }: Rows): void {
-    if (elem === this.#elem) return;
-    throw new Refusal(`It computes in ${this.#elem} with "${tensor}", which is ${elem}.`);
-  }
-
   /** Where a new tensor goes. */
-  #target(name: string, width: number, elem = this.#elem): string {
+  #target(name: string, width: number, elem: Elem): string {
     const output = this.#outputAliases.get(name);
     if (output !== undefined) return output;
     if (this.#kept.has(name)) return name;
@@ -289,7 +278,8 @@ export class ProgramBuilder {
     return name;
   }
 
-  #weight(tensor: Tensor, dtype: string = this.#dtype): string {
+  #weight(tensor: Tensor, type: Elem | "uint8"): string {
+    const dtype = type === "uint8" ? type : type === "f16" ? "float16" : "float32";
     if (tensor.dtype !== dtype) {
       throw new Refusal(`Its constant "${tensor.name}" is ${tensor.dtype}, not ${dtype}.`);
     }
@@ -298,13 +288,29 @@ export class ProgramBuilder {
   }
 
   /** Vectors that kernels bind as one: of a norm its factors, and its offsets after them where it has such. */
-  #joined(vectors: readonly (Tensor | undefined)[]): string {
-    return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)));
+  #joined(vectors: readonly (Tensor | undefined)[], elem: Elem): string {
+    return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)), elem);
   }
 
-  #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {
-    return tensor && this.#weight(tensor, dtype);
+  #optional(tensor: Tensor | undefined, type: Elem | "uint8"): string | undefined {
+    return tensor && this.#weight(tensor, type);
   }
+}
+
+function requireElem({ tensor, elem }: Rows, wanted: Elem): void {
+  if (elem === wanted) return;
+  throw new Refusal(`It computes in ${wanted} with "${tensor}", which is ${elem}.`);
+}
+
+/** The type that a product is computed in: its weights'. */
+export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
+  return elemOfTensor(scales ?? weights);
+}
+
+/** The kernels' name of a constant's type. @throws {Refusal} where they know none. */
+export function elemOfTensor({ name, dtype }: Tensor): Elem {
+  if (dtype === "float32" || dtype === "float16") return elemOf(dtype);
+  throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }
 
 /** The kernels' name of a type. */

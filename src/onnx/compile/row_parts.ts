@@ -10,7 +10,7 @@ import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import type { RowSearch } from "./multiply.ts";
 import { splitSizes } from "./product_plan.ts";
-import type { Rows } from "./program_builder.ts";
+import { elemOfTensor, type Rows } from "./program_builder.ts";
 
 /** A tensor's rows, one after the other. */
 export function denseRows({ program, rowsOf }: RowSearch, name: string): Rows {
@@ -66,7 +66,12 @@ export function takeRows(
     port?.dtype === "int64";
   if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
   if (constant) {
-    return program.takeRows(name, { table: constant, numbers, width: constant.shape[1]! });
+    return program.takeRows(name, {
+      table: constant,
+      numbers,
+      width: constant.shape[1]!,
+      elem: elemOfTensor(constant),
+    });
   }
   const { tensor, width, elem } = denseRows(search, table);
   return program.takeRows(name, { table: tensor, numbers, width, elem });

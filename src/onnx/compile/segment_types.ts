@@ -10,7 +10,7 @@ import { Refusal } from "../refusal.ts";
 import { transposedConstant } from "./matrices.ts";
 import { elemOf, type Rows } from "./program_builder.ts";
 
-/** The type that a segment computes in, its outputs aside: that of its weights. */
+/** The type that a segment computes in, its outputs aside: that of its weights, or of the first of them. */
 export function dtypeOf(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
   const operands = model.graph.nodes.flatMap(({ opType, inputs }) =>
     opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
@@ -18,11 +18,11 @@ export function dtypeOf(index: GraphIndex, { outputs, model }: Segment): "float3
   const found = operands.flatMap((name) =>
     (index.constants.get(name) ?? transposedConstant(index, name))?.dtype ?? []
   );
-  const [dtype, ...others] = new Set(
-    found.length > 0 ? found : outputs.map((output) => output.dtype),
-  );
+  const dtypes = new Set(found.length > 0 ? found : outputs.map((output) => output.dtype));
+  const others = [...dtypes].filter((each) => each !== "float32" && each !== "float16");
+  const [dtype] = dtypes;
   if (others.length === 0 && (dtype === "float32" || dtype === "float16")) return dtype;
-  throw new Refusal(`It computes in ${[dtype, ...others].join(" and ")}.`);
+  throw new Refusal(`It computes in ${[...dtypes].join(" and ")}.`);
 }
 
 /** The rows of a tensor that enters a segment. @throws {Refusal} when they are not of a float type. */

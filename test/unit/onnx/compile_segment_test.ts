@@ -325,3 +325,31 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
     assert.match(compiled.refused, reason);
   }
 });
+
+Deno.test("compileSegment() computes sums and norms in float32 around products in float16", () => {
+  const cast = (input: string, output: string, to: number) =>
+    makeNode("Cast", [input], [output], { attributes: { to } });
+  const half = constant("half", [WIDTH, WIDTH], new Float16Array(WIDTH * WIDTH));
+  const norm = { attributes: { epsilon: { float: 0.5 }, axis: -1 } };
+  const dispatches = compile([
+    makeNode("Add", ["x", "r"], ["s"]),
+    makeNode("SimplifiedLayerNormalization", ["s", "gamma"], ["n"], norm),
+    cast("n", "n16", 10),
+    product("n16", "p16", "half"),
+    makeNode("Relu", ["p16"], ["a16"]),
+    product("a16", "q16", "half"),
+    cast("q16", "q", 1),
+    makeNode("SimplifiedLayerNormalization", ["q", "gamma"], ["m"], norm),
+    makeNode("Add", ["s", "m"], ["y"]),
+  ], [GAMMA, half]);
+  const seen = dispatches.map((dispatch) => {
+    const { kind } = dispatch;
+    const elem = kind === "take_rows" ? "" : dispatch.params.elem;
+    const from = kind === "pointwise" ? dispatch.params.from : undefined;
+    return [kind, elem, ...from ? [from] : []].join(" ");
+  });
+  assert.deepEqual(seen, [
+    ...["pointwise f32", "norm f32", "pointwise f16 f32"],
+    ...["matvec f16", "matvec f16", "pointwise f32 f16", "norm f32"],
+  ]);
+});
