@@ -7,7 +7,8 @@ import { isIP } from "node:net";
 import { UsageError } from "./flag.ts";
 
 export function parseHost(item: string, source: string): string {
-  const url = URL.parse(`http://${item}/`);
+  const url = URL.parse(`http://${isIP(item) === 6 ? `[${item}]` : item}/`);
+  if (item !== "" && url !== null && isIP(item) === 6) return url.hostname;
   if (item !== "" && url?.host === item.toLowerCase() && url.port === "") return url.hostname;
   throw new UsageError(
     `${source} wants a host name without scheme or port, such as hearth.example.org, got "${item}".`,

@@ -15,6 +15,7 @@ import {
   type FlagValues,
   UsageError,
 } from "./flag.ts";
+import { isServiceLink } from "./service_link.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
 
 /** Which command is meant, and the words left for it. */
@@ -67,7 +68,7 @@ export function chooseCommand(
 
 /**
  * Reads a command's flags and operands. A flag on the command line has precedence over its environment variable,
- * and that over the default.
+ * and that over the default; a variable that holds the address of a service is none.
  *
  * @throws {UsageError} when a word is unknown, missing or out of its range.
  */
@@ -174,7 +175,8 @@ function collectValues<F extends FlagTable>(
     }
     const name = environmentName(key);
     const value = environment[name];
-    return [key, value === undefined ? flag.fallback : flag.parse([value], name)];
+    const isGiven = value !== undefined && !isServiceLink(value);
+    return [key, isGiven ? flag.parse([value], name) : flag.fallback];
   });
   return Object.fromEntries(values);
 }

@@ -26,12 +26,13 @@ import { readApiKeys } from "./api_key_file.ts";
 import { SparseLines } from "./download_report.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
-import type { SERVE_FLAGS } from "./flags.ts";
+import { SERVE_FLAGS } from "./flags.ts";
 import { formatUrl } from "./format_url.ts";
 import { getModel } from "./get_model.ts";
 import { PidFile } from "./pid_file.ts";
 import { ProgressLine } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
+import { warnOfServiceLinks } from "./service_link.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
 import { explainTakenPort } from "./taken_port.ts";
@@ -50,6 +51,7 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
   configureLog(logOf(flags));
+  warnOfServiceLinks(SERVE_FLAGS, Deno.env.toObject());
   const stopRequest = Promise.withResolvers<void>();
   let pidFile: PidFile | undefined = undefined;
   // From the beginning on: a signal that nobody listens to would leave the process-id file behind.

@@ -64,6 +64,11 @@ export class ServerMetrics {
       "Requests that would be admitted now",
       () => Math.max(0, session.capacity - session.numInFlight),
     );
+    metrics.gauge(
+      "hearth_requests_waiting",
+      "Requests admitted beyond those that the model works on at once",
+      () => session.numWaiting,
+    );
     metrics.total(
       "hearth_worker_losses_total",
       "Workers lost since the start",

@@ -56,6 +56,12 @@ export class Session {
     return this.#streams.size;
   }
 
+  /** Requests admitted beyond those that the model works on at once; 0 while no model is ready. */
+  get numWaiting(): number {
+    if (this.#state.phase !== "ready") return 0;
+    return Math.max(0, this.numInFlight - this.#state.info.maxSequences);
+  }
+
   /** Requests that are admitted at once; 0 while no model is ready. */
   get capacity(): number {
     return this.#state.phase === "ready" ? this.#state.info.maxSequences + this.#maxQueue : 0;

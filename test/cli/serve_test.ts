@@ -187,6 +187,18 @@ Deno.test("serve reads every setting from the environment too, and the command l
   assert.equal((await ask(ready.url, "/health")).status, 200);
 });
 
+Deno.test("serve passes over a port that is a Kubernetes service's address, and says so", async () => {
+  const env = { HEARTH_PORT: "tcp://10.96.0.7:80", HEARTH_LOG_FORMAT: "json" };
+  await using hearth = new HearthProcess(["--device", "cpu", "-p", "0"], { env });
+  const [line] = await hearth.logged(/.*"variable":.*/);
+  const { level, variable, value } = JSON.parse(line);
+  assert.deepEqual({ level, variable, value }, {
+    level: "warn",
+    variable: "HEARTH_PORT",
+    value: env.HEARTH_PORT,
+  });
+});
+
 Deno.test("serve warns when other machines can call it without a key", async () => {
   await using hearth = new HearthProcess(["-a", "0.0.0.0", ...CPU]);
   await hearth.logged(/WARN .*no --api-key is set/);

@@ -2,15 +2,14 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { join } from "node:path";
 import { validate } from "dockerfile-utils";
-import { Deployment } from "kubernetes-models/apps/v1/Deployment";
-import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler";
-import { Service } from "kubernetes-models/v1/Service";
-import { parse, parseAllDocuments } from "yaml";
+import { parse } from "yaml";
 import { SERVE_FLAGS } from "../../src/cli/flags.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const FILES = ["nginx.conf", "hearth.service", "Dockerfile", "kubernetes.yaml"];
+/** What may be in an image, by the names that .dockerignore admits. */
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 function read(name: string): string {
   return Deno.readTextFileSync(FOLDER + name);
@@ -27,39 +26,6 @@ Deno.test("deploy/: every variable is one of a flag", () => {
       assert.ok(known.has(variable), `${file}: ${variable}`);
     }
   }
-});
-
-Deno.test("deploy/kubernetes.yaml has a Deployment, a Service that finds it, and its autoscaler", () => {
-  const documents = parseAllDocuments(read("kubernetes.yaml"));
-  assert.deepEqual(documents.flatMap(({ errors, warnings }) => [...errors, ...warnings]), []);
-  const [deployment, service, scaler] = documents.map((document) => document.toJS());
-  assert.deepEqual(
-    [deployment.kind, service.kind, scaler.kind],
-    ["Deployment", "Service", "HorizontalPodAutoscaler"],
-  );
-  const { template, selector } = deployment.spec;
-  assert.deepEqual(template.metadata.labels, selector.matchLabels);
-  assert.deepEqual(service.spec.selector, selector.matchLabels);
-  const [container] = template.spec.containers;
-  assert.equal(container.readinessProbe.httpGet.path, "/health");
-  const startSeconds = container.startupProbe.periodSeconds *
-    container.startupProbe.failureThreshold;
-  assert.ok(startSeconds >= 1_800, "a first start downloads the model");
-  const drain = Number(
-    container.env.find(({ name }: { name: string }) => name === "HEARTH_DRAIN_SECONDS").value,
-  );
-  assert.ok(template.spec.terminationGracePeriodSeconds > drain + 5);
-  assert.equal(scaler.spec.scaleTargetRef.name, deployment.metadata.name);
-});
-
-Deno.test("deploy/kubernetes.yaml is what Kubernetes' own schemas ask for", () => {
-  const [deployment, service, scaler] = parseAllDocuments(read("kubernetes.yaml"))
-    .map((document) => document.toJS());
-  new Deployment(deployment).validate();
-  new Service(service).validate();
-  new HorizontalPodAutoscaler(scaler).validate();
-  deployment.spec.template.spec.containers[0].ports[0].containerPort = "http";
-  assert.throws(() => new Deployment(deployment).validate(), /containerPort/);
 });
 
 Deno.test("deploy/Dockerfile has no fault that a linter knows", () => {
@@ -96,6 +62,56 @@ Deno.test(
     assert.match(await verifyUnit(unit.replace("LimitNOFILE", "LimitFiles")), /LimitFiles/);
   },
 );
+
+Deno.test(
+  "deploy/hearth.service gives the server few rights",
+  { ignore: !hasSystemd },
+  async () => {
+    const path = join(Deno.makeTempDirSync(), "hearth.service");
+    Deno.writeTextFileSync(path, read("hearth.service"));
+    const { stdout } = await new Deno.Command("systemd-analyze", {
+      args: ["security", "--offline=true", "--no-pager", path],
+      env: { LC_ALL: "C" },
+    }).output();
+    const report = new TextDecoder().decode(stdout);
+    const [, exposure] = report.match(/exposure level for .*: ([\d.]+)/)!;
+    assert.ok(Number(exposure) < 3, `exposure ${exposure} of 10`);
+    assert.doesNotMatch(report, /✗ (SystemCallFilter=~@|CapabilityBoundingSet=~CAP_)/);
+  },
+);
+
+Deno.test(".dockerignore leaves the image all that the program needs, and not the tests", async () => {
+  const image = Deno.makeTempDirSync();
+  const admitted = Deno.readTextFileSync(ROOT + ".dockerignore").split("\n")
+    .flatMap((line) => line.startsWith("!") ? [line.slice(1)] : []);
+  for (const name of admitted) {
+    await Deno.mkdir(join(image, name, ".."), { recursive: true });
+    const { success } = await new Deno.Command("cp", {
+      args: ["-r", ROOT + name, join(image, name)],
+    }).output();
+    assert.ok(success, name);
+  }
+  assert.deepEqual([...Deno.readDirSync(join(image, "test"))].map(({ name }) => name), [
+    "deno.json",
+  ]);
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "-A",
+      "--no-check",
+      "--frozen",
+      "main.ts",
+      "run",
+      "-i",
+      "Hi",
+      "--max-tokens",
+      "4",
+    ],
+    cwd: image,
+  }).output();
+  assert.ok(stdout.length > 1, new TextDecoder().decode(stderr));
+  Deno.removeSync(image, { recursive: true });
+});
 
 /** Every metric that a server with a model offers. */
 async function metricNames(): Promise<Set<string>> {

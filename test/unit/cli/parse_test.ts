@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type Command, defineCommand } from "../../../src/cli/command.ts";
 import { choice, integer, list, text, toggle, UsageError } from "../../../src/cli/flag.ts";
 import { RUN_FLAGS, SERVE_FLAGS } from "../../../src/cli/flags.ts";
+import { COMMANDS } from "../../../src/cli/commands.ts";
 import { chooseCommand, parseCall } from "../../../src/cli/parse.ts";
 
 const BAKE = defineCommand({
@@ -223,4 +224,13 @@ Deno.test("chooseCommand() takes help and a command as that command's --help", (
   assert.deepEqual(chooseCommand(commands, ["help"]), { command: SERVE, words: ["--help"] });
   assert.deepEqual(chooseCommand(commands, ["help", "bake"]), { command: BAKE, words: ["--help"] });
   assert.throws(() => chooseCommand(commands, ["help", "bkae"]), /Did you mean "bake"/);
+});
+
+Deno.test("parseCall() passes over a variable that holds a service's address", () => {
+  const environment = { HEARTH_PORT: "tcp://10.96.0.7:80", HEARTH_MAX_QUEUE: "7" };
+  const call = parseCall(COMMANDS[0], [], environment);
+  assert.ok(typeof call === "object");
+  assert.equal(call.flags["port"], 10100);
+  assert.equal(call.flags["maxQueue"], 7);
+  assert.throws(() => parseCall(COMMANDS[0], ["--port", "tcp://10.96.0.7:80"], {}), /whole number/);
 });
