@@ -1,0 +1,120 @@
+/** A coding agent's turns, rendered by Qwen3's own template: what was computed for one turn is not computed for the next. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Decoder, StepBatch } from "../../src/decoder/decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { openAnyFolder } from "../../src/hub/model_folder.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { unlessThere } from "../fixtures/goldens.ts";
+import { generate, metricOf } from "../fixtures/generate.ts";
+import { limitsOf, SimulatedDecoder } from "../unit/engine/simulated_decoder.ts";
+
+const FOLDER = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));
+const IS_THERE = existsSync(FOLDER);
+
+/** Counts the tokens that it computes. */
+class CountingDecoder implements Decoder {
+  readonly limits;
+  numComputed = 0;
+  readonly #simulated: SimulatedDecoder;
+
+  constructor(numBlocks: number) {
+    this.limits = limitsOf({
+      ...{ contextLength: 40_960, maxBatchTokens: 512, blockSize: 16 },
+      numBlocks,
+    });
+    this.#simulated = new SimulatedDecoder(this.limits);
+  }
+
+  run(batch: StepBatch) {
+    this.numComputed += batch.numTokens;
+    return Promise.resolve(this.#simulated.run(batch));
+  }
+
+  dispose(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Runs a prompt. @returns how many tokens were computed for it. */
+  async ask(engine: EngineLoop, tokens: readonly number[]): Promise<number> {
+    const before = this.numComputed;
+    await generate(engine, { tokens, maxTokens: 1 });
+    return this.numComputed - before;
+  }
+}
+
+const TOOLS = ["read_file", "edit_file", "run_command", "search"].map((name) => ({
+  type: "function",
+  function: {
+    name,
+    description: `The ${name} tool. `.repeat(40),
+    parameters: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
+  },
+}));
+
+/** A system prompt as long as agents have them, no two lines alike. */
+const SYSTEM = Array.from(
+  { length: 900 },
+  (_, i) =>
+    `${i}. When a file of kind ${i * 7 % 101} is changed, run its checks, and say what failed.`,
+).join("\n");
+
+/** Each turn goes on where the one before ended: a call, its result, and what the user says then. */
+function turnsOf(count: number) {
+  const messages: Record<string, unknown>[] = [
+    { role: "system", content: SYSTEM },
+    { role: "user", content: "Fix the failing test in parse_test.ts." },
+  ];
+  return Array.from({ length: count }, (_, turn) => {
+    if (turn > 0) {
+      const call = { name: "read_file", arguments: { path: `src/part_${turn}.ts` } };
+      messages.push(
+        { role: "assistant", content: "", tool_calls: [{ type: "function", function: call }] },
+        { role: "tool", content: `line ${turn}\n`.repeat(60) },
+      );
+    }
+    return [...messages];
+  });
+}
+
+Deno.test({
+  name:
+    "the prefix cache leaves only the new of an agent's turns to compute, and moves out the oldest" +
+    unlessThere(IS_THERE, "tokenizers/qwen3", "an agent's conversation in Qwen3's template"),
+  ignore: !IS_THERE,
+  fn: async () => {
+    const tokenizer = await loadTokenizer(await openAnyFolder(FOLDER));
+    const prompts = turnsOf(4).map((messages) =>
+      tokenizer.encode(
+        tokenizer.template!.render(messages as never, {
+          ...{ tools: TOOLS, add_generation_prompt: true },
+        } as never),
+      )
+    );
+    assert(prompts[0]!.length > 18_000, `${prompts[0]!.length} tokens`);
+    const decoder = new CountingDecoder(2048);
+    const engine = new EngineLoop(decoder, { prefixCache: true });
+    assert.equal(await decoder.ask(engine, prompts[0]!), prompts[0]!.length);
+    for (let turn = 1; turn < prompts.length; turn++) {
+      const [before, now] = [prompts[turn - 1]!, prompts[turn]!];
+      const numSame = now.findIndex((id, i) => id !== before[i]);
+      assert(now.length - numSame < 600, "a turn is short");
+      const numComputed = await decoder.ask(engine, now);
+      const most = now.length - numSame + decoder.limits.blockSize;
+      assert(numComputed <= most, `turn ${turn}: ${numComputed} computed, ${most} new`);
+    }
+    assert.equal(await metricOf(engine, "hearth_prefix_evicted_blocks_total"), 0);
+    // Another conversation takes blocks; the agent's next turn finds what is left of its own.
+    const other = prompts[0]!.map((id) => id + 1);
+    await decoder.ask(engine, other.slice(0, 17_000));
+    const numEvicted = await metricOf(engine, "hearth_prefix_evicted_blocks_total");
+    assert(numEvicted > 0 && numEvicted < 1300, `${numEvicted} blocks evicted`);
+    const again = await decoder.ask(engine, prompts[0]!);
+    // A conversation gives up its end first.
+    assert(again < prompts[0]!.length - 10_000, `${again} computed again`);
+    const hits = await metricOf(engine, "hearth_prefix_hit_tokens_total");
+    assert(hits > 3 * 18_000);
+    await engine.close();
+  },
+});
