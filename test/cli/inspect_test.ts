@@ -24,9 +24,9 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
     /^small step 17 dispatches for 5 of 5 segments, 8 at least for the attentions, one submit$/m,
   );
   assert.deepEqual(out.match(/^ {4}GPU .*$/gm), [
-    "    GPU  in steps of few rows 1 dispatch",
-    ...Array(3).fill("    GPU  in steps of few rows 4 dispatches"),
-    "    GPU  in steps of few rows 4 dispatches, 6 where not all rows are wanted",
+    "    GPU  1 dispatch for decoding, 1 for prompts",
+    ...Array(3).fill("    GPU  4 dispatches for decoding, 4 for prompts"),
+    "    GPU  4 dispatches for decoding, 6 for prompts",
   ]);
 });
 
@@ -39,7 +39,7 @@ Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and 
   for (const line of [first, second]) {
     assert.match(line!, /GPU {2}ONNX Runtime, always\. Its Split ".+" takes a part of each head\./);
   }
-  assert.match(last!, /GPU {2}in steps of few rows 3 dispatches/);
+  assert.match(last!, /GPU {2}3 dispatches for decoding, 6 for prompts/);
 });
 
 Deno.test("hearth inspect of an encoder tells how its attentions are cut out", async () => {
