@@ -15,7 +15,7 @@ import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import { widenCut } from "../onnx/rewrite/widen_cut.ts";
 import type { AttentionSite, GraphCut, Segment, StateSite, TensorPort } from "../onnx/graph_cut.ts";
 import type { FeatureCut } from "../onnx/cut/split_features.ts";
-import { liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
+import { liftWeights } from "../onnx/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
 type Site = EncoderSite & Partial<AttentionSite>;
@@ -46,7 +46,7 @@ function cacheDtypes({ attentions }: GraphCut): string {
   return [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
 }
 
-/** Segments as small steps run them, by device. */
+/** Segments as kernels run them, by device. */
 interface CompiledSegments {
   readonly gpu: readonly CompiledSegment[];
   readonly cpu: readonly CompiledSegment[];
@@ -83,7 +83,7 @@ export type CrossSites = ReadonlySet<string>;
 
 const NO_SITES: CrossSites = new Set();
 
-/** How a GPU runs a cut's segments in small steps. */
+/** How a GPU runs a cut's segments. */
 export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, Infinity);
   return compileCut(onGpu, {
@@ -93,13 +93,13 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
   });
 }
 
-/** How the CPU's native runtime runs a cut's segments in small steps. */
+/** How kernels on the CPU run a cut's segments. */
 function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false };
   return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), refusalOf);
 }
 
-/** Counts what a step of few rows takes on a GPU. */
+/** Counts what a decoding step takes on a GPU. */
 function summarizeSteps(
   { attentions }: GraphCut,
   compiled: readonly CompiledSegment[],
@@ -108,7 +108,7 @@ function summarizeSteps(
   const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.few]);
   const ours = programs.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const left = compiled.length - programs.length;
-  return `small step ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
+  return `decoding   ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
     // Keys and values of an encoder are kept before.
     `${2 * attentions.length - numCross} at least for the attentions, ` +
     (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
@@ -201,27 +201,30 @@ export function describeCut(
 /** Where a GPU has the weights. */
 function describeWeights(cut: GraphCut, compiled: readonly CompiledSegment[]): string[] {
   const { embedding, segments } = cutForGpu(cut, Infinity);
-  const lifted = segments.map(({ model }) => liftWeights(model));
-  const inBuffers = bytesOf(lifted.flatMap(({ weights }) => weights));
-  const constants = bytesOf(lifted.flatMap(({ model }) => model.graph.initializers));
+  const { buffers, constants } = divideWeights(segments, compiled);
   const table = embedding && bytesOf(embedding.graph.initializers);
   return [
-    `on a GPU   ${megabytes(inBuffers)} of weights in buffers, ${
-      megabytes(constants)
-    } as ONNX Runtime's constants, ${megabytes(bytesOf(ownConstants(compiled, lifted)))} of them ` +
-    `in our kernels' buffers too` +
+    `on a GPU   ${megabytes(bytesOf(buffers))} of weights in buffers, ${
+      megabytes(bytesOf(constants))
+    } as ONNX Runtime's constants` +
     (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
   ];
 }
 
-/** Constants that our kernels read from buffers that sessions do not. */
-export function ownConstants(
+/** What lies in buffers, for kernels and sessions alike, and the small constants that sessions of other segments keep. */
+export function divideWeights(
+  segments: readonly Segment[],
   compiled: readonly CompiledSegment[],
-  lifted: readonly WeightInputs[],
-): StoredTensor[] {
-  const shared = new Set(lifted.flatMap(({ weights }) => weights.map(({ name }) => name)));
-  const read = compiled.flatMap((each) => "refused" in each ? [] : each.few.weights);
-  return read.filter(({ name }) => !shared.has(name));
+): { readonly buffers: readonly StoredTensor[]; readonly constants: readonly StoredTensor[] } {
+  const read = compiled.flatMap((each) =>
+    "refused" in each ? [] : [each.few, each.many].flatMap(({ weights }) => weights)
+  );
+  const lifted = segments.filter(({ index }) => "refused" in compiled[index]!)
+    .map(({ model }) => liftWeights(model));
+  return {
+    buffers: [...read, ...lifted.flatMap(({ weights }) => weights)],
+    constants: lifted.flatMap(({ model }) => model.graph.initializers),
+  };
 }
 
 /** Bytes of tensors, each counted once. */
