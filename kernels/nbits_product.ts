@@ -24,9 +24,11 @@ const MAX_PARTS = 32;
 export interface NbitsMatrix {
   readonly k: number;
   readonly outputs: number;
+  /** Weights of a scale: a multiple of {@linkcode BLOCK}, which it is where nothing is said. */
+  readonly blockSize?: number;
 }
 
-/** Reads its parts: levels u8 `[outputs, k / 32, 16]`, scales f32 `[outputs, k / 32]`. */
+/** Reads its parts: levels u8 `[outputs, k / 32, 16]`, scales f32 `[outputs, k / blockSize]`. */
 export interface NbitsSource {
   readonly levels: ReadBytes;
   readonly scales: ReadBytes;
@@ -34,11 +36,13 @@ export interface NbitsSource {
 
 /** @throws {RangeError} when the kernel cannot run it. */
 export function checkNbitsProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
-  const isTaken = weights.kind === "nbits" && weights.bits === 4 && weights.blockSize === BLOCK &&
-    !weights.hasZeroPoints && weights.allowsInt8 === true && softcap === 0;
+  const isTaken = weights.kind === "nbits" && weights.bits === 4 &&
+    weights.blockSize % BLOCK === 0 &&
+    k % weights.blockSize === 0 && !weights.hasZeroPoints && weights.allowsInt8 === true &&
+    softcap === 0;
   if (!isTaken) {
     throw new RangeError(
-      "Kernels on the CPU read 4-bit weights in blocks of 32, symmetric, at accuracy level 4.",
+      "Kernels on the CPU read 4-bit weights in whole blocks of a multiple of 32, symmetric, at accuracy level 4.",
     );
   }
   if (k % BLOCK !== 0 || [n, gate?.gateRow ?? 0, gate?.upRow ?? 0].some((size) => size % GROUP)) {
@@ -78,9 +82,10 @@ export async function packNbits(
     readonly staged: { readonly levels: number; readonly scales: number; readonly length: number };
     readonly at: number;
   },
-  { k, outputs }: NbitsMatrix,
+  { k, outputs, blockSize = BLOCK }: NbitsMatrix,
   source: NbitsSource,
 ): Promise<void> {
+  const perScale = blockSize / BLOCK;
   const blocks = k / BLOCK;
   const most = Math.max(1, Math.floor(staged.length / (k / 2 * GROUP)));
   const bytes = new Uint8Array(memory.buffer);
@@ -91,9 +96,11 @@ export async function packNbits(
     const levels = piece.subarray(0, count * GROUP * blocks * 16);
     await source.levels(first * GROUP * blocks * 16, levels);
     bytes.set(levels, staged.levels);
-    const scales = piece.subarray(0, count * GROUP * blocks * 4);
-    await source.scales(first * GROUP * blocks * 4, scales);
-    bytes.set(scales, staged.scales);
+    const scales = piece.subarray(0, count * GROUP * blocks * 4 / perScale);
+    await source.scales(first * GROUP * blocks * 4 / perScale, scales);
+    for (let at = 0, to = staged.scales; at < scales.length; at += 4) {
+      for (let i = 0; i < perScale; i++, to += 4) bytes.set(scales.subarray(at, at + 4), to);
+    }
     exports.packBlocks(
       staged.levels,
       staged.scales,

@@ -48,8 +48,10 @@ export async function packMatrices(
     const weights = readerOf(matrix.weights);
     if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
     else {
-      const sources = { levels: weights, scales: readerOf(matrix.scales!) };
-      await rows.packMatrix(at, { k, outputs }, sources);
+      const scales = matrix.scales!;
+      const blockSize = k * outputs / (storedBytes(scales) / Float32Array.BYTES_PER_ELEMENT);
+      const sources = { levels: weights, scales: readerOf(scales) };
+      await rows.packMatrix(at, { k, outputs, blockSize }, sources);
     }
   }
 }

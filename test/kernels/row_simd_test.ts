@@ -109,7 +109,8 @@ async function openProduct(
   );
   const out = memory.arena.reserve(numRows * params.n);
   const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
-  await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows }, {
+  const { blockSize } = params.weights as Extract<MatvecParams["weights"], { kind: "nbits" }>;
+  await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows, blockSize }, {
     levels: readerOf(tensors.weights),
     scales: readerOf(new Uint8Array(tensors.scales.buffer)),
   });
@@ -132,6 +133,12 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     matrixRows: 1060,
   }],
   ["a norm, a bias, a gate, a factor and a sum", FULL],
+  ["weights with a scale for 64 or 128", {
+    ...PLAIN,
+    k: 256,
+    x: { stride: 256, offset: 0 },
+    weights: { ...PLAIN.weights as { kind: "nbits" }, blockSize: 128 } as MatvecParams["weights"],
+  }],
   ["a layer norm", { ...PLAIN, norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }],
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
@@ -284,12 +291,13 @@ Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /in f32/],
     [{ weights: { ...weights, bits: 8 } }, /4-bit weights/],
-    [{ weights: { ...weights, blockSize: 64 } }, /4-bit weights/],
+    [{ weights: { ...weights, blockSize: 16 } }, /4-bit weights/],
+    [{ weights: { ...weights, blockSize: 64 }, k: 96 }, /whole blocks/],
     [{ weights: { ...weights, hasZeroPoints: true } }, /4-bit weights/],
     [{ weights: { ...weights, allowsInt8: false } }, /accuracy level 4/],
     [{ softcap: 30 }, /4-bit weights/],
     [{ n: 42 }, /multiples of 4 by 32/],
-    [{ k: 100 }, /multiples of 4 by 32/],
+    [{ k: 100 }, /whole blocks/],
   ];
   for (const [change, message] of refused) {
     const params = { ...PLAIN, ...change };
