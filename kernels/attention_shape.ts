@@ -61,6 +61,22 @@ const CARD_TILES = [
 ] as const satisfies TileTiling[];
 
 /**
+ * Before those for prompts of models in half precision, whose queries see no keys that come later: products in f16, sums
+ * of a few in f16 and of all in f32. Sums over all positions of an encoder lose too much by it.
+ */
+const HALF_TILES = [
+  { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 4, isUnpacked: false, isHalf: true },
+  { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false, isHalf: true },
+] as const satisfies TileTiling[];
+
+/** As {@linkcode chooseTiling}, for a paged cache. */
+export function choosePagedTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
+  const tiling = chooseTiling(gpu, shape);
+  if (gpu.isFallbackAdapter || !gpu.hasF16 || shape.elem !== "f16") return tiling;
+  return { ...tiling, tile: findTile(gpu, shape, HALF_TILES) ?? tiling.tile };
+}
+
+/**
  * Chooses the tiling for a shape on a device.
  *
  * @throws {RangeError} when the kernels cannot run the shape.

@@ -9,8 +9,10 @@
 import { writeStaging } from "./tile_staging.ts";
 import { repeat } from "./written_out.ts";
 
-/** Keys whose values a thread adds in one turn of the loop; 4 divides the keys of any tile. */
-const KEYS_AT_ONCE = 4;
+/** Keys whose values a thread adds in one turn of the loop; it divides the keys of any tile. */
+const KEYS_AT_ONCE = { f32: 4, f16: 8 };
+/** Queries are this much smaller in half precision, so that no sum of a few products overflows. A power of two: exact. */
+const HALF_SCALE = 16;
 
 /** The work of one workgroup. */
 export interface TileTiling {
@@ -24,6 +26,11 @@ export interface TileTiling {
   readonly keysPerThread: number;
   /** Whether keys and values lie in workgroup memory in f32, whatever the tensors are. */
   readonly isUnpacked: boolean;
+  /**
+   * Whether products are f16, added in f16 for eight elements or keys and then in f32: `four` must be a vector of f16, and
+   * keys of a tile eight or more.
+   */
+  readonly isHalf?: boolean;
 }
 
 /**
@@ -37,15 +44,18 @@ export interface TileTiling {
  * sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`. Workgroup memory: {@linkcode tileBytes}.
  */
 export function tileSource(headFours: number, tiling: TileTiling): string {
-  const { rows, quads, threadsPerRow, keysPerThread, isUnpacked } = tiling;
+  const { rows, quads, threadsPerRow, keysPerThread, isUnpacked, isHalf = false } = tiling;
   const threads = tileThreads(tiling);
   const blocks = rows / (4 * quads);
   const keys = threadsPerRow * keysPerThread;
   const columns = Math.ceil(headFours / threadsPerRow);
   const stride = headFours + 1;
   const columnsAtOnce = headFours % 2 === 0 ? 2 : 1;
-  const read = isUnpacked ? "" : "unpack";
-  const staging = writeStaging({ headFours, keys, threads, isUnpacked });
+  // What is read of workgroup memory, and the vectors that are multiplied.
+  const read = isUnpacked || isHalf ? "" : "unpack";
+  const vector = isHalf ? "vec4<f16>" : "vec4<f32>";
+  const keysAtOnce = KEYS_AT_ONCE[isHalf ? "f16" : "f32"];
+  const staging = writeStaging({ headFours, keys, threads, isUnpacked, isHalf });
   const eachQuad = (write: (quad: number) => string) => repeat(quads, write);
   const eachRow = (write: (quad: number, r: string, row: number) => string) =>
     repeat(4 * quads, (row) => write(row >> 2, "xyzw"[row & 3]!, row));
@@ -60,7 +70,7 @@ var<workgroup> q_tile: array<array<four, ${4 * quads}>, ${headFours * blocks}>;
 // Keys, then values, by position; one four of padding keeps threads off each other's banks.
 var<workgroup> kv_tile: array<${isUnpacked ? "vec4<f32>" : "four"}, ${keys * stride}>;
 // Weights by key and thread's rows, four rows side by side.
-var<workgroup> weights: array<array<vec4<f32>, ${quads}>, ${keys * blocks}>;
+var<workgroup> weights: array<array<${vector}, ${quads}>, ${keys * blocks}>;
 var<workgroup> reduced: array<array<vec4<f32>, ${quads}>, ${threads}>;
 
 fn stage_queries(item: Item, kv_head: u32, thread: u32) {
@@ -79,7 +89,9 @@ fn stage_queries(item: Item, kv_head: u32, thread: u32) {
     [..."xyzw"].map((e, n) =>
       `q_tile[at][of_block + ${
         n * quads
-      }u] = pack(vec4<f32>(row0.${e}, row1.${e}, row2.${e}, row3.${e}));`
+      }u] = pack(vec4<f32>(row0.${e}, row1.${e}, row2.${e}, row3.${e})${
+        isHalf ? ` / ${HALF_SCALE}.0` : ""
+      });`
     ).join("\n    ")
   }
   }
@@ -93,7 +105,8 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   stage_queries(item, kv_head, thread);
 
   let key_end = end_key(item, query_position(item, last_row));
-  let key_start = first_key(query_position(item, 0u));
+  // Tiles begin where they do for all rows of a sequence, whatever rows are beside them.
+  let key_start = first_key(query_position(item, 0u)) / ${keys}u * ${keys}u;
   // Keys that all rows see.
   let first_of_all = first_key(query_position(item, last_row));
   let end_of_all = end_key(item, query_position(item, 0u));
@@ -122,12 +135,15 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
 
     ${eachKey((n) => eachQuad((quad) => `var score${n}_${quad} = vec4<f32>();`))}
     for (var column = 0u; column < ${headFours}u; column += ${columnsAtOnce}u) {
+      ${isHalf ? eachKey((n) => eachQuad((quad) => `var some${n}_${quad} = vec4<f16>();`)) : ""}
       ${
     repeat(columnsAtOnce, (u) => `
       let at${u} = (column + ${u}u) * ${blocks}u + block;
       ${
       repeat(4, (e) =>
-        eachQuad((quad) => `let q${u}${e}_${quad} = unpack(q_tile[at${u}][${e * quads + quad}u]);`))
+        eachQuad((quad) =>
+          `let q${u}${e}_${quad} = ${isHalf ? "" : "unpack"}(q_tile[at${u}][${e * quads + quad}u]);`
+        ))
     }
       ${
       eachKey((n) => `
@@ -137,11 +153,22 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
       ${
         [..."xyzw"].map((e, at) =>
           eachQuad((quad) =>
-            `score${n}_${quad} = fma(q${u}${at}_${quad}, vec4<f32>(k${u}${n}.${e}), score${n}_${quad});`
+            isHalf
+              ? `some${n}_${quad} = fma(q${u}${at}_${quad}, vec4<f16>(k${u}${n}.${e}), some${n}_${quad});`
+              : `score${n}_${quad} = fma(q${u}${at}_${quad}, vec4<f32>(k${u}${n}.${e}), score${n}_${quad});`
           )
         ).join("\n")
       }`)
     }`)
+  }
+      ${
+    isHalf
+      ? eachKey((n) =>
+        eachQuad((quad) =>
+          `score${n}_${quad} = fma(vec4<f32>(some${n}_${quad}), vec4<f32>(${HALF_SCALE}.0), score${n}_${quad});`
+        )
+      )
+      : ""
   }
     }
     ${eachKey((n) => eachQuad((q) => `score${n}_${q} = to_exponents(score${n}_${q});`))}
@@ -184,18 +211,21 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     ${
     eachKey((n) =>
       eachQuad((quad) => `
-    let weight${n}_${quad} = to_weights(score${n}_${quad}, largest${quad});
+    let weight${n}_${quad} = ${vector}(to_weights(score${n}_${quad}, largest${quad}));
     weights[(lane + ${n * threadsPerRow}u) * ${blocks}u + block][${quad}u] = weight${n}_${quad};
-    sums${quad} += weight${n}_${quad};`)
+    sums${quad} += vec4<f32>(weight${n}_${quad});`)
     )
   }
     ${eachRow((quad, r, row) => eachColumn((c) => `out${row}_${c} *= correction${quad}.${r};`))}
     workgroupBarrier();
 
     ${eachColumn((c) => `let column${c} = min(lane + ${c * threadsPerRow}u, ${headFours - 1}u);`)}
-    for (var key = 0u; key < ${keys}u; key += ${KEYS_AT_ONCE}u) {
+    for (var key = 0u; key < ${keys}u; key += ${keysAtOnce}u) {
       ${
-    repeat(KEYS_AT_ONCE, (k) => `
+    isHalf ? eachRow((_, __, row) => eachColumn((c) => `var some${row}_${c} = vec4<f16>();`)) : ""
+  }
+      ${
+    repeat(keysAtOnce, (k) => `
       ${
       eachColumn((c) =>
         `let v${k}_${c} = ${read}(kv_tile[(key + ${k}u) * ${stride}u + column${c}]);`
@@ -205,10 +235,17 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
       ${
       eachRow((q, r, row) =>
         eachColumn((c) =>
-          `out${row}_${c} = fma(v${k}_${c}, vec4<f32>(w${k}_${q}.${r}), out${row}_${c});`
+          isHalf
+            ? `some${row}_${c} = fma(v${k}_${c}, vec4<f16>(w${k}_${q}.${r}), some${row}_${c});`
+            : `out${row}_${c} = fma(v${k}_${c}, vec4<f32>(w${k}_${q}.${r}), out${row}_${c});`
         )
       )
     }`)
+  }
+      ${
+    isHalf
+      ? eachRow((_, __, row) => eachColumn((c) => `out${row}_${c} += vec4<f32>(some${row}_${c});`))
+      : ""
   }
     }
     workgroupBarrier();
@@ -255,8 +292,9 @@ export function tileThreads({ rows, quads, threadsPerRow }: TileTiling): number 
 
 /** Bytes of workgroup memory, of fours of the given bytes. */
 export function tileBytes(headFours: number, fourBytes: number, tiling: TileTiling): number {
+  const { rows, quads, isUnpacked, isHalf } = tiling;
   const keys = tiling.threadsPerRow * tiling.keysPerThread;
-  const kvBytes = keys * (headFours + 1) * (tiling.isUnpacked ? 16 : fourBytes);
-  const floats = keys * tiling.rows + 4 * tiling.quads * tileThreads(tiling);
-  return tiling.rows * headFours * fourBytes + kvBytes + floats * 4;
+  const kvBytes = keys * (headFours + 1) * (isUnpacked ? 16 : fourBytes);
+  const weightBytes = keys * rows * (isHalf ? 2 : 4);
+  return rows * headFours * fourBytes + kvBytes + weightBytes + 16 * quads * tileThreads(tiling);
 }

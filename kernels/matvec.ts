@@ -111,7 +111,12 @@ export class Matvec {
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
   }
 
-  /** Appends the products of `numRows` rows: one dispatch. */
+  /** Whether a row's result is the same, to the bit, whatever the tiling and the number of rows. */
+  get isExact(): boolean {
+    return this.#int8 !== undefined;
+  }
+
+  /** Appends the products of `numRows` rows: one dispatch, or two where rows are rounded first. */
   encode(pass: ComputePass, tensors: MatvecTensors, numRows: number): void {
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.

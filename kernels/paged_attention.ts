@@ -8,7 +8,7 @@ import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
 import { tileSource } from "./attention_tile.ts";
-import { FOUR } from "./four.ts";
+import { FOUR, HALF_FOUR } from "./four.ts";
 import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
 import { loadSource } from "./paged_attention_load.ts";
@@ -91,12 +91,13 @@ export class PagedAttention {
     };
     checkQuantized(shape);
     const isQuantized = shape.isQuantized ?? false;
-    const prelude = FOUR[shape.elem] + cacheSource(shape) + stepSource + attentionSource +
-      pagedSource;
+    const paged = cacheSource(shape) + stepSource + attentionSource + pagedSource;
+    const prelude = FOUR[shape.elem] + paged;
     if (tiling.tile !== undefined) {
+      const four = tiling.tile.isHalf ? HALF_FOUR : FOUR[shape.elem];
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: prelude + loadSource(isQuantized) + prefillSource +
+        source: four + paged + loadSource(isQuantized) + prefillSource +
           tileSource(headFours, tiling.tile),
         bindings: INPUTS,
         constants: common,

@@ -8,7 +8,7 @@ import {
   type AttentionShape,
   type AttentionTiling,
   checkShape,
-  chooseTiling,
+  choosePagedTiling,
 } from "./attention_shape.ts";
 import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
@@ -34,7 +34,7 @@ export class StepBuffer {
     gpu: GpuContext,
     shape: AttentionShape,
     limits: StepLimits,
-    tiling: AttentionTiling = chooseTiling(gpu, shape),
+    tiling: AttentionTiling = choosePagedTiling(gpu, shape),
   ) {
     checkShape(shape);
     this.#gpu = gpu;

@@ -8,7 +8,8 @@ import { decodeKeys } from "./paged_attention_decode.ts";
 
 /** The sequences of a step; a `StepBatch` of the decoder is one. */
 export interface PackedStep {
-  readonly sequences: { readonly length: number };
+  /** Objects may say with `isDecoding` whether their token is the last one chosen, or part of a prompt. */
+  readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
@@ -128,7 +129,12 @@ export class StepPlan {
 
   #isDecode(step: PackedStep, s: number): boolean {
     const { tile, maxDecodedRows } = this.#tiling;
-    return tile === undefined || this.#rowsOf(step, s) <= maxDecodedRows;
+    if (tile === undefined) return true;
+    const sequence = step.sequences[s];
+    if (typeof sequence === "object" && "isDecoding" in sequence) {
+      return sequence.isDecoding === true;
+    }
+    return this.#rowsOf(step, s) <= maxDecodedRows;
   }
 
   #writePrefillItems(step: PackedStep): number {

@@ -5,8 +5,8 @@
  */
 import { repeat } from "./written_out.ts";
 
-/** Fours that a thread loads at once. */
-const LOADS_AT_ONCE = 8;
+/** Fours that a thread loads at once; halves take half of the registers. */
+const LOADS_AT_ONCE = { f32: 8, f16: 16 };
 
 /** What stands where in the loop over tiles. */
 interface Staging {
@@ -21,16 +21,18 @@ interface Staging {
  * the next tile's keys while outputs are. Keys beyond `key_end` repeat the last one: what lies there may be NaN.
  */
 export function writeStaging(
-  { headFours, keys, threads, isUnpacked }: {
+  { headFours, keys, threads, isUnpacked, isHalf }: {
     readonly headFours: number;
     readonly keys: number;
     readonly threads: number;
     readonly isUnpacked: boolean;
+    readonly isHalf: boolean;
   },
 ): Staging {
   const fours = keys * headFours;
   const perThread = Math.ceil(fours / threads);
-  const atOnce = Math.min(LOADS_AT_ONCE, perThread);
+  const most = LOADS_AT_ONCE[isHalf ? "f16" : "f32"];
+  const atOnce = Math.min(most, perThread);
   const each = (write: (n: number, at: string) => string) =>
     repeat(atOnce, (n) => write(n, `(first + ${n * threads}u)`));
   const load = (into: string, what: string, tile: string) =>
@@ -45,7 +47,7 @@ export function writeStaging(
       }u + ${at} % ${headFours}u] = ${value};`;
       return fours % (atOnce * threads) === 0 ? write : `if (${at} < ${fours}u) { ${write} }`;
     });
-  if (perThread <= LOADS_AT_ONCE) {
+  if (perThread <= most) {
     return {
       beforeLoop: `let first = thread;\n${load("var staged_key", "key", "key_start")}`,
       writeKeys: store("staged_key"),

@@ -40,6 +40,10 @@ export interface KernelStep {
 
 /** The kernels of some programs. */
 export interface KernelExecutor {
+  /** Whether a row is computed alike, to the bit, in every program and among any number of rows. */
+  readonly isExact?: boolean;
+  /** Numbers of rows from which on programs of their own are compiled at the first such step. */
+  readonly formRows?: readonly number[];
   /** Records a program's dispatches, which are submitted with what comes after them; on the CPU they run at once. */
   run(program: Program, step: KernelStep): void;
   /** Records the attention on operands in this form; its result goes to the buffer of the attention's output. */

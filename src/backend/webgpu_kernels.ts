@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { INT8_FORM_ROWS } from "../../kernels/matmul/int8_shape.ts";
 import { Matvec } from "../../kernels/matvec.ts";
 import { chooseMatvecTiling, roomForRows } from "../../kernels/matvec_shape.ts";
 import { Norm } from "../../kernels/norm.ts";
@@ -31,6 +32,7 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
   readonly #options: KernelsOptions;
   readonly #programs = new Map<Program, readonly Recorder[]>();
+  readonly #products: Matvec[] = [];
   readonly #attentions = new Map<SiteForm, () => void>();
   /** By position in a program and size: programs run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
@@ -57,6 +59,14 @@ export class WebGpuKernels implements KernelExecutor {
       kernels.#openAttentions(program, constants);
     }
     return kernels;
+  }
+
+  get isExact(): boolean {
+    return this.#products.every(({ isExact }) => isExact);
+  }
+
+  get formRows(): readonly number[] {
+    return this.#products.some(({ isExact }) => isExact) ? INT8_FORM_ROWS : [];
   }
 
   run(program: Program, { numRows, tensors }: KernelStep): void {
@@ -136,7 +146,7 @@ export class WebGpuKernels implements KernelExecutor {
         if (buffer === undefined) outside.push([role, name]);
         else known[role] = buffer;
       }
-      const encode = openKernel(this.#gpu, dispatch);
+      const encode = openKernel(this.#gpu, dispatch, this.#products);
       if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
       return (pass, numRows, tensors) => {
         for (const [role, name] of outside) known[role] = this.#bufferOf(name, tensors.get(name)!);
@@ -146,15 +156,17 @@ export class WebGpuKernels implements KernelExecutor {
   }
 }
 
-/** The kernel of a dispatch; it is given the buffers that the dispatch names. */
+/** The kernel of a dispatch; it is given the buffers that the dispatch names. Products join `products`. */
 function openKernel(
   gpu: GpuContext,
   dispatch: Dispatch,
+  products: Matvec[],
 ): (pass: ComputePass, buffers: Buffers, numRows: number) => void {
   switch (dispatch.kind) {
     case "matvec": {
       const { params, hasTiles } = dispatch;
       const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
+      products.push(kernel);
       return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
     }
     case "norm": {

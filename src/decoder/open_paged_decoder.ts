@@ -98,12 +98,16 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   opened.defer(() => executor.dispose());
   const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
   const buffers = backend.kind === "webgpu" ? executor.buffers : new Map<string, GPUBuffer>();
-  executor.use(await openParts({ ...options, attention, weights, buffers, rule }));
+  const parts = await openParts({ ...options, attention, weights, buffers, rule });
+  executor.use(parts);
+  const runsAll = parts.sessions.every((session) => session === undefined);
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
     ...{ backend, cut, embeddings, executor, weights, attention, states, limits },
     maxFewRows: rule.maxFewRows,
+    isExact: runsAll && parts.kernels?.isExact,
+    formRows: parts.kernels?.formRows,
     sampler: backend.openSampler({
       vocabSize: limits.vocabSize,
       dtype: cut.output.dtype as "float32" | "float16",

@@ -32,6 +32,9 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly executor: StepExecutor<GraphCut>;
   /** Most decoding sequences of a step whose rows run as few: see `kernel_rule.ts`. */
   readonly maxFewRows: number;
+  /** Of the kernels that run all of a step, see `KernelExecutor`. */
+  readonly isExact?: boolean | undefined;
+  readonly formRows?: readonly number[] | undefined;
   /** That the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
@@ -55,6 +58,9 @@ interface WantedRows {
   readonly batch: StepBatch;
 }
 
+/** With eight next tokens they fill a small tile of rounded rows: a pass over the weights is what takes time. */
+const EXACT_PROMPT_TOKENS = 24;
+
 export class PagedDecoder<Token extends SampledToken = SampledToken> implements Decoder<Token> {
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
@@ -71,6 +77,14 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 
   get numWarmUpSequences(): number {
     return countWarmUpSequences(this.#parts.backend);
+  }
+
+  get leastPromptTokens(): number {
+    return this.#parts.isExact ? EXACT_PROMPT_TOKENS : 1;
+  }
+
+  get warmUpLengths(): readonly number[] {
+    return this.#parts.formRows ?? [];
   }
 
   /** The output whose rows {@linkcode forward} returns. */
@@ -97,7 +111,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
    * @returns of each part the wanted rows, `[1, rows, width]`, good until the next part runs; none of a part without any.
    */
   async *forward(batch: StepBatch): AsyncGenerator<WantedRows> {
-    for (const part of divideStep(batch, this.#parts.maxFewRows)) {
+    for (const part of divideStep(batch, this.#parts)) {
       const rows = await this.#forward(part);
       if (rows !== undefined) yield { rows, batch: part.batch };
     }

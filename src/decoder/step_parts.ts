@@ -17,14 +17,22 @@ export interface StepPart {
  * not depend on the rows that share its step. Decoding sequences are the oldest ones, hence there are two parts at most,
  * unless prompts of older sequences are still being computed.
  *
- * @param maxFewRows most decoding sequences that run as few rows; more run as many do, with the prompts.
+ * @param rule.maxFewRows most decoding sequences that run as few rows; more run as many do, with the prompts.
+ * @param rule.isExact whether both lowerings compute a row alike: then one pass over the weights is enough.
  */
-export function divideStep(batch: StepBatch, maxFewRows: number): StepPart[] {
+export function divideStep(
+  batch: StepBatch,
+  { maxFewRows, isExact = false }: {
+    readonly maxFewRows: number;
+    readonly isExact?: boolean | undefined;
+  },
+): StepPart[] {
   const { sequences } = batch;
   const numDecoding = sequences.filter(({ isDecoding }) => isDecoding).length;
   const hasFew = numDecoding > 0 && numDecoding <= maxFewRows;
   if (!hasFew) return [{ lowering: "many", batch }];
   if (numDecoding === sequences.length) return [{ lowering: "few", batch }];
+  if (isExact) return [{ lowering: "many", batch }];
   const parts: StepPart[] = [];
   for (let first = 0; first < sequences.length;) {
     const isFew = sequences[first]!.isDecoding === true;

@@ -74,7 +74,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
   readonly #pool: KvPool;
-  readonly #pace = new PrefillPace();
+  readonly #pace: PrefillPace;
   /** By sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
@@ -85,6 +85,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
     this.#pool = new KvPool({ decoder, scheduler: this.#scheduler });
+    this.#pace = new PrefillPace(decoder.leastPromptTokens);
     this.metrics = new EngineMetrics(() => this.#scheduler.stats());
   }
 

@@ -18,6 +18,7 @@ const AVOID_MS = 5 * 60_000;
 const NEWEST = 0.3;
 
 export class PrefillPace {
+  readonly #least: number;
   /** Average time of a step without prompts. */
   #usualMs: number | undefined;
   /** Prompt tokens of the next step. */
@@ -27,11 +28,16 @@ export class PrefillPace {
   #provenChunk = 1;
   #avoided = { chunk: Infinity, untilMs: -Infinity };
 
+  /** @param least prompt tokens that a step always computes: as many as cost the device little. */
+  constructor(least = 1) {
+    this.#least = least;
+  }
+
   /** Most prompt tokens that the next step may compute beside next tokens. */
   mostPromptTokens(nowMs: number): number {
     if (this.#usualMs === undefined || this.#numMixedSteps >= REFRESH_STEPS) return 0;
     const most = nowMs < this.#avoided.untilMs ? this.#avoided.chunk : Infinity;
-    return Math.max(1, Math.min(this.#chunk, most));
+    return Math.max(this.#least, Math.min(this.#chunk, most));
   }
 
   /** Learns from a step that took `ms` and ended at `nowMs`. */

@@ -10,16 +10,22 @@ const PROMPT_TOKENS = 24;
 
 /**
  * Runs a short prompt and two next tokens of one sequence, and of as many as take programs of their own: devices compile
- * programs when they first meet a shape, and a model that loads but cannot run fails now.
+ * programs when they first meet a shape, and a model that loads but cannot run fails now. Prompts of other lengths follow
+ * where those take programs too.
  *
  * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.
  */
 export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
-  const { limits: { contextLength, vocabSize, maxSequences }, numWarmUpSequences = 1 } = decoder;
-  const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
+  const {
+    limits: { contextLength, vocabSize, maxSequences },
+    numWarmUpSequences = 1,
+    warmUpLengths = [],
+  } = decoder;
+  const most = contextLength - 3;
+  const shortLength = Math.max(1, Math.min(PROMPT_TOKENS, most));
   const engine = new EngineLoop(decoder, { prefixCache: false });
-  const run = (numSequences: number) =>
+  const run = (numSequences: number, length = shortLength) =>
     new Promise<void>((resolve, reject) =>
       engine.add({
         promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
@@ -37,5 +43,6 @@ export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<v
   await run(1);
   const numSequences = Math.min(numWarmUpSequences, maxSequences);
   if (numSequences > 1) await run(numSequences);
+  for (const length of warmUpLengths) if (length <= most) await run(1, length);
   await engine.close();
 }

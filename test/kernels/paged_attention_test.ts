@@ -159,7 +159,9 @@ for (const limits of ["adapter", "guaranteed"] as const) {
       const sequences = [...MIXED, ...decodes(129, 1000), { queries: 150, keys: 170 }];
       const paged = makeCase(shape, sequences, options);
       const want = attendExactly(paged, 1 / Math.sqrt(headSize), options);
-      assertClose(await attendOnGpu(card, paged, options), want, TOLERANCE[elem]);
+      // Of f16 cards add a few products in f16 before they go on in f32.
+      const tolerance = elem === "f16" ? { abs: 2e-3, rel: 4e-3 } : TOLERANCE[elem];
+      assertClose(await attendOnGpu(card, paged, options), want, tolerance);
     };
     const name = `${heads} heads of ${headSize} on a graphics card, ${elem}, ${limits} limits`;
     gpuTest(`PagedAttention.encode() ${name}`, test, { limits });

@@ -35,19 +35,30 @@ function stepOf(
 
 Deno.test("divideStep() leaves a step of one kind whole", () => {
   const decoding = stepOf([1, 1, 1]);
-  assert.deepEqual(divideStep(decoding, 3), [{ lowering: "few", batch: decoding }]);
+  assert.deepEqual(divideStep(decoding, { maxFewRows: 3 }), [{ lowering: "few", batch: decoding }]);
   const prompts = stepOf([4, 1], () => false);
-  assert.deepEqual(divideStep(prompts, Infinity), [{ lowering: "many", batch: prompts }]);
+  assert.deepEqual(divideStep(prompts, { maxFewRows: Infinity }), [{
+    lowering: "many",
+    batch: prompts,
+  }]);
 });
 
 Deno.test("divideStep() computes more decoding sequences than may be few with the prompts", () => {
   const step = stepOf([1, 1, 1, 5]);
-  assert.deepEqual(divideStep(step, 2), [{ lowering: "many", batch: step }]);
-  assert.equal(divideStep(step, 3).length, 2);
+  assert.deepEqual(divideStep(step, { maxFewRows: 2 }), [{ lowering: "many", batch: step }]);
+  assert.equal(divideStep(step, { maxFewRows: 3 }).length, 2);
+});
+
+Deno.test("divideStep() leaves a mixed step whole where both parts are computed alike", () => {
+  const rule = { maxFewRows: Infinity, isExact: true };
+  const mixed = stepOf([1, 1, 5]);
+  assert.deepEqual(divideStep(mixed, rule), [{ lowering: "many", batch: mixed }]);
+  const decoding = stepOf([1, 1]);
+  assert.deepEqual(divideStep(decoding, rule), [{ lowering: "few", batch: decoding }]);
 });
 
 Deno.test("divideStep() gives each part the tokens of its own sequences", () => {
-  const [few, many, ...more] = divideStep(stepOf([1, 1, 3, 2]), Infinity);
+  const [few, many, ...more] = divideStep(stepOf([1, 1, 3, 2]), { maxFewRows: Infinity });
   assert.deepEqual(more, []);
   assert.deepEqual([few!.lowering, many!.lowering], ["few", "many"]);
   const { batch } = many!;
@@ -65,7 +76,7 @@ Deno.test("divideStep() gives each part the tokens of its own sequences", () => 
 });
 
 Deno.test("divideStep() keeps the order of sequences whose prompts are older than others' tokens", () => {
-  const parts = divideStep(stepOf([1, 3, 1]), Infinity);
+  const parts = divideStep(stepOf([1, 3, 1]), { maxFewRows: Infinity });
   assert.deepEqual(
     parts.map(({ lowering, batch }) => [lowering, batch.sequences[0]!.sequenceId]),
     [["few", 0], ["many", 1], ["few", 2]],

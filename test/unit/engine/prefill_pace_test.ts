@@ -104,6 +104,18 @@ Deno.test("PrefillPace lets prompts be read at once where nobody waits for a nex
   assert.deepEqual([step.numTokens, step.numNextTokens], [512, 0]);
 });
 
+Deno.test("PrefillPace never reads less than costs little, whatever a step took", () => {
+  const pace = new PrefillPace(24);
+  const observe = (numPromptTokens: number, ms: number) =>
+    pace.observe({ numNextTokens: 1, numTokens: 1 + numPromptTokens }, { ms, nowMs: 0 });
+  observe(0, 5);
+  for (const ms of [500, 9, 200]) {
+    assert.equal(pace.mostPromptTokens(0), 24);
+    observe(24, ms);
+  }
+  assert.equal(pace.mostPromptTokens(0), 24);
+});
+
 Deno.test("PrefillPace follows a device that gets slower, and quicker again", () => {
   const pace = new PrefillPace();
   let nowMs = 0;

@@ -17,6 +17,7 @@ class NotingDecoder implements Decoder {
   readonly steps: number[] = [];
   readonly limits: DecoderLimits;
   numWarmUpSequences = 1;
+  warmUpLengths: readonly number[] = [];
   readonly #failsAt: number;
 
   constructor(
@@ -58,6 +59,16 @@ Deno.test("warmUp() runs as many sequences as take programs of their own, and ar
     // More than once: a part of a prompt may have as many tokens.
     assert.ok(`${decoder.steps}`.includes(`,${most},${most}`), `${decoder.steps}`);
   }
+});
+
+Deno.test("warmUp() runs prompts of the lengths that take programs, as far as the context goes", async () => {
+  const decoder = new NotingDecoder({
+    ...{ contextLength: 60, maxBatchTokens: 64, numBlocks: 32, sharesBlocks: true },
+  });
+  decoder.warmUpLengths = [33, 129];
+  await warmUp(decoder);
+  assert.ok(decoder.steps.includes(33), `${decoder.steps}`);
+  assert.ok(!decoder.steps.some((tokens) => tokens > 33), `${decoder.steps}`);
 });
 
 Deno.test("warmUp() throws what the decoder throws", async () => {
