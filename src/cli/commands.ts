@@ -83,7 +83,9 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
       const { inspect } = await import("./inspect.ts");
-      const path = model.endsWith(".onnx") ? model : (await resolveModel(model)).folder;
+      const path = model.endsWith(".onnx") && !/^https?:/.test(model)
+        ? model
+        : (await resolveModel(model)).folder;
       return await inspect(path, flags);
     },
   }),

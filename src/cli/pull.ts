@@ -20,7 +20,7 @@ import { quietenVulkan } from "./quieten_vulkan.ts";
  * @throws {StartupError} when they cannot be had.
  */
 export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): Promise<number> {
-  const model = await nameModel(name);
+  const model = await nameModel(name, undefined, { asksHub: !flags.offline });
   if (!("hubId" in model)) {
     printLine(`${model.id} is on this machine already: ${model.folder}`);
     return 0;

@@ -32,7 +32,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const logSettings = { level: "warn", format: "text" } as const;
   configureLog(logSettings);
   quietenVulkan();
-  const named = await nameModel(name);
+  const named = await nameModel(name, undefined, { asksHub: !flags.offline });
   const inputs = await readInputs(flags.input);
   const companions = await findCompanions(flags);
   const output = await openOutput(flags.output);

@@ -13,6 +13,7 @@ import { isLoopback } from "../http/locality.ts";
 import { OtlpExporter } from "../http/otlp_exporter.ts";
 import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
+import { NoGraphsError } from "../hub/acquire.ts";
 import { HubError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
@@ -101,13 +102,18 @@ function logOf({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
+/** Whether waiting and asking the hub again does not help. */
+function isFinal(error: unknown): boolean {
+  return error instanceof NoGraphsError || error instanceof HubError && !error.isTransient;
+}
+
 /** The session that loads the model, which is found, and perhaps downloaded, once the session starts. */
 async function makeSession(
   flags: ServeFlags,
   { model, spawnWorker, onRefused }: {
     readonly model: Awaited<ReturnType<typeof requireModel>>;
     readonly spawnWorker: (() => Worker) | undefined;
-    /** The hub has no such model, or not for this user: waiting does not help. */
+    /** The hub has no such model, or not for this user, or without graphs. */
     readonly onRefused: (error: StartupError) => void;
   },
 ): Promise<Session> {
@@ -132,7 +138,7 @@ async function makeSession(
     load: async (options) => {
       const found = await getModel(model, { ...choices, offline, ...options }).catch((cause) => {
         const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
-        if (cause instanceof HubError && !cause.isTransient) onRefused(error);
+        if (isFinal(cause)) onRefused(error);
         throw error;
       });
       return {
@@ -158,7 +164,7 @@ async function makeSession(
  * @throws {StartupError} when there is no such model, its folder holds none, or it would have to be downloaded offline.
  */
 async function requireModel({ model: name = DEFAULT_MODEL, offline }: ServeFlags) {
-  const model = await nameModel(name);
+  const model = await nameModel(name, undefined, { asksHub: !offline });
   if (!("hubId" in model)) await requireModelFolder(model.folder);
   else if (readHubSettings(undefined, { offline }).isOffline) await requireCached(name);
   return model;
@@ -251,6 +257,7 @@ function reportStates(session: Session, report: StartReport, progressLine: Progr
       // Without a terminal only downloads take long enough to be reported.
       if (progress.detail !== undefined && !Deno.stderr.isTerminal()) lines.show(progress);
     }
+    if (state.phase === "failed") report.failed(state.reason);
     if (state.phase === "ready") report.ready(state.info, performance.now());
   };
   show(session.state);

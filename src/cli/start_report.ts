@@ -8,7 +8,7 @@ import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { log } from "../log.ts";
 import { PROGRAM, VERSION } from "../version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { printNote } from "./print.ts";
+import { printNote, printProblem } from "./print.ts";
 
 /** Reports on one server. */
 export class StartReport {
@@ -32,6 +32,16 @@ export class StartReport {
     printNote(
       `No model was named, so it is the built-in ${DEFAULT_MODEL}: a toy to try Hearth with. ` +
         `A real one: ${PROGRAM} -m qwen3-0.6b`,
+    );
+  }
+
+  /** The model cannot be loaded. The log has said so; this is for who looks at the last line. */
+  failed(reason: string): void {
+    if (this.#format === "json") return;
+    const end = /[.!?)]$/.test(reason) ? "" : ".";
+    printProblem(
+      `${reason}${end} The server stays up and answers 503: stop it with Ctrl-C, and start it again ` +
+        "once that is mended.",
     );
   }
 

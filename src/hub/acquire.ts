@@ -7,6 +7,7 @@
 import { basename, join } from "node:path";
 import type { ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { adviseOnnx } from "./advise_onnx.ts";
 import { HubError } from "./answer.ts";
 import { downloadBlob } from "./blob.ts";
 import { findSnapshot, repositoryFolder, showHubId } from "./cache.ts";
@@ -14,6 +15,7 @@ import { CacheWriteError, noteAbsent, writeCache, writeReference } from "./cache
 import { downloadFiles, type DownloadOptions } from "./download.ts";
 import { fetchRepository, type Repository } from "./repository.ts";
 import type { HubModel } from "./resolve.ts";
+import type { HubSettings } from "./settings.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/file/external_data.ts";
 import { readModel } from "../onnx/file/proto_read.ts";
@@ -26,6 +28,9 @@ import {
 } from "./model_folder.ts";
 
 const IMPATIENT_MS = 5_000;
+
+/** A model of the hub has no ONNX graphs at all: asking again does not help. */
+export class NoGraphsError extends StartupError {}
 
 /** Which of a model's files are needed. */
 export interface NeededFiles {
@@ -154,10 +159,36 @@ async function describeRepository(
 ): Promise<ModelFolder> {
   const path = showHubId(repository.id);
   const files = new Set(repository.files.keys());
+  if (![...files].some((file) => file.endsWith(".onnx"))) {
+    throw await explainNoGraphs(repository, options.settings);
+  }
   requireConfigOrGraphs(path, files);
   return await describeFolder({ path, files }, async (name) => {
     const file = repository.files.get(name)!;
     const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
     return await readAnyJson(join(blob, ".."), basename(blob));
   });
+}
+
+/** The original repositories of models hold weights for PyTorch, others hold GGUF files. */
+async function explainNoGraphs(
+  { id, files }: Repository,
+  settings: HubSettings,
+): Promise<NoGraphsError> {
+  const formats = [
+    ["GGUF files", /\.gguf$/],
+    ["weights for PyTorch", /\.(safetensors|bin|pth?)$/],
+    ["weights for MLX", /\.npz$/],
+  ] as const;
+  const paths = [...files.keys()];
+  const found = formats.filter(([, form]) => paths.some((path) => form.test(path)))
+    .map(([format]) => format);
+  const has = found.length > 0 ? `, but ${found.join(" and ")}` : "";
+  const advice = await adviseOnnx(id.name, { settings, except: `${id.owner}/${id.name}` });
+  return new NoGraphsError(
+    `${
+      showHubId(id)
+    } has no ONNX graphs${has}; Hearth serves models as transformers.js has them, ` +
+      `whose names on the hub often end in -ONNX. ${advice}`,
+  );
 }

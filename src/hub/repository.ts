@@ -6,10 +6,12 @@
  */
 import { z } from "zod";
 import { StartupError } from "../errors.ts";
-import { askHub, HubError } from "./answer.ts";
+import { HubError } from "./answer.ts";
+import { askApi } from "./api.ts";
 import { type HubId, showHubId } from "./cache.ts";
 import type { Digest } from "./digest.ts";
 import { type RetryOptions, withRetries } from "./retry.ts";
+import { searchHub } from "./search.ts";
 import type { HubSettings } from "./settings.ts";
 
 /** A file of a repository. */
@@ -35,9 +37,6 @@ const Sibling = z.object({
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
-const SearchAnswer = z.array(z.object({ id: z.string() }));
-
-const MAX_NEAR_NAMES = 5;
 
 /** A file's path must not lead outside the repository. */
 function isInside(path: string): boolean {
@@ -58,7 +57,7 @@ export async function fetchRepository(
   const url = `${settings.endpoint}/api/models/${owner}/${name}/revision/` +
     `${encodeURIComponent(revision)}?blobs=true`;
   const subject = showHubId(id);
-  const ask = async () => await readJson(await askApi(settings, { url, subject, ...options }));
+  const ask = async () => await askApi(settings, { url, subject, ...options });
   try {
     const answer = await withRetries(ask, options);
     return readRepository(id, answer, settings);
@@ -69,38 +68,6 @@ export async function fetchRepository(
     if (near.length === 0) throw error;
     const message = `${error.message} Near names: ${near.join(", ")}.`;
     throw new HubError(message, { status, cause: error });
-  }
-}
-
-/** A request to the API; its small answer must arrive within a timeout. */
-async function askApi(
-  settings: HubSettings,
-  { url, subject, signal }: { url: string; subject: string; signal?: AbortSignal | undefined },
-): Promise<Response> {
-  const timeout = AbortSignal.timeout(settings.stallMs);
-  try {
-    return await askHub(settings, {
-      url,
-      subject,
-      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-    });
-  } catch (error) {
-    if (!timeout.aborted) throw error;
-    throw new HubError(
-      `${settings.endpoint} does not answer for ${subject}: waited ${settings.stallMs / 1000} s. ` +
-        "Check the network, or wait longer with HF_HUB_DOWNLOAD_TIMEOUT (seconds).",
-    );
-  }
-}
-
-async function readJson(response: Response): Promise<unknown> {
-  const text = await response.text().catch((cause) => {
-    throw new HubError(`${response.url} broke off its answer. Try again.`, { cause });
-  });
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 
@@ -121,17 +88,9 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   return { id, commit: sha, files: new Map(files.map((file) => [file.path, file])) };
 }
 
-/** Models on the hub with a similar name, those with ONNX weights first; empty if the hub does not answer. */
+/** Models on the hub with a similar name and ONNX weights; empty if the hub does not answer. */
 async function searchNear(settings: HubSettings, { owner, name }: HubId): Promise<string[]> {
-  const base = name.replace(/[-_.]?(onnx|web|instruct|it)$/i, "");
-  const query = new URLSearchParams({ search: base, limit: `${MAX_NEAR_NAMES}`, filter: "onnx" });
-  const url = `${settings.endpoint}/api/models?${query}`;
-  try {
-    const answer = await readJson(await askApi(settings, { url, subject: "a search" }));
-    const found = SearchAnswer.safeParse(answer).data ?? [];
-    return found.map((model) => model.id).filter((id) => id !== `${owner}/${name}`);
-  } catch (error) {
-    if (error instanceof HubError) return [];
-    throw error;
-  }
+  const words = name.replace(/[-_.]?(onnx|web|instruct|it|gguf)$/i, "");
+  const found = await searchHub(settings, { words, filter: "onnx" });
+  return found.filter((id) => id !== `${owner}/${name}`);
 }

@@ -20,28 +20,48 @@ import {
   repositoryFolder,
   showHubId,
 } from "./cache.ts";
+import { adviseOnnx } from "./advise_onnx.ts";
 import { aliasesOf, HUB_ID_OF_ALIAS } from "./catalogue.ts";
+import { readHubUrl } from "./hub_url.ts";
+import { type HubSettings, readHubSettings } from "./settings.ts";
 
 /** A model of the hub, cached or not. */
 export interface HubModel extends Omit<ResolvedModel, "folder"> {
   readonly hubId: HubId;
 }
 
+/** Whether the hub may be asked what it has of a name that is not known. */
+interface NameOptions {
+  /** If absent, nothing is asked. */
+  readonly asksHub?: boolean | undefined;
+}
+
 /**
- * Says which model a name means, by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]`. A
- * name that can only be a path is only looked up as a folder.
+ * Says which model a name means, by, in this order: the address of its page on the hub, built-in name, folder,
+ * catalogue alias, `owner/name[@revision]`. A name that can only be a path is only looked up as a folder.
  *
  * @returns a model with its folder; or one of the hub, which may or may not be in the cache.
  * @throws {StartupError} when it means none; the message says where it was looked up, and which names are similar.
  */
 export async function nameModel(
-  name: string,
+  given: string,
   environment: Environment = Deno.env.toObject(),
+  { asksHub = false }: NameOptions = {},
 ): Promise<ResolvedModel | HubModel> {
-  const local = await resolveBuiltIn(name) ?? await resolveFolder(name);
+  const settings = asksHub ? readHubSettings(environment) : undefined;
+  const page = readHubUrl(given, environment["HF_ENDPOINT"] || undefined);
+  const name = page ?? given;
+  if (isGguf(given) && !await isFolder(given)) throw await explainGguf(given, settings);
+  const local = page === undefined
+    ? await resolveBuiltIn(name) ?? await resolveFolder(name)
+    : undefined;
   if (local !== undefined) return local;
   const hubId = parseHubId(HUB_ID_OF_ALIAS.get(name.toLowerCase()) ?? name);
-  if (hubId === undefined) throw await notFound(name, undefined, findCacheFolder(environment));
+  if (hubId === undefined && isOfOllama(name)) throw await explainGguf(name, settings);
+  if (hubId === undefined) {
+    const advice = await adviseOnnx(name, { settings });
+    throw await notFound(name, { advice, cacheFolder: findCacheFolder(environment) });
+  }
   return { ...describeHubModel(hubId), hubId };
 }
 
@@ -59,8 +79,26 @@ export async function resolveModel(
   const { hubId, ...model } = named;
   const cacheFolder = findCacheFolder(environment);
   const folder = await findSnapshot(cacheFolder, hubId);
-  if (folder === undefined) throw await notFound(name, hubId, cacheFolder);
+  if (folder === undefined) throw await notFound(name, { hubId, cacheFolder });
   return { ...model, folder };
+}
+
+function isGguf(name: string): boolean {
+  return /\.gguf$/i.test(name);
+}
+
+/** Whether a name is one of Ollama's: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
+function isOfOllama(name: string): boolean {
+  return /^[\w.-]+(\/[\w.-]+)*:[\w.-]+$/.test(name);
+}
+
+/** For the models of Ollama and llama.cpp. */
+async function explainGguf(name: string, settings?: HubSettings): Promise<StartupError> {
+  const is = isGguf(name)
+    ? `${name} is a GGUF file`
+    : `There is no model "${name}" here; under such names Ollama has GGUF files`;
+  const advice = await adviseOnnx(name, { settings });
+  return new StartupError(`${is}, a format that Hearth does not serve: it serves ONNX. ${advice}`);
 }
 
 async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> {
@@ -106,8 +144,12 @@ async function describeMissingFolder(path: string): Promise<string> {
 
 async function notFound(
   name: string,
-  hubId: HubId | undefined,
-  cacheFolder: string,
+  { hubId, cacheFolder, advice = "" }: {
+    readonly hubId?: HubId;
+    readonly cacheFolder: string;
+    /** What to take in its place. */
+    readonly advice?: string;
+  },
 ): Promise<StartupError> {
   const builtIn = await listBuiltIn();
   const cached = await listCachedIds(cacheFolder);
@@ -127,13 +169,14 @@ async function notFound(
     `There is no model "${name}" on this machine. Looked for:`,
     ...looked.map((where) => `  - ${where}`),
     ...(near.length > 0 ? [`Near names: ${near.join(", ")}.`] : []),
-    adviseOn(hubId),
+    adviseOn(hubId, advice),
   ].join("\n"));
 }
 
-function adviseOn(hubId: HubId | undefined): string {
+function adviseOn(hubId: HubId | undefined, advice: string): string {
   if (hubId === undefined) {
-    return "Name a folder, an alias, or a hub model as owner/name[@revision].";
+    return "Name a folder, an alias, or a hub model as owner/name[@revision]. If this is a name of " +
+      `Ollama's: its models are GGUF files, which Hearth does not serve; it serves ONNX. ${advice}`;
   }
   return `To fetch it: ${PROGRAM} pull ${showHubId(hubId)}`;
 }

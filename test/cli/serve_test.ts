@@ -157,6 +157,25 @@ Deno.test("serve of a model that the hub cannot give now stays up and says why",
   const { status, body } = await ask(await hearth.url(), "/health");
   assert.equal(status, 503);
   assert.match((body as { error: string }).error, /cannot be reached/);
+  await hearth.logged(
+    /\nhearth: http:\/\/127\.0\.0\.1:9 cannot be reached .* Check the network, .* The server stays up and answers 503: stop it with Ctrl-C, .*\n$/,
+  );
+});
+
+Deno.test("serve and run of a hub model without ONNX graphs end with what to take in its place", async () => {
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  hub.addModel("Qwen/Qwen3-0.6B", { "config.json": "{}", "model.safetensors": "weights" });
+  const env = { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cache.folder, HF_HOME: cache.folder };
+  const name = `${hub.url}/Qwen/Qwen3-0.6B`;
+  for (const words of [[...CPU, "-m", name], ["run", name, "-i", "x"], ["pull", name]]) {
+    const { code, stderr } = await runHearth(words, { env });
+    assert.equal(code, 1, stderr);
+    assert.match(
+      stderr,
+      /^hearth: Qwen\/Qwen3-0\.6B has no ONNX graphs, .* is onnx-community\/Qwen3-0\.6B-ONNX: .*\n$/,
+    );
+  }
 });
 
 Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {

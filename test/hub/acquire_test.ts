@@ -110,15 +110,17 @@ Deno.test("acquireModel() mends a snapshot that lacks weights", async () => {
   });
 });
 
-Deno.test("acquireModel() of a repository without graphs or config says what is wanted", async () => {
+Deno.test("acquireModel() of a repository without graphs says what it has, and names one that has them", async () => {
   await withScene(async ({ hub, get }) => {
-    hub.addModel(ID, { "config.json": '{"architectures":["BertForCausalLM"]}', "a.bin": "x" });
+    hub.addModel(ID, { "config.json": "{}", "model.safetensors": "x" });
     await assert.rejects(
       get(),
-      /ada\/engine has no .*it has no onnx\/model\*\.onnx.*ends in -ONNX/,
+      /^StartupError: ada\/engine has no ONNX graphs, but weights for PyTorch; .* Look for its ONNX form/,
     );
-    hub.addModel(ID, { "a.bin": "x" });
-    await assert.rejects(get(), /ada\/engine has no config\.json: .*transformers\.js/);
+    hub.addModel("onnx-community/Engine-ONNX", { "config.json": "{}" });
+    await assert.rejects(get(), /Of that name the hub has as ONNX: onnx-community\/Engine-ONNX\./);
+    hub.addModel(ID, { "engine-Q4_0.gguf": "x" });
+    await assert.rejects(get(), /ada\/engine has no ONNX graphs, but GGUF files;/);
   });
 });
 

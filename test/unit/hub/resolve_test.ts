@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { StartupError } from "../../../src/errors.ts";
-import { resolveModel } from "../../../src/hub/resolve.ts";
+import { nameModel, resolveModel } from "../../../src/hub/resolve.ts";
+import { FakeHub } from "../../fixtures/fake_hub.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 
@@ -121,4 +122,79 @@ Deno.test("resolveModel() looks for a path as a folder alone", async () => {
     await Deno.writeTextFile(file, "");
     assert.match(await failure(file, cache), /model\.onnx is a file; a model is a folder/);
   });
+});
+
+Deno.test("nameModel() takes the address of a model's page for its name", async () => {
+  const names = [
+    ["https://huggingface.co/ada/engine", "ada/engine", "main"],
+    ["http://huggingface.co/ada/engine/", "ada/engine", "main"],
+    ["https://www.huggingface.co/ada/engine?library=transformers.js#usage", "ada/engine", "main"],
+    ["huggingface.co/ada/engine", "ada/engine", "main"],
+    ["HF.co/ada/engine", "ada/engine", "main"],
+    ["hf.co/ada/engine@v2", "ada/engine", "v2"],
+    ["hf://ada/engine", "ada/engine", "main"],
+    ["https://huggingface.co/ada/engine/tree/main/onnx", "ada/engine", "main"],
+    ["https://huggingface.co/ada/engine/tree/refs%2Fpr%2F3", "ada/engine", "refs/pr/3"],
+    ["https://huggingface.co/ada/engine/blob/v2/onnx/model.onnx", "ada/engine", "v2"],
+    ["https://hf-mirror.example/ada/engine", "ada/engine", "main"],
+  ] as const;
+  const environment = { HF_ENDPOINT: "https://hf-mirror.example" };
+  for (const [given, id, revision] of names) {
+    const model = await nameModel(given, environment);
+    assert.ok("hubId" in model, given);
+    assert.deepEqual([model.id, model.hubId.revision], [id, revision], given);
+  }
+  const others = ["https://huggingface.co/datasets/ada/words", "https://ollama.com/library/llama3"];
+  for (const given of [...others, "https://huggingface.co/ada", "hf.co/bert-base-uncased"]) {
+    await assert.rejects(nameModel(given, {}), (error) => {
+      assert.ok(error instanceof StartupError);
+      assert.match(error.message, /: wanted https:\/\/huggingface\.co\/owner\/name/);
+      return true;
+    });
+  }
+});
+
+Deno.test("nameModel() says of names of Ollama and llama.cpp that GGUF is not served, and what is", async () => {
+  const names = [
+    ["qwen3:0.6b", "onnx-community/Qwen3-0.6B-ONNX"],
+    ["llama3", "llama-3.2-1b (onnx-community/Llama-3.2-1B-Instruct)"],
+    ["llama3.2:1b-instruct-q8_0", "onnx-community/Llama-3.2-1B-Instruct"],
+    ["gemma3:270m", "onnx-community/gemma-3-270m-it-ONNX"],
+    ["smollm2:135m", "HuggingFaceTB/SmolLM2-135M-Instruct"],
+    ["gpt-oss:20b", "onnx-community/gpt-oss-20b-ONNX"],
+    ["qwen2.5vl:3b", "onnx-community/Qwen2.5-VL-3B-Instruct-ONNX"],
+    ["bge-m3:latest", "Xenova/bge-m3"],
+    ["embeddinggemma:300m", "onnx-community/embeddinggemma-300m-ONNX"],
+    ["Qwen3-0.6B-Q4_K_M.gguf", "onnx-community/Qwen3-0.6B-ONNX"],
+    ["./models/gemma-3-270m-it-qat-UD-IQ3_XXS.gguf", "onnx-community/gemma-3-270m-it-ONNX"],
+    ["hf.co/unsloth/Qwen3-0.6B-GGUF:Q4_K_M", "onnx-community/Qwen3-0.6B-ONNX"],
+    ["deepseek-r1:7b", "https://huggingface.co/models?library=transformers.js"],
+    ["x.gguf", "https://huggingface.co/models?library=transformers.js"],
+  ] as const;
+  for (const [name, advice] of names) {
+    const message = await nameModel(name, {}).then(() => "found", ({ message }) => message);
+    assert.match(message, /GGUF.*does not serve.*it serves ONNX/s, name);
+    const lastLine = message.split("\n").at(-1);
+    assert.ok(lastLine.includes(advice), `${name}: ${message}`);
+  }
+  // Another size is not the same model, and one that ranks not one that embeds.
+  const other = await nameModel("qwen3:8b", {}).catch(({ message }) => message);
+  assert.match(other, /The catalogue has of this family: qwen3-0\.6b/);
+  const ranks = await nameModel("mxbai-embed-large:latest", {}).catch(({ message }) => message);
+  assert.doesNotMatch(ranks, /rerank/);
+});
+
+Deno.test("nameModel() asks the hub for what the catalogue lacks, if it may", async () => {
+  await using hub = new FakeHub();
+  hub.addModel("onnx-community/Phi-4-mini-ONNX", { "config.json": "{}" });
+  const environment = { HF_ENDPOINT: hub.url };
+  const ask = (more: Record<string, string>, asksHub: boolean) =>
+    nameModel("phi4:mini", { ...environment, ...more }, { asksHub }).catch(({ message }) =>
+      message
+    );
+  assert.doesNotMatch(await ask({}, false), /Phi/);
+  assert.doesNotMatch(await ask({ HF_HUB_OFFLINE: "1" }, true), /Phi/);
+  assert.equal(hub.requests.length, 0);
+  assert.match(await ask({}, true), /the hub has as ONNX: onnx-community\/Phi-4-mini-ONNX\./);
+  assert.match(await ask({ HF_ENDPOINT: "http://127.0.0.1:9" }, true), /Look for its ONNX form/);
 });
