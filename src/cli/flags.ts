@@ -99,8 +99,9 @@ export const SERVE_FLAGS = {
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
-    fallback: 1024,
-    help: "Memory for the request bodies that are being read, all together; more are answered 429.",
+    help:
+      "Memory for the request bodies that are being read, all together; more are answered 429. " +
+      "Default: an eighth of what the machine or container has, 1024 at most.",
   }),
   kvCacheMb: integer({
     placeholder: "<MiB>",
@@ -189,7 +190,9 @@ export const SERVE_FLAGS = {
   }),
   apiKeyFile: text({
     placeholder: "<file>",
-    help: "File of such keys, one on a line as label:key; the log names callers by label.",
+    help:
+      "File of such keys, one on a line as label:key; the log names callers by label. A server " +
+      "without a terminal reads it again at SIGHUP.",
   }),
   trustedProxy: list({
     placeholder: "<address>",

@@ -4,7 +4,7 @@
  * @module
  */
 import { ANY_NAME } from "../api/endpoints.ts";
-import type { LogSettings, ServerSettings } from "../config.ts";
+import type { ApiKey, LogSettings, ServerSettings } from "../config.ts";
 import { StartupError, startupMessage } from "../errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
 import { BODY_LIMITS } from "../http/body/body.ts";
@@ -24,6 +24,7 @@ import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
 import type { LoadProgress } from "../models/open_context.ts";
 import { readApiKeys } from "./api_key_file.ts";
+import { defaultBodyBytes, readMemoryLimit } from "./body_memory.ts";
 import { SparseLines } from "./download_report.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
@@ -56,9 +57,14 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   const stopRequest = Promise.withResolvers<void>();
   let pidFile: PidFile | undefined = undefined;
   // From the beginning on: a signal that nobody listens to would leave the process-id file behind.
-  stopOnSignal(stopRequest.resolve, () => pidFile?.remove());
+  const keys = { current: readApiKeys(flags) };
+  stopOnSignal({
+    requestStop: stopRequest.resolve,
+    removePidFile: () => pidFile?.remove(),
+    onHangup: flags.apiKeyFile === undefined ? undefined : () => readKeysAgain(flags, keys),
+  });
   const model = await requireModel(flags);
-  const settings = await readSettings(flags);
+  const settings = await readSettings(flags, keys);
   let refusal: StartupError | undefined;
   const onRefused = (error: StartupError) => {
     refusal = error;
@@ -66,7 +72,10 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     stopRequest.resolve();
   };
   const session = await makeSession(flags, { model, spawnWorker, onRefused });
-  const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
+  const bodyBytes = flags.bodyMemoryMb === undefined
+    ? defaultBodyBytes(readMemoryLimit())
+    : flags.bodyMemoryMb * 2 ** 20;
+  const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(bodyBytes) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
   const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
   // On a thread of its own, while this one opens the port.
@@ -181,7 +190,23 @@ async function requireCached(name: string): Promise<void> {
   }
 }
 
-async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
+/** Keys that may be replaced while requests come. */
+interface KeyRing {
+  current: readonly ApiKey[];
+}
+
+/** Keys that cannot be read leave those that there were. */
+function readKeysAgain(flags: ServeFlags, keys: KeyRing): void {
+  try {
+    keys.current = readApiKeys(flags);
+    log.info("the API keys were read again", { numKeys: keys.current.length });
+  } catch (error) {
+    const reason = (error as Error).message;
+    log.error("the API keys cannot be read again; those before still hold", { reason });
+  }
+}
+
+async function readSettings(flags: ServeFlags, keys: KeyRing): Promise<ServerSettings> {
   const { address, port, allowRemoteShutdown, allowPrivateMedia } = flags;
   return {
     // Brackets belong to an IPv6 address in a URL only.
@@ -190,7 +215,9 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     allowRemoteShutdown,
     allowedHosts: flags.allowedHost,
     corsOrigins: flags.corsOrigin,
-    apiKeys: readApiKeys(flags),
+    get apiKeys() {
+      return keys.current;
+    },
     trustedProxies: flags.trustedProxy,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
@@ -227,7 +254,12 @@ async function explainListenError(
     "127.0.0.1 for this machine alone, 0.0.0.0 for all others too.";
 }
 
-function stopOnSignal(requestStop: () => void, removePidFile: () => void): void {
+function stopOnSignal({ requestStop, removePidFile, onHangup }: {
+  readonly requestStop: () => void;
+  readonly removePidFile: () => void;
+  /** Called at SIGHUP, where that is no terminal's. */
+  readonly onHangup: (() => void) | undefined;
+}): void {
   let isStopping = false;
   onStopSignal((signal, exitCode) => {
     if (isStopping) {
@@ -237,7 +269,7 @@ function stopOnSignal(requestStop: () => void, removePidFile: () => void): void 
     isStopping = true;
     log.info("stopping; a second signal ends it at once", { signal });
     requestStop();
-  });
+  }, { onHangup });
 }
 
 function warnOfOpenDoor({ host, apiKeys }: ServerSettings): void {

@@ -58,10 +58,21 @@ function keepIgnoringHangups(): void {
   }
 }
 
-/** Calls `listener` at each signal to stop, with the exit code of a process that the signal ends at once. */
-export function onStopSignal(listener: (signal: Deno.Signal, exitCode: number) => void): void {
-  keepIgnoringHangups();
+/**
+ * Calls `listener` at each signal to stop, with the exit code of a process that the signal ends at once.
+ *
+ * @param options.onHangup called at SIGHUP in its place, in a process without a terminal whose closing it could mean.
+ */
+export function onStopSignal(
+  listener: (signal: Deno.Signal, exitCode: number) => void,
+  { onHangup }: { readonly onHangup?: (() => void) | undefined } = {},
+): void {
+  const hasTerminal = [Deno.stdin, Deno.stdout, Deno.stderr].some((stream) => stream.isTerminal());
+  const takesHangups = onHangup !== undefined && !hasTerminal && Deno.build.os !== "windows";
+  if (takesHangups) Deno.addSignalListener("SIGHUP", onHangup);
+  else keepIgnoringHangups();
   for (const signal of STOP_SIGNALS) {
+    if (takesHangups && signal === "SIGHUP") continue;
     Deno.addSignalListener(signal, () => listener(signal, EXIT_CODES[signal] ?? 1));
   }
 }

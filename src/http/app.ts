@@ -242,7 +242,9 @@ function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
  * Where there are keys, those who show one may.
  */
 function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
-  const isReason = session.state.phase === "failed" && thrown instanceof HearthError &&
+  const { state } = session;
+  const isReason = state.phase === "failed" && !("isChanged" in state) &&
+    thrown instanceof HearthError &&
     thrown.kind === "model_not_loaded";
   if (!isReason) return thrown;
   const mayKnow = settings.apiKeys.length > 0

@@ -6,7 +6,8 @@
 import { join } from "node:path";
 import { StartupError } from "../errors.ts";
 
-const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
+/** Names of files that a model is read from. */
+export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
 /** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
 function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {

@@ -160,8 +160,15 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
     if (error instanceof Deno.errors.NotFound) {
       throw new StartupError(`${folderPath} has no ${name}, which this model needs.`);
     }
-    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+    const reason = error instanceof SyntaxError ? explainJson(error) : (error as Error).message;
+    throw new StartupError(`${path} cannot be read: ${reason}`);
   }
+}
+
+/** What is wrong with a JSON text, without the piece of it that V8's message quotes. */
+function explainJson({ message }: SyntaxError): string {
+  const [place = ""] = /\(line \d+ column \d+\)/.exec(message) ?? [];
+  return `it is no valid JSON${place === "" ? "" : ` ${place}`}`;
 }
 
 /** Reads a settings file. @throws {StartupError} when it is missing, too. */

@@ -13,6 +13,8 @@ export type SessionState =
   | { readonly phase: "ready"; readonly info: ModelInfo }
   /** Loading failed, or the worker was lost too often. */
   | { readonly phase: "failed"; readonly reason: string }
+  /** What was loaded is no longer what lies on disk. The reason names nothing that callers may not know. */
+  | { readonly phase: "failed"; readonly reason: string; readonly isChanged: true }
   | { readonly phase: "stopping" };
 
 /** The error of every request that is refused, or ended, since there is no model. */
@@ -26,6 +28,7 @@ function explain(state: Exclude<SessionState, { phase: "ready" }>): string {
     case "stopping":
       return "shutting down";
     case "failed":
+      if ("isChanged" in state) return state.reason;
       return `The model is not initialized: ${state.reason}`;
     case "loading": {
       if (state.progress === undefined) return "The model is not initialized yet.";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { basename } from "node:path";
 import type { MetricObject } from "prom-client";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -10,12 +11,14 @@ import type { LoadProgress } from "../models/open_context.ts";
 import type { Task } from "../models/task.ts";
 import type { LoadOptions } from "../worker/protocol.ts";
 import { type LossCause, WorkerClient } from "./client.ts";
+import { ModelMarks } from "./model_marks.ts";
 import { RestartPolicy } from "./restart_policy.ts";
 import type { SessionState } from "./session_state.ts";
 import { spawnModelWorker } from "./spawn_worker.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
 const WORKER_TIMEOUT_SECONDS = 30;
+const FILES_CHECK_MS = 10_000;
 const STOP_TIMEOUT_MS = 500;
 
 /**
@@ -36,6 +39,8 @@ export interface SupervisorOptions {
   readonly spawnWorker?: () => Worker;
   /** Seconds that a worker may answer nothing while it neither loads nor runs a step; 30 if absent. */
   readonly workerTimeoutSeconds?: number;
+  /** Pause between looks at the model's files; 10 s if absent. */
+  readonly filesCheckMs?: number;
   /** Whether the process ends right after `stop()`, and the thread with it. */
   readonly exitsAfterStop?: boolean;
 }
@@ -51,12 +56,17 @@ export class WorkerSupervisor {
   readonly #load: LoadOptions | Prepare;
   readonly #spawnWorker: () => Worker;
   readonly #timeoutMs: number;
+  readonly #filesCheckMs: number;
   readonly #exitsAfterStop: boolean;
   readonly #listener: SupervisorListener;
   readonly #restarts = new RestartPolicy();
   readonly #retirement = new AbortController();
   #client: WorkerClient | undefined;
   #restartTimer: ReturnType<typeof setTimeout> | undefined;
+  /** The model's files as they were when it was first loaded. */
+  #marks: Promise<ModelMarks> | undefined;
+  #filesTimer: ReturnType<typeof setInterval> | undefined;
+  #isChanged = false;
   #numLosses = 0;
   #numSilent = 0;
 
@@ -64,6 +74,7 @@ export class WorkerSupervisor {
     this.#load = options.load;
     this.#spawnWorker = options.spawnWorker ?? spawnModelWorker;
     this.#timeoutMs = (options.workerTimeoutSeconds ?? WORKER_TIMEOUT_SECONDS) * 1000;
+    this.#filesCheckMs = options.filesCheckMs ?? FILES_CHECK_MS;
     this.#exitsAfterStop = options.exitsAfterStop ?? false;
     this.#listener = listener;
   }
@@ -105,6 +116,7 @@ export class WorkerSupervisor {
   /** Starts no worker from now on; a running one continues. */
   retire(): void {
     clearTimeout(this.#restartTimer);
+    clearInterval(this.#filesTimer);
     this.#retirement.abort();
   }
 
@@ -128,6 +140,7 @@ export class WorkerSupervisor {
   }
 
   #startWorker(load: LoadOptions): void {
+    if (this.#marks === undefined) this.#watchFiles(load);
     this.#client = new WorkerClient(this.#spawnWorker(), {
       load,
       timeoutMs: this.#timeoutMs,
@@ -141,8 +154,31 @@ export class WorkerSupervisor {
     });
   }
 
-  #restart(load: LoadOptions): void {
-    if (!this.#retirement.signal.aborted) this.#startWorker(load);
+  async #restart(load: LoadOptions): Promise<void> {
+    await this.#checkFiles();
+    if (!this.#retirement.signal.aborted && !this.#isChanged) this.#startWorker(load);
+  }
+
+  #watchFiles({ model, vadFolder, speakerEncoderFolder }: LoadOptions): void {
+    const folders = [model.folder, vadFolder, speakerEncoderFolder]
+      .filter((folder) => folder !== undefined);
+    this.#marks = ModelMarks.take(folders);
+    this.#filesTimer = setInterval(() => void this.#checkFiles(), this.#filesCheckMs);
+  }
+
+  /** Refuses requests once a file has changed; those that the worker has go on. */
+  async #checkFiles(): Promise<void> {
+    const path = await (await this.#marks)?.findChanged();
+    if (path === undefined || this.#isChanged) return;
+    this.#tell({
+      phase: "failed",
+      reason: `The model's files have changed since it was loaded (${basename(path)}): ` +
+        "restart the server to serve what is there now.",
+      isChanged: true,
+    });
+    this.#isChanged = true;
+    clearInterval(this.#filesTimer);
+    log.error("the model's files have changed: no more requests are taken", { path });
   }
 
   #fail(reason: string): void {
@@ -157,7 +193,9 @@ export class WorkerSupervisor {
     this.#numLosses++;
     if (cause === "silent") this.#numSilent++;
     const isRetired = this.#retirement.signal.aborted;
-    const waitMs = isRetired ? undefined : this.#restarts.recordLoss(performance.now());
+    const waitMs = isRetired || this.#isChanged
+      ? undefined
+      : this.#restarts.recordLoss(performance.now());
     if (waitMs === undefined) {
       this.#tell({ phase: "failed", reason: `lost again and again, at last because ${reason}` });
     } else {
@@ -172,6 +210,6 @@ export class WorkerSupervisor {
   }
 
   #tell(state: Exclude<SessionState, { phase: "stopping" }>): void {
-    if (!this.#retirement.signal.aborted) this.#listener.onState(state);
+    if (!this.#retirement.signal.aborted && !this.#isChanged) this.#listener.onState(state);
   }
 }

@@ -102,6 +102,7 @@ Deno.test(".dockerignore leaves the image all that the program needs, and not th
       "--frozen",
       "main.ts",
       "run",
+      "hearth-demo-chat",
       "-i",
       "Hi",
       "--max-tokens",

@@ -22,6 +22,14 @@ interface StoredResponse {
   readonly response: ResponseObject;
   /** Of its own request, without those of the responses before it. */
   readonly input: readonly StoredItem[];
+  /** Label of the API key that it was asked for with: no other key finds it. Absent where no key is required. */
+  readonly owner?: string | undefined;
+}
+
+/** Who asks for what is stored, and by which field of a request. */
+interface StoredQuery {
+  readonly owner?: string | undefined;
+  readonly param?: string;
 }
 
 interface Entry extends StoredResponse {
@@ -61,10 +69,10 @@ export class ResponseStore {
     }
   }
 
-  /** @throws {HearthError} `not_found` when it was never kept, or was evicted. */
-  get(id: string, param?: string): StoredResponse {
+  /** @throws {HearthError} `not_found` when it was never kept, was evicted, or is another key's. */
+  get(id: string, { owner, param }: StoredQuery = {}): StoredResponse {
     const found = this.#entries.get(id);
-    if (found !== undefined) return found;
+    if (found !== undefined && found.owner === owner) return found;
     const { maxBytes, maxResponses } = this.#limits;
     throw new HearthError(
       "not_found",
@@ -90,19 +98,21 @@ export class ResponseStore {
    *
    * @throws {HearthError} `not_found` when one of the responses in it is gone.
    */
-  history(id: string, param: string): StoredItem[] {
+  history(id: string, query: StoredQuery): StoredItem[] {
     const turns: StoredItem[][] = [];
     for (let next: string | null = id; next !== null;) {
-      const { response, input }: StoredResponse = this.get(next, param);
+      const { response, input }: StoredResponse = this.get(next, query);
       turns.unshift([...input, ...response.output.map(itemOf)]);
       next = response.previous_response_id;
     }
     return turns.flat();
   }
 
-  /** An item of any kept response. @throws {HearthError} `not_found`. */
-  findItem(id: string, param: string): StoredItem {
-    for (const { response, input } of this.#entries.values()) {
+  /** An item of any response that is kept for this owner. @throws {HearthError} `not_found`. */
+  findItem(id: string, query: StoredQuery & { readonly param: string }): StoredItem {
+    const { owner, param } = query;
+    for (const { response, input, owner: keptFor } of this.#entries.values()) {
+      if (keptFor !== owner) continue;
       const item = input.find((each) => each.id === id) ??
         response.output.filter((each) => each.id === id).map(itemOf)[0];
       if (item !== undefined) return item;

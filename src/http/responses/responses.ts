@@ -86,7 +86,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       errors: ["invalid_value", "not_found"],
     },
     handle: (call) => {
-      const { response } = store.get(call.req.param("id")!);
+      const { response } = store.get(call.req.param("id")!, { owner: call.get("keyLabel") });
       if (call.req.query("stream") !== "true") return call.json(response);
       throw new HearthError(
         "invalid_value",
@@ -103,7 +103,9 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       ...missing,
     },
     handle: (call) => {
-      const { response: { id } } = store.get(call.req.param("id")!);
+      const { response: { id } } = store.get(call.req.param("id")!, {
+        owner: call.get("keyLabel"),
+      });
       store.delete(id);
       return call.json({ id, object: "response" as const, deleted: true as const });
     },
@@ -116,7 +118,9 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       ...missing,
     },
     handle: (call) => {
-      const data = store.get(call.req.param("id")!).input.map(shownItem);
+      const data = store.get(call.req.param("id")!, { owner: call.get("keyLabel") }).input.map(
+        shownItem,
+      );
       if (call.req.query("order") !== "asc") data.reverse();
       const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
       return call.json({ object: "list" as const, data, first_id, last_id, has_more: false });
@@ -154,14 +158,19 @@ async function openResponse(
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
   // What is kept, or sent to the model more than once, is needed as text.
   const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
+  const owner = call.get("keyLabel");
   const input = itemsOf(request).map((item, index): StoredItem =>
-    item.type === "item_reference" ? store.findItem(item.id, `input[${index}].id`) : {
-      ...media && wantsText ? mapImages(item, (url) => media.restore(url)) : item,
-      id: newId("item"),
-    }
+    item.type === "item_reference"
+      ? store.findItem(item.id, { owner, param: `input[${index}].id` })
+      : {
+        ...media && wantsText ? mapImages(item, (url) => media.restore(url)) : item,
+        id: newId("item"),
+      }
   );
   const { previous_response_id: previousId } = request;
-  const history = previousId ? store.history(previousId, "previous_response_id") : [];
+  const history = previousId
+    ? store.history(previousId, { owner, param: "previous_response_id" })
+    : [];
   const chat = await openFitting([...history, ...input], { request, call, deps, onlyCounts });
   return { ...chat, request, input, hasLargeMedia };
 }
@@ -188,7 +197,7 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
   const keep = () => {
     const { response } = builder;
     if (response.store && !hasLargeMedia && response.status !== "failed") {
-      endpoint.store.add({ response, input });
+      endpoint.store.add({ response, input, owner: call.get("keyLabel") });
     }
   };
   const hosted = hostedToolsOf(request);

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { defaultBodyBytes, readMemoryLimit } from "../../../src/cli/body_memory.ts";
+
+const GIB = 2 ** 30;
+
+function limitWith(files: Readonly<Record<string, string>>): number {
+  return readMemoryLimit((path) => {
+    const text = files[path];
+    if (text === undefined) throw new Deno.errors.NotFound(path);
+    return text;
+  }, 64 * GIB);
+}
+
+Deno.test("readMemoryLimit() is the container's, the unit's, or the machine's", () => {
+  assert.equal(limitWith({}), 64 * GIB);
+  const none = { "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n" };
+  assert.equal(limitWith(none), 64 * GIB);
+  assert.equal(limitWith({ ...none, "/sys/fs/cgroup/memory.max": `${2 * GIB}\n` }), 2 * GIB);
+  const unit = {
+    "/proc/self/cgroup": "0::/system.slice/hearth.service\n",
+    "/sys/fs/cgroup/system.slice/memory.max": `${8 * GIB}\n`,
+    "/sys/fs/cgroup/system.slice/hearth.service/memory.max": "max\n",
+  };
+  assert.equal(limitWith(unit), 8 * GIB);
+  // Version 1, where no limit is a number beyond all memory.
+  const v1 = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
+  assert.equal(limitWith({ [v1]: `${4 * GIB}\n` }), 4 * GIB);
+  assert.equal(limitWith({ [v1]: "9223372036854771712\n" }), 64 * GIB);
+});
+
+Deno.test("defaultBodyBytes() is a share of the memory that holds one body and does not take all", () => {
+  assert.equal(defaultBodyBytes(Infinity), GIB);
+  assert.equal(defaultBodyBytes(16 * GIB), GIB);
+  assert.equal(defaultBodyBytes(4 * GIB), GIB / 2);
+  assert.equal(defaultBodyBytes(GIB / 2), 128 * 2 ** 20);
+});
