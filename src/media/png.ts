@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { constants, crc32, deflateRawSync } from "node:zlib";
+import { constants, crc32, deflateRawSync, deflateSync } from "node:zlib";
 import { joinBytes } from "../join_bytes.ts";
 import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
 import type { Channels, Pixels } from "./pixels.ts";
@@ -83,10 +83,15 @@ export function packPngStripe(
   return { chunks: joinBytes(parts), checksum, numBytes };
 }
 
-/** A file of an image's stripes, from top to bottom. */
+/**
+ * A file of an image's stripes, from top to bottom.
+ *
+ * @param colorProfile an ICC profile for RGB; without it colours are sRGB.
+ */
 export function joinPng(
   { width, height, channels }: Omit<Pixels, "data">,
   stripes: readonly PngStripe[],
+  colorProfile?: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   const header = new Uint8Array(13);
   const view = new DataView(header.buffer);
@@ -104,11 +109,17 @@ export function joinPng(
   return joinBytes([
     SIGNATURE,
     ...chunk("IHDR", header),
+    ...(colorProfile === undefined ? [] : chunk("iCCP", packProfile(colorProfile))),
     ...chunk("IDAT", ZLIB_HEADER),
     ...stripes.map(({ chunks }) => chunks),
     ...chunk("IDAT", end),
     ...chunk("IEND", new Uint8Array()),
   ]);
+}
+
+/** A name, how it is packed, and the packed profile. */
+function packProfile(profile: Uint8Array): Uint8Array<ArrayBuffer> {
+  return joinBytes([new TextEncoder().encode("ICC profile\0\0"), deflateSync(profile)]);
 }
 
 /** Blocks that are not the last ones; they end with a whole byte, and none refers to what is before the first. */

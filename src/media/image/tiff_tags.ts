@@ -31,6 +31,7 @@ export const TIFF_TAG = {
   extraSamples: 338,
   sampleFormat: 339,
   jpegTables: 347,
+  colorProfile: 34675,
 } as const;
 
 /** A directory. */
@@ -50,8 +51,8 @@ const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
   16: 8,
   18: 8,
 };
-/** Most values of a tag: more than the largest palette, or the offsets of the most pieces. */
-const MAX_VALUES = 2 ** 18;
+/** Most values of a tag: more than the largest palette, the offsets of the most pieces, or a colour profile. */
+const MAX_VALUES = 2 ** 20;
 /** Most entries of a directory: TIFF has no more, and BigTIFF needs no more. */
 const MAX_ENTRIES = 65_535;
 

@@ -82,6 +82,8 @@ type PixelOptions = Pick<MatteOptions, "background" | "maskOnly">;
 
 export interface CutOut extends MaskedImage {
   readonly options: PixelOptions;
+  /** The original file's ICC profile, which its colours keep. */
+  readonly colorProfile?: Uint8Array | undefined;
 }
 
 /** Some of its rows. */
@@ -120,9 +122,9 @@ export function splitCutOut(
 
 /** The file of an image from its compressed stripes. */
 export function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8Array<ArrayBuffer> {
-  const { pixels: { width, height, channels }, mask, options } = cutOut;
-  const rows = { channels, mask, options };
-  return joinPng({ width, height, channels: packedChannels(rows) }, stripes);
+  const { pixels: { width, height }, mask, options, colorProfile } = cutOut;
+  const channels = packedChannels({ channels: cutOut.pixels.channels, mask, options });
+  return joinPng({ width, height, channels }, stripes, channels < 3 ? undefined : colorProfile);
 }
 
 /** Compresses a stripe; rows that have alpha and no mask may be changed. */

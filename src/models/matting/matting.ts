@@ -5,6 +5,7 @@
  */
 import type { MaskedImage } from "../../backend/images.ts";
 import type { Dtype, EngineSettings } from "../../config.ts";
+import { readColorProfile } from "../../media/color_profile.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
@@ -102,6 +103,8 @@ export class MattingModel implements Model {
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
+      // Decoding takes the file's memory.
+      const colorProfile = options.maskOnly ? undefined : readColorProfile(image)?.slice();
       const original = await this.#codec.decode(image, signal);
       const { masked, maskSide } = await this.#mask(original, signal);
       const cutOut = options.refine || options.crop
@@ -111,7 +114,7 @@ export class MattingModel implements Model {
         }
         : { ...masked, options };
       const { width, height } = cutOut.pixels;
-      const png = await this.#codec.encode(cutOut, signal);
+      const png = await this.#codec.encode({ ...cutOut, colorProfile }, signal);
       this.#metrics.images.inc();
       this.#metrics.pixels.inc(numPixels);
       this.#metrics.imageSeconds.observe((performance.now() - startMs) / 1000);
