@@ -7,6 +7,7 @@ import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
 import { type UprightBox, uprightBoxOf } from "./reading_order.ts";
+import { STANDING_ASPECT } from "./page_order.ts";
 import { distance, type LineBox } from "./rotated_rectangle.ts";
 
 /** A line cut out of the image at `box`. */
@@ -19,8 +20,6 @@ export interface LineCut {
 const CLOSE_CUT = 0.5;
 /** Images with a larger ratio of width to height may be single lines. */
 const LINE_ASPECT = 2;
-/** Lines with a larger ratio of height to width are vertical. */
-const STANDING_ASPECT = 1.5;
 
 /**
  * Whether an image is one line of text, cropped so closely that a detector, which needs margins, may find only parts of
@@ -56,14 +55,19 @@ function cornersOf({ left, top, right, bottom }: UprightBox): LineBox {
   };
 }
 
-export function cutOut(image: Pixels, box: LineBox): Pixels {
+/**
+ * A line's pixels, text from left to right or upside down.
+ *
+ * @param standingAspect least ratio of height to width of lines that go down or up the page.
+ */
+export function cutOut(image: Pixels, box: LineBox, standingAspect = STANDING_ASPECT): Pixels {
   const { topLeft, topRight, bottomRight, bottomLeft } = snap(box);
   const width = Math.max(1, Math.round(distance(topLeft, topRight)));
   const height = Math.max(1, Math.round(distance(topLeft, bottomLeft)));
-  if (height < STANDING_ASPECT * width) {
+  if (height < standingAspect * width) {
     return rectify(image, { topLeft, topRight, bottomLeft, width, height });
   }
-  // Vertical text, read from below: its right side becomes the top.
+  // Text that goes down the page: its right side becomes the top.
   return rectify(image, {
     topLeft: topRight,
     topRight: bottomRight,

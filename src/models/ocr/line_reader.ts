@@ -6,9 +6,9 @@
 import type { Pixels } from "../../media/pixels.ts";
 import type { LineGraph } from "./line_graph.ts";
 import { cutOut, isOneLine, type LineCut, waysToCut } from "./line_cut.ts";
-import { rowsOf, skewOf, uprightBoxOf } from "./reading_order.ts";
+import { isPageStanding, isStanding, orderPage, STANDING_ASPECT, turnPage } from "./page_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
-import { type ClassificationConfig, turnUpright } from "./text_classification.ts";
+import { type ClassificationConfig, findUpsideDown, halfTurn } from "./text_classification.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
 import {
   confidenceOf,
@@ -43,6 +43,16 @@ interface Reading {
   readonly known: Map<Pixels, LineCharacter[]>;
 }
 
+/** Which way a page's lines lie, as they were cut out. */
+interface Directions {
+  /** Whether they are upside down. */
+  readonly areTurned: boolean;
+  /** Lines that may lie the other way: they are read both ways. */
+  readonly doubted: ReadonlySet<Pixels>;
+}
+
+type PageOptions = ReadOptions & { readonly directions: Directions };
+
 interface TextLine {
   readonly characters: readonly LineCharacter[];
   /** Where it is in the image. */
@@ -63,6 +73,8 @@ const MIN_CONFIDENCE = 0.5;
 const MAX_SAMPLES = 4;
 /** Rows that are read before the first are returned. */
 const ROWS_AT_ONCE = 8;
+/** Number of lines by which a page is tried both ways. */
+const MAX_TURNED_SAMPLES = 6;
 /** Least gain of confidence that means a better reading; a smaller gain may come from missing letters. */
 const SURER = 0.02;
 
@@ -90,11 +102,19 @@ export class LineReader {
     if (isOneLine(image, boxRows)) {
       return yield* this.#readOneLine(waysToCut(image, boxRows), options);
     }
-    const rows = boxRows.map((row) => row.map((box) => ({ box, pixels: cutOut(image, box) })));
-    const reading = await this.#begin(rows.flat().map(({ pixels }) => pixels), options);
+    const isStandingPage = isPageStanding(boxRows.flat());
+    const standingAspect = isStandingPage ? 1 / STANDING_ASPECT : STANDING_ASPECT;
+    const cutRows = boxRows.map((row) =>
+      row.map((box) => ({ box, pixels: cutOut(image, box, standingAspect) }))
+    );
+    const cuts = cutRows.flat();
+    const reading = await this.#begin(cuts.map(({ pixels }) => pixels), options);
+    const directions = await this.#findDirections(reading, { cuts, isStandingPage, options });
+    const rows = directions.areTurned ? turnPage(cutRows) : cutRows;
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
-      await this.#readLines(reading, some.flat().map(({ pixels }) => pixels), options);
+      const pixels = some.flat().map(({ pixels }) => pixels);
+      await this.#readLines(reading, pixels, { ...options, directions });
       for (const row of some) yield* rowOf(reading, row);
     }
   }
@@ -107,16 +127,22 @@ export class LineReader {
   /** The lines, in reading order. */
   async #findRows(image: Pixels): Promise<LineBox[][]> {
     const boxes = await detectLines(this.#graphs.detector, image);
-    const skew = skewOf(boxes);
-    return rowsOf(boxes, (box) => uprightBoxOf(box, skew));
+    return orderPage(boxes);
   }
 
   /** Reads an image of one line whole, and cropped closer; keeps the latter if it is clearly more confident. */
   async *#readOneLine(ways: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
     const [whole, closer] = ways;
     // Only the whole image decides the script: confidences of two scripts are only comparable for the same crop.
+    const lines = ways.map(({ pixels }) => pixels);
     const reading = await this.#begin([whole!.pixels], options);
-    await this.#readLines(reading, ways.map(({ pixels }) => pixels), options);
+    const isStandingPage = false;
+    const directions = await this.#findDirections(reading, {
+      cuts: ways,
+      isStandingPage,
+      options,
+    });
+    await this.#readLines(reading, lines, { ...options, directions });
     const sureness = ({ pixels }: LineCut) => confidenceOf(reading.known.get(pixels)!);
     const isSurer = closer && sureness(closer) > sureness(whole!) + SURER;
     yield* rowOf(reading, [isSurer ? closer : whole!]);
@@ -132,12 +158,14 @@ export class LineReader {
     }
     const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
     const samples = longest.slice(0, MAX_SAMPLES);
-    const upright = await this.#turn(samples, options.signal);
+    const mayBeTurned = this.#graphs.classifier !== undefined;
+    const directions = { areTurned: false, doubted: new Set(mayBeTurned ? samples : []) };
     let best: Reading & { confidence: number } | undefined;
     for (const recogniser of recognisers) {
-      const read = await readLines(recogniser, upright, options);
+      const read = await readBothWays(recogniser, samples, { ...options, directions });
       const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
-      const known = new Map(samples.map((line, i) => [line, read[i]!]));
+      // Which way they lie is not known yet.
+      const known = new Map(mayBeTurned ? [] : samples.map((line, i) => [line, read[i]!]));
       if (best === undefined || confidence > best.confidence) {
         best = { recogniser, known, confidence };
       }
@@ -149,17 +177,72 @@ export class LineReader {
   async #readLines(
     { recogniser, known }: Reading,
     lines: readonly Pixels[],
-    options: ReadOptions,
+    options: PageOptions,
   ): Promise<void> {
     const unknown = lines.filter((line) => !known.has(line));
-    const read = await readLines(recogniser, await this.#turn(unknown, options.signal), options);
+    const read = await readBothWays(recogniser, unknown, options);
     unknown.forEach((line, i) => known.set(line, read[i]!));
   }
 
-  async #turn(lines: readonly Pixels[], signal: AbortSignal): Promise<readonly Pixels[]> {
+  /**
+   * Which way the page lies. Where it may be upside down, some lines are read both ways, and the recogniser's confidence
+   * decides for the page; the classifier's word on single lines is only a doubt.
+   */
+  async #findDirections(
+    { recogniser }: Reading,
+    { cuts, isStandingPage, options }: {
+      readonly cuts: readonly LineCut[];
+      /** Whether most lines go down the page, or up, which looks the same. */
+      readonly isStandingPage: boolean;
+      readonly options: ReadOptions;
+    },
+  ): Promise<Directions> {
     const { classifier } = this.#graphs;
-    return classifier === undefined ? lines : await turnUpright(classifier, lines, signal);
+    const lines = cuts.map(({ pixels }) => pixels);
+    const found = classifier && await findUpsideDown(classifier, lines, options.signal);
+    const mayBeTurned = isStandingPage || found?.includes(true) === true;
+    const areTurned = mayBeTurned && await isSurerTurned(recogniser, lines, options);
+    const doubted = cuts.filter(({ box }, i) =>
+      found !== undefined && found[i] !== areTurned || isStanding(box) && !isStandingPage
+    );
+    return { areTurned, doubted: new Set(doubted.map(({ pixels }) => pixels)) };
   }
+}
+
+/** Whether some lines are read with more confidence when they are turned by a half. */
+async function isSurerTurned(
+  recogniser: Recogniser,
+  lines: readonly Pixels[],
+  options: ReadOptions,
+): Promise<boolean> {
+  const step = Math.ceil(lines.length / MAX_TURNED_SAMPLES);
+  const samples = lines.filter((_, i) => i % step === 0);
+  const sum = (read: readonly LineCharacter[][]) =>
+    read.reduce((total, line) => total + confidenceOf(line), 0);
+  const asTheyAre = sum(await readLines(recogniser, samples, options));
+  return sum(await readLines(recogniser, samples.map(halfTurn), options)) > asTheyAre;
+}
+
+/** Reads lines as the page lies; those in doubt also the other way, if that is clearly more certain. */
+async function readBothWays(
+  recogniser: Recogniser,
+  lines: readonly Pixels[],
+  { directions: { areTurned, doubted }, ...options }: PageOptions,
+): Promise<LineCharacter[][]> {
+  const turn = (line: Pixels, isTurned: boolean) => isTurned ? halfTurn(line) : line;
+  const inDoubt = lines.filter((line) => doubted.has(line));
+  const read = await readLines(recogniser, lines.map((line) => turn(line, areTurned)), options);
+  const others = await readLines(
+    recogniser,
+    inDoubt.map((line) => turn(line, !areTurned)),
+    options,
+  );
+  const otherOf = new Map(inDoubt.map((line, i) => [line, others[i]!]));
+  return lines.map((line, i) => {
+    const other = otherOf.get(line);
+    const isSurer = other !== undefined && confidenceOf(other) > confidenceOf(read[i]!) + SURER;
+    return isSurer ? other : read[i]!;
+  });
 }
 
 /** A row of lines, without spaces at their ends and without rejected ones; none if that leaves nothing. */

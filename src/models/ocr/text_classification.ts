@@ -1,5 +1,5 @@
 /**
- * The second stage of line OCR: which lines are upside down.
+ * The second stage of line OCR: which lines look upside down.
  *
  * @module
  */
@@ -19,14 +19,20 @@ export interface ClassificationConfig {
 /** Most lines in one run. */
 const MAX_LINES = 32;
 
-/** The lines upright. @param lines images of 3 channels. @throws the signal's reason. */
-export async function turnUpright(
+/**
+ * Which lines look upside down. PaddleOCR squeezes long lines to the graph's width, as is done here: of those the answer is
+ * little more than noise, so it is only a reason to read a line both ways.
+ *
+ * @param lines images of 3 channels.
+ * @throws the signal's reason.
+ */
+export async function findUpsideDown(
   graph: LineGraph<ClassificationConfig>,
   lines: readonly Pixels[],
   signal: AbortSignal,
-): Promise<Pixels[]> {
+): Promise<boolean[]> {
   const { width, height, threshold } = graph.config;
-  const turned: Pixels[] = [];
+  const found: boolean[] = [];
   for (let from = 0; from < lines.length; from += MAX_LINES) {
     signal.throwIfAborted();
     const batch = lines.slice(from, from + MAX_LINES);
@@ -36,14 +42,13 @@ export async function turnUpright(
     });
     // Probabilities `[lines, 2]` of upright and upside down.
     const { data } = await graph.run(scaled, width);
-    turned.push(
-      ...batch.map((line, row) => data[2 * row + 1]! >= threshold ? halfTurn(line) : line),
-    );
+    found.push(...batch.map((_, row) => data[2 * row + 1]! >= threshold));
   }
-  return turned;
+  return found;
 }
 
-function halfTurn({ width, height, channels, data }: Pixels): Pixels {
+/** An image turned by a half. */
+export function halfTurn({ width, height, channels, data }: Pixels): Pixels {
   const turned = new Uint8Array(data.length);
   for (let from = 0, to = data.length - channels; to >= 0; from += channels, to -= channels) {
     for (let channel = 0; channel < channels; channel++) {
