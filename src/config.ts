@@ -57,8 +57,8 @@ export interface ApiKey {
   readonly key: string;
 }
 
-/** How the HTTP side of a server behaves. */
-export interface ServerSettings {
+/** Where a server listens, whom it lets in, and how it ends. */
+export interface ListenSettings {
   readonly host: string;
   readonly port: number;
   readonly allowRemoteShutdown: boolean;
@@ -70,6 +70,14 @@ export interface ServerSettings {
   readonly apiKeys: readonly ApiKey[];
   /** Addresses and ranges of proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
+  /** Time that requests in flight have to finish when the server stops. */
+  readonly drainSeconds: number;
+  /** Most open connections; fewer where the process may not open that many files. */
+  readonly maxConnections: number;
+}
+
+/** How the HTTP side of a model's server behaves. */
+export interface ServerSettings extends ListenSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
   /** Most responses kept for `previous_response_id`, and most bytes of all of them. */
@@ -79,10 +87,6 @@ export interface ServerSettings {
   readonly reasoningField: ReasoningField;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
-  /** Time that requests in flight have to finish when the server stops. */
-  readonly drainSeconds: number;
-  /** Most open connections; fewer where the process may not open that many files. */
-  readonly maxConnections: number;
 }
 
 /** How keys and values are kept: as the device computes with them, or in 8 bits. */

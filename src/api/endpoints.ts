@@ -42,6 +42,11 @@ const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
   rerank: ["/rerank", "/score"],
 };
 
+/** Whether models of a kind serve a path. */
+export function servesPath(kind: ModelKind, path: string): boolean {
+  return SERVED_BY_KIND[kind].some((each) => each === path);
+}
+
 interface Model {
   readonly id: string;
   readonly aliases: readonly string[];

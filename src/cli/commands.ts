@@ -7,7 +7,14 @@
 import { resolveModel } from "../hub/resolve.ts";
 import { spawnAhead } from "../session/spawn_worker.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, RUN_FLAGS, SERVE_FLAGS } from "./flags.ts";
+import {
+  PULL_FLAGS,
+  REPORT_FLAGS,
+  RM_FLAGS,
+  ROUTER_FLAGS,
+  RUN_FLAGS,
+  SERVE_FLAGS,
+} from "./flags.ts";
 
 export const COMMANDS: readonly [Command, ...Command[]] = [
   defineCommand({
@@ -19,6 +26,13 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
       const spawnWorker = spawnAhead();
       return await (await import("./serve.ts")).serve(flags, spawnWorker);
     },
+  }),
+  defineCommand({
+    name: "router",
+    summary: "Serve several models behind one address, each loaded when it is asked for.",
+    operands: [],
+    flags: ROUTER_FLAGS,
+    run: async ({ flags }) => await (await import("./router.ts")).router(flags),
   }),
   defineCommand({
     name: "run",

@@ -221,6 +221,70 @@ export const SERVE_FLAGS = {
   }),
 } satisfies FlagTable;
 
+/** Flags of `serve` that each model of a router has for itself. */
+const {
+  model: _model,
+  modelAlias: _modelAlias,
+  anyModel: _anyModel,
+  kind: _kind,
+  address,
+  port,
+  allowRemoteShutdown,
+  drainSeconds,
+  maxConnections,
+  bodyMemoryMb,
+  allowedHost,
+  corsOrigin,
+  apiKey,
+  apiKeyFile,
+  trustedProxy,
+  logLevel,
+  logFormat,
+  ui: _ui,
+  ...MODEL_FLAGS
+} = SERVE_FLAGS;
+
+/** Flags that the processes behind a router have from it, or from its configuration. */
+export const ROUTED_FLAGS = { drainSeconds, bodyMemoryMb, logLevel, logFormat, ...MODEL_FLAGS };
+
+/** Flags of `router`. */
+export const ROUTER_FLAGS = {
+  model: texts({
+    short: "m",
+    placeholder: "<model>",
+    help: "Model to route to, as serve takes it. The flag may be given several times.",
+  }),
+  config: text({
+    placeholder: "<file>",
+    help: "YAML file of models, with flags of serve for each.",
+  }),
+  maxLoaded: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 1000,
+    fallback: 4,
+    help:
+      "Most models loaded at once. For another, the one used least recently is ended when its " +
+      "requests are done.",
+  }),
+  idleTimeout: integer({
+    placeholder: "<seconds>",
+    min: 1,
+    max: 1_000_000,
+    help: "Time without a request after which a model is ended. Default: never.",
+  }),
+  address,
+  port,
+  allowRemoteShutdown,
+  maxConnections,
+  allowedHost,
+  corsOrigin,
+  apiKey,
+  apiKeyFile,
+  trustedProxy,
+  ...ROUTED_FLAGS,
+} satisfies FlagTable;
+
 /** Flags of `pull`. */
 export const PULL_FLAGS = WEIGHTS_FLAGS;
 

@@ -34,6 +34,7 @@ import { getModel } from "./get_model.ts";
 import { PidFile } from "./pid_file.ts";
 import { ProgressLine } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
+import { RouterLink } from "./router_link.ts";
 import { warnOfServiceLinks } from "./service_link.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
@@ -55,6 +56,8 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   configureLog(logOf(flags));
   warnOfServiceLinks(SERVE_FLAGS, Deno.env.toObject());
   const stopRequest = Promise.withResolvers<void>();
+  const link = RouterLink.find();
+  link?.onEnd(stopRequest.resolve);
   let pidFile: PidFile | undefined = undefined;
   // From the beginning on: a signal that nobody listens to would leave the process-id file behind.
   const keys = { current: readApiKeys(flags) };
@@ -68,6 +71,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   let refusal: StartupError | undefined;
   const onRefused = (error: StartupError) => {
     refusal = error;
+    link?.report({ type: "failed", reason: error.message });
     session.drain();
     stopRequest.resolve();
   };
@@ -90,11 +94,14 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     startedAt: new Date().toISOString(),
   });
   const url = formatUrl(settings.host, port);
-  const report = new StartReport({ format: flags.logFormat, url });
+  // Standard output is the router's, if there is one: the report goes to the log.
+  const report = new StartReport({ format: link === undefined ? flags.logFormat : "json", url });
   report.listening(model, { isNamed: flags.model !== undefined });
   warnOfOpenDoor(settings);
   quietenVulkan();
   reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
+  link?.report({ type: "listening", port });
+  link?.follow(session, stopRequest.resolve);
 
   await stopRequest.promise;
   await server.stop();
@@ -191,12 +198,15 @@ async function requireCached(name: string): Promise<void> {
 }
 
 /** Keys that may be replaced while requests come. */
-interface KeyRing {
+export interface KeyRing {
   current: readonly ApiKey[];
 }
 
 /** Keys that cannot be read leave those that there were. */
-function readKeysAgain(flags: ServeFlags, keys: KeyRing): void {
+export function readKeysAgain(
+  flags: Pick<ServeFlags, "apiKey" | "apiKeyFile">,
+  keys: KeyRing,
+): void {
   try {
     keys.current = readApiKeys(flags);
     log.info("the API keys were read again", { numKeys: keys.current.length });
@@ -239,9 +249,10 @@ async function listen(deps: AppDeps): Promise<RunningServer> {
   }
 }
 
-async function explainListenError(
+/** Why the address is not available, and what to do. */
+export async function explainListenError(
   error: unknown,
-  { host, port }: ServerSettings,
+  { host, port }: Pick<ServerSettings, "host" | "port">,
 ): Promise<string> {
   if (error instanceof Deno.errors.AddrInUse) {
     return await explainTakenPort(host, port);
@@ -254,7 +265,8 @@ async function explainListenError(
     "127.0.0.1 for this machine alone, 0.0.0.0 for all others too.";
 }
 
-function stopOnSignal({ requestStop, removePidFile, onHangup }: {
+/** Asks to stop at the first signal, and ends the process at the second. */
+export function stopOnSignal({ requestStop, removePidFile, onHangup }: {
   readonly requestStop: () => void;
   readonly removePidFile: () => void;
   /** Called at SIGHUP, where that is no terminal's. */
@@ -272,7 +284,10 @@ function stopOnSignal({ requestStop, removePidFile, onHangup }: {
   }, { onHangup });
 }
 
-function warnOfOpenDoor({ host, apiKeys }: ServerSettings): void {
+/** Warns if other machines can call the server without a key. */
+export function warnOfOpenDoor(
+  { host, apiKeys }: Pick<ServerSettings, "host" | "apiKeys">,
+): void {
   if (isLoopback(host) || apiKeys.length > 0) return;
   log.warn("other machines can call this server, and no --api-key is set", { address: host });
 }

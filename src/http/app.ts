@@ -4,7 +4,6 @@
  * @module
  */
 import { Hono, type MiddlewareHandler } from "hono";
-import { errorAnswer } from "../api/error_body.ts";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -14,8 +13,9 @@ import { cohereEmbedRoute } from "./texts/cohere_embed.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes } from "./pages/docs.ts";
 import { embeddingsRoute } from "./texts/embeddings.ts";
-import { checkApiKey, showsKey } from "./api_keys.ts";
-import { checkHost, checkOrigin } from "./guard.ts";
+import { bothPaths, guard, requireApiKey } from "./access.ts";
+import { answerError, CLIENT_DISCONNECTED } from "./answer_error.ts";
+import { showsKey } from "./api_keys.ts";
 import { explainForeignPath } from "./foreign_paths.ts";
 import { healthRoute } from "./health.ts";
 import { isLocal } from "./locality.ts";
@@ -25,12 +25,13 @@ import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
-import { isPageFile, pageRoutes } from "./pages/page.ts";
+import { pageRoutes } from "./pages/page.ts";
 import { spansOf, workFields } from "./request_times.ts";
 import { workOf } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./texts/rerank.ts";
 import { responsesRoutes } from "./responses/responses.ts";
+import { MAX_SHOWN_PATH, nameRequest, plainPath, shownPath } from "./request_names.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 import { scoreRoute } from "./texts/score.ts";
@@ -40,20 +41,13 @@ import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { voicesRoute } from "./audio/voices.ts";
 import { reportWarnings } from "./warnings.ts";
 
-/** nginx's status for a client that disconnected before the answer; nobody receives it. */
-const CLIENT_DISCONNECTED = 499;
-
-const MAX_SHOWN_PATH = 100;
-
-const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
-
 /** All endpoints around `deps`, each also below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
   app.use(identify(metrics, deps));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
-  app.use(guard(deps), requireApiKey(deps));
+  app.use(guard(deps.settings), requireApiKey(deps.settings));
   const routes = createRoutes(deps, metrics);
   addRoutes(app, routes);
   app.notFound((call) => {
@@ -89,10 +83,6 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-function bothPaths(path: string): string[] {
-  return path === "/" ? ["/"] : [path, `/v1${path}`];
-}
-
 function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
     const label = path.replace(/\{.*\}$/, "");
@@ -118,13 +108,6 @@ function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   }
 }
 
-/** Removes doubled and trailing slashes from a path, and llama.cpp's name of one. */
-function plainPath(request: Request): string {
-  const { pathname } = new URL(request.url);
-  return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
-    .replace(/^((?:\/v1)?)\/reranking$/, "$1/rerank");
-}
-
 /** The error for an unknown path, with the nearest known ones. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
@@ -136,11 +119,6 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
 }
 
-/** A request's path for messages and log lines, shortened. */
-function shownPath({ req: { path } }: Call): string {
-  return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
-}
-
 /** Gives each request an id, and logs it when it is answered. */
 function identify(
   metrics: ServerMetrics,
@@ -148,8 +126,7 @@ function identify(
 ): MiddlewareHandler<Env> {
   return async (call, next) => {
     const startMs = performance.now();
-    const proposed = call.req.header("x-request-id") ?? "";
-    const requestId = SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
+    const requestId = nameRequest(call.req.raw);
     call.set("requestId", requestId);
     // Counted from its headers on, so that slow uploads count too.
     const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
@@ -203,40 +180,6 @@ function withoutOwnNames(param: string): string {
     );
 }
 
-/** Rejects requests that are not allowed, and answers CORS preflights. */
-function guard({ settings }: AppDeps): MiddlewareHandler<Env> {
-  return async (call, next) => {
-    checkHost(call.req.raw, settings);
-    const origin = checkOrigin(call.req.raw, settings);
-    const isPreflight = call.req.method === "OPTIONS" &&
-      call.req.header("access-control-request-method") !== undefined;
-    if (isPreflight && origin !== undefined) call.res = preflightAnswer(call);
-    else await next();
-    if (origin === undefined) return;
-    call.res.headers.set("access-control-allow-origin", origin);
-    call.res.headers.set("access-control-expose-headers", "x-request-id, retry-after, warning");
-    call.res.headers.append("vary", "origin");
-  };
-}
-
-function preflightAnswer(call: Call): Response {
-  return call.body(null, 204, {
-    "access-control-allow-methods": "GET, HEAD, POST, DELETE",
-    "access-control-allow-headers": call.req.header("access-control-request-headers") ?? "",
-    "access-control-max-age": "600",
-  });
-}
-
-/** All but health, which monitors call without a key, and the page, which asks the user for it. */
-function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
-  return async (call, next) => {
-    const { path, raw } = call.req;
-    const isOpen = bothPaths("/health").includes(path) || isPageFile(path);
-    if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
-    await next();
-  };
-}
-
 /**
  * The error for callers who may not know why the model could not be loaded: the reason may contain this machine's paths.
  * Where there are keys, those who show one may.
@@ -255,20 +198,4 @@ function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps)
     "model_not_loaded",
     "The model is not initialized: it could not be loaded; the server's log says why.",
   );
-}
-
-function answerError(thrown: unknown, call: Call): Response {
-  const requestId = call.get("requestId");
-  const isAbort = thrown instanceof Error && thrown.name === "AbortError";
-  if (call.req.raw.signal.aborted || isAbort) {
-    return new Response(null, { status: CLIENT_DISCONNECTED });
-  }
-  const error = HearthError.from(thrown);
-  // A HearthError from the worker has been logged there.
-  if (error !== thrown) {
-    log.error("a request failed", { requestId, path: call.req.path, error: thrown });
-  }
-  const { status, body, headers } = errorAnswer(call.req.path, error);
-  for (const [name, value] of Object.entries(headers)) call.header(name, value);
-  return call.body(JSON.stringify(body), status as 400, { "content-type": "application/json" });
 }

@@ -16,7 +16,13 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Headers that proxies add to forwarded requests. */
-const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+export const PROXY_HEADERS = [
+  "forwarded",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "x-real-ip",
+  "via",
+];
 
 /** The connection and headers of a request. */
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;

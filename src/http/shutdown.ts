@@ -5,18 +5,26 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
+import type { ListenSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { stderrQueue } from "../log.ts";
 import { isLocal } from "./locality.ts";
-import type { AppDeps, Env, Route } from "./route.ts";
+import type { Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
+
+/** What the shutdown needs of a server. */
+export interface StopDeps {
+  readonly settings: ListenSettings;
+  /** Begins the shutdown sequence; called when the answer to an accepted request for it has been sent. */
+  readonly requestShutdown: () => void;
+}
 
 /**
  * Writes the specification's line for every shutdown request, accepted or not. It is written to standard error
  * verbatim, in every log format and level, for supervisors that look for it.
  */
-export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> {
+export function announceShutdown({ settings }: Pick<StopDeps, "settings">): MiddlewareHandler<Env> {
   return async (_call, next) => {
     const { allowRemoteShutdown } = settings;
     const line = `[SHUTDOWN] Shutdown requested (remote_allowed: ${allowRemoteShutdown})\n`;
@@ -26,7 +34,9 @@ export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> 
 }
 
 /** Ends the server once the answer has been sent. */
-export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
+export function shutdownRoute(
+  { settings, requestShutdown }: StopDeps,
+): Route {
   return {
     method: "POST",
     path: "/shutdown",

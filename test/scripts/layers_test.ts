@@ -6,6 +6,7 @@ import { readSources } from "../fixtures/sources.ts";
 const LAYERS = [
   "main.ts",
   "src/cli",
+  "src/router",
   "src/http",
   "src/ui",
   "src/session",

@@ -32,8 +32,16 @@ export interface Exchange {
 /** Answers requests; never throws. A request's signal is aborted when its client disconnects before the end. */
 export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 
-/** A listener for the `request` event of a server of `node:http`. */
-export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+/**
+ * A listener for the `request` event of a server of `node:http`.
+ *
+ * @param options.streamsAll writes every answer chunk by chunk. Else only events and sound are, and all others are
+ * complete, with their length, before they are sent.
+ */
+export function bridge(
+  app: App,
+  { streamsAll = false }: { readonly streamsAll?: boolean } = {},
+): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return async (incoming, outgoing) => {
     const completed = Promise.withResolvers<void>();
     const disconnected = new AbortController();
@@ -52,7 +60,8 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     const exchange = { callerAddress, httpVersion, completed: completed.promise };
     const response = await app(request, exchange);
     try {
-      await writeResponse(response, { incoming, outgoing, disconnected: disconnected.signal });
+      const wire = { incoming, outgoing, disconnected: disconnected.signal };
+      await writeResponse(response, wire, { streamsAll });
     } catch (error) {
       log.error("an answer could not be sent", { error });
       if (outgoing.headersSent) outgoing.destroy();
@@ -155,10 +164,14 @@ interface Wire {
   readonly disconnected: AbortSignal;
 }
 
-async function writeResponse(response: Response, wire: Wire): Promise<void> {
+async function writeResponse(
+  response: Response,
+  wire: Wire,
+  { streamsAll }: { readonly streamsAll: boolean },
+): Promise<void> {
   const { status, headers, body } = response;
   const { incoming, outgoing } = wire;
-  if (body !== null && STREAMED.test(headers.get("content-type") ?? "")) {
+  if (body !== null && (streamsAll || STREAMED.test(headers.get("content-type") ?? ""))) {
     outgoing.writeHead(status, Object.fromEntries(headers));
     return await writeStream(body, wire);
   }

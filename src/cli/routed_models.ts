@@ -1,0 +1,147 @@
+/**
+ * The models of a router, from its flags and its configuration file.
+ *
+ * @module
+ */
+import { parse } from "yaml";
+import { ANY_NAME } from "../api/endpoints.ts";
+import { MODEL_KINDS, type ModelKind } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { CATALOGUE } from "../hub/catalogue.ts";
+import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
+import { nameModel, resolveModel } from "../hub/resolve.ts";
+import { familyOf } from "../models/families.ts";
+import type { RoutedModel } from "../router/routed_model.ts";
+import { flagName, type FlagTable, type FlagValues, UsageError } from "./flag.ts";
+import { ROUTED_FLAGS, type ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
+import { parseCall } from "./parse.ts";
+
+const { model, modelAlias, anyModel, kind } = SERVE_FLAGS;
+/** Flags that a model of the file may have. */
+const FILE_FLAGS = { ...ROUTED_FLAGS, model, modelAlias, anyModel, kind };
+
+/**
+ * All models that are named.
+ *
+ * @throws {StartupError} when there is none, one is not found or named twice, or the file is not understood.
+ */
+export async function readRoutedModels(
+  flags: FlagValues<typeof ROUTER_FLAGS>,
+): Promise<RoutedModel[]> {
+  const common = writeWords(ROUTED_FLAGS, flags);
+  const { config } = flags;
+  const entries = [
+    ...flags.model.map((name) => [`--model=${name}`]),
+    ...config === undefined ? [] : readEntries(config),
+  ];
+  if (entries.length === 0) {
+    throw new StartupError("router wants models: -m <model>, several times, or --config <file>.");
+  }
+  const models = await Promise.all(entries.map((words) => describe(words, common)));
+  const names = new Set<string>();
+  for (const { id } of models) {
+    if (names.has(id)) throw new StartupError(`The model ${id} is named twice.`);
+    names.add(id);
+  }
+  return models;
+}
+
+async function describe(words: readonly string[], common: readonly string[]): Promise<RoutedModel> {
+  const flags = parseWords(words);
+  const named = await nameModel(flags.model!);
+  if (!("hubId" in named)) await requireModelFolder(named.folder);
+  return {
+    id: named.id,
+    aliases: [...named.aliases, ...flags.modelAlias, ...flags.anyModel ? [ANY_NAME] : []],
+    ownedBy: named.ownedBy,
+    kind: flags.kind ?? await findKind(flags.model!, named.id),
+    args: [...common, ...words],
+  };
+}
+
+/** @throws {UsageError} when a flag is unknown or its value out of range. */
+function parseWords(words: readonly string[]): FlagValues<typeof FILE_FLAGS> {
+  const call = parseCall(SERVE, words, {});
+  if (typeof call === "string") throw new UsageError(`There is no flag ${call} of a model.`);
+  // Safe: these are the flags of that command.
+  return call.flags as FlagValues<typeof FILE_FLAGS>;
+}
+
+const SERVE = {
+  name: "serve",
+  summary: "",
+  operands: [],
+  flags: FILE_FLAGS,
+  run: () => Promise.resolve(0),
+};
+
+/** From its folder, else from the catalogue; `undefined` if neither says. */
+async function findKind(name: string, id: string): Promise<ModelKind | undefined> {
+  try {
+    const { folder } = await resolveModel(name);
+    return familyOf(await openAnyFolder(folder)).kind;
+  } catch (error) {
+    if (!(error instanceof StartupError)) throw error;
+    return MODEL_KINDS.find((kind) => Object.values(CATALOGUE[kind]).includes(id));
+  }
+}
+
+/** The words of each model in the file: `models: [{ model: qwen3-0.6b, max-model-len: 8192 }]`. */
+function readEntries(path: string): string[][] {
+  const found = readYaml(path);
+  const { models } = isMap(found) ? found : {};
+  if (!Array.isArray(models) || models.length === 0) {
+    throw new StartupError(`${path}: want a list "models", each with "model" and flags of serve.`);
+  }
+  return models.map((entry: unknown, index) => {
+    const where = `${path}, model ${index + 1}`;
+    const settings = typeof entry === "string" ? { model: entry } : entry;
+    if (!isMap(settings) || typeof settings["model"] !== "string") {
+      throw new StartupError(`${where}: want "model": a folder, an alias or owner/name.`);
+    }
+    const words = Object.entries(settings).flatMap(([name, value]) =>
+      writeWord(name, value, where)
+    );
+    checkWords(words, where);
+    return words;
+  });
+}
+
+function readYaml(path: string): unknown {
+  try {
+    return parse(Deno.readTextFileSync(path));
+  } catch (error) {
+    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function writeWord(name: string, value: unknown, where: string): string[] {
+  if (value === true) return [`--${name}`];
+  if (value === false) return [`--no-${name}`];
+  if (Array.isArray(value)) return value.flatMap((each) => writeWord(name, each, where));
+  if (typeof value === "string" || typeof value === "number") return [`--${name}=${value}`];
+  throw new StartupError(`${where}: ${name}: want a text, a number, true or false, or a list.`);
+}
+
+/** @throws {StartupError} when a flag is unknown or its value out of range. */
+function checkWords(words: readonly string[], where: string): void {
+  try {
+    parseWords(words);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new StartupError(`${where}: ${error.message}`);
+  }
+}
+
+/** The words that give a command these values. */
+function writeWords(table: FlagTable, values: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(table).flatMap(([key, { fallback }]) => {
+    const value = values[key];
+    if (value === fallback || value === undefined) return [];
+    return writeWord(flagName(key), value, key);
+  });
+}

@@ -1,0 +1,145 @@
+/**
+ * The router as a function from a request to its answer.
+ *
+ * @module
+ */
+import { Hono, type MiddlewareHandler } from "hono";
+import { Registry } from "prom-client";
+import type { ListenSettings } from "../config.ts";
+import { HearthError } from "../errors.ts";
+import { bothPaths, guard, requireApiKey } from "../http/access.ts";
+import { answerError, CLIENT_DISCONNECTED } from "../http/answer_error.ts";
+import type { BodyLimits } from "../http/body/body.ts";
+import type { App } from "../http/connection/node_bridge.ts";
+import { isLocal, isLoopback } from "../http/locality.ts";
+import { nameRequest, plainPath, shownPath } from "../http/request_names.ts";
+import type { Call, Env } from "../http/route.ts";
+import { announceShutdown, shutdownRoute, type StopDeps } from "../http/shutdown.ts";
+import { log } from "../log.ts";
+import { chooseModel, requireModel } from "./choose_model.ts";
+import { forward } from "./forward.ts";
+import type { ModelPool, ModelState } from "./model_pool.ts";
+import { readModelName } from "./read_model_name.ts";
+import { RouterMetrics } from "./router_metrics.ts";
+
+/** What the router is made of. */
+export interface RouterDeps extends StopDeps {
+  readonly pool: ModelPool;
+  readonly bodyLimits: BodyLimits;
+  /** Whether it is about to end. */
+  readonly isStopping: () => boolean;
+}
+
+/** All endpoints: its own, and those of the models behind them, each also below `/v1`. */
+export function createRouterApp(deps: RouterDeps): App {
+  const { pool, settings } = deps;
+  const metrics = new RouterMetrics(pool);
+  const app = new Hono<Env>({ getPath: plainPath });
+  app.use(identify(metrics));
+  app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
+  app.use(guard(settings), requireApiKey(settings));
+  app.on("GET", bothPaths("/health"), (call) => {
+    if (deps.isStopping()) throw new HearthError("shutting_down", "shutting down");
+    return call.json({ status: "ok" });
+  });
+  app.on("GET", bothPaths("/metrics"), async (call) => {
+    const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+    return call.body(await metrics.scrape(), 200, { "content-type": contentType });
+  });
+  app.on("POST", bothPaths("/shutdown"), shutdownRoute(deps).handle);
+  app.on("GET", bothPaths("/models"), (call) => {
+    return call.json({ object: "list", data: pool.states.map(describeModel) });
+  });
+  app.on("POST", bothPaths("/models/:id{.+}/load"), async (call) => {
+    const state = stateNamed(pool, call);
+    using _lease = await pool.acquire(state.model, call.req.raw.signal);
+    return call.json(describeModel(stateNamed(pool, call)));
+  });
+  app.on("POST", bothPaths("/models/:id{.+}/unload"), async (call) => {
+    await pool.unload(stateNamed(pool, call).model);
+    return call.json(describeModel(stateNamed(pool, call)));
+  });
+  app.on("GET", bothPaths("/models/:id{.+}"), (call) => {
+    return call.json(describeModel(stateNamed(pool, call)));
+  });
+  app.all("*", (call) => passToModel(call, deps));
+  app.onError(answerError);
+  return async (request, exchange) => await app.fetch(request, exchange);
+}
+
+async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
+  const { pool, bodyLimits: limits, settings } = deps;
+  const { raw } = call.req;
+  using share = limits.budget.open();
+  const named = await readModelName(raw, { limits, share });
+  const name = named.name ?? call.req.query("model");
+  const path = call.req.path.replace(/^\/v1(?=\/)/, "");
+  const model = chooseModel(pool.states.map((state) => state.model), { name, path });
+  call.set("route", model.id);
+  const lease = await pool.acquire(model, raw.signal);
+  return await forward(raw, {
+    lease,
+    body: named.body,
+    requestId: call.get("requestId"),
+    remoteAddress: isLocalCall(call, settings) ? undefined : call.env.callerAddress,
+  });
+}
+
+/** As for a model's own server: where other machines may call, nobody is local. */
+function isLocalCall(call: Call, settings: ListenSettings): boolean {
+  return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
+}
+
+function stateNamed({ states }: ModelPool, call: Call): ModelState {
+  const model = requireModel(states.map((state) => state.model), call.req.param("id")!);
+  return states.find((state) => state.model.id === model.id)!;
+}
+
+/** A model as the list shows it; `status` is llama.cpp's. */
+function describeModel({ model, status, failure, address }: ModelState): Record<string, unknown> {
+  const { id, ownedBy, kind } = model;
+  const contextLength = address?.contextLength;
+  return {
+    object: "model",
+    id,
+    created: 0,
+    owned_by: ownedBy,
+    ...(kind !== undefined && { kind }),
+    ...(contextLength !== undefined && {
+      max_model_len: contextLength,
+      context_length: contextLength,
+    }),
+    status: { value: status, ...(failure !== undefined && { failed: true }) },
+  };
+}
+
+/** Gives each request an id; logs and counts it when it is answered. */
+function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    const startMs = performance.now();
+    const requestId = nameRequest(call.req.raw);
+    call.set("requestId", requestId);
+    await next();
+    const { status, headers } = call.res;
+    headers.set("x-request-id", requestId);
+    headers.set("x-content-type-options", "nosniff");
+    call.env.completed.then(() => {
+      const { method, raw: { signal } } = call.req;
+      const seconds = (performance.now() - startMs) / 1000;
+      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
+      const model = call.get("route") ?? "none";
+      metrics.observe({ model, method, status: ending, seconds });
+      const write = method === "POST" ? log.info : log.debug;
+      write("request", {
+        requestId,
+        method,
+        path: shownPath(call),
+        model,
+        status: ending,
+        ...(call.error instanceof HearthError && { code: call.error.kind }),
+        key: call.get("keyLabel"),
+        seconds: Number(seconds.toFixed(3)),
+      });
+    });
+  };
+}

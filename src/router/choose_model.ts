@@ -1,0 +1,85 @@
+/**
+ * Which model a request is for: the one it names, else the only one that serves its path.
+ *
+ * @module
+ */
+import { ANY_NAME, servesPath } from "../api/endpoints.ts";
+import type { ModelKind } from "../config.ts";
+import { HearthError } from "../errors.ts";
+import type { RoutedModel } from "./routed_model.ts";
+
+const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
+
+/** Kinds behind paths that do not run the model, or that go by another name. */
+const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind[]])[] = [
+  [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
+  [/^\/v2\/rerank$/, ["rerank"]],
+  [/^\/audio\/voices$/, ["tts"]],
+  [/^\/audio\/models$/, ["asr", "tts"]],
+  [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
+];
+
+/** Paths that every model serves. */
+const COMMON_PATHS: readonly string[] = ["/info", "/openapi.json", "/docs"];
+
+/** Whether models of a kind serve a path, written without `/v1`. */
+function mayServe(kind: ModelKind, path: string): boolean {
+  if (servesPath(kind, path)) return true;
+  return COMMON_PATHS.some((common) => path === common || path.startsWith(`${common}/`)) ||
+    KINDS_BY_PATH.some(([pattern, kinds]) => pattern.test(path) && kinds.includes(kind));
+}
+
+/** The model of that id or other name. */
+export function findModel<M extends RoutedModel>(
+  models: readonly M[],
+  name: string,
+): M | undefined {
+  return models.find(({ id }) => id === name) ??
+    models.find(({ aliases }) => aliases.includes(name)) ??
+    models.find(({ aliases }) => aliases.includes(ANY_NAME));
+}
+
+/** @throws {HearthError} `model_not_found` if no model has that name. */
+export function requireModel<M extends RoutedModel>(models: readonly M[], name: string): M {
+  const found = findModel(models, name);
+  if (found !== undefined) return found;
+  throw new HearthError(
+    "model_not_found",
+    `There is no model ${JSON.stringify(name.slice(0, 100))} here; there is ${listIds(models)}.`,
+    { param: "model" },
+  );
+}
+
+/**
+ * Chooses the model of a request.
+ *
+ * @param request.path without `/v1`.
+ * @throws {HearthError} `model_not_found`; `unsupported_by_model` if no model serves the path; `invalid_value` if several
+ * do and the request names none.
+ */
+export function chooseModel<M extends RoutedModel>(
+  models: readonly M[],
+  { name, path }: { readonly name: string | undefined; readonly path: string },
+): M {
+  if (name !== undefined) return requireModel(models, name);
+  const serving = models.filter(({ kind }) => kind !== undefined && mayServe(kind, path));
+  const unknown = models.filter(({ kind }) => kind === undefined);
+  const candidates = serving.length > 0 ? serving : unknown;
+  const [only] = candidates;
+  if (only !== undefined && candidates.length === 1) return only;
+  if (candidates.length === 0) {
+    throw new HearthError(
+      "unsupported_by_model",
+      `No model here serves ${path.slice(0, 100)}; there is ${listIds(models)}.`,
+    );
+  }
+  throw new HearthError(
+    "invalid_value",
+    `model: several models serve ${path.slice(0, 100)}; name one of ${listIds(candidates)}.`,
+    { param: "model" },
+  );
+}
+
+function listIds(models: readonly RoutedModel[]): string {
+  return models.map(({ id, kind }) => kind === undefined ? id : `${id} (${kind})`).join(", ");
+}

@@ -1,0 +1,91 @@
+/**
+ * Reads as much of a request's body as it takes to know the model.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { type BodyLimits, requireAtMost } from "../http/body/body.ts";
+import type { BodyShare } from "../http/body/body_budget.ts";
+import { joinBytes } from "../join_bytes.ts";
+import { FormModelName } from "./form_model_name.ts";
+import { JsonModelName } from "./json_model_name.ts";
+
+/** Bodies up to here are read whole: they go on with their length, in one piece. */
+const SMALL_BYTES = 64 * 1024;
+
+/** A body whose model is known as far as it tells. */
+export interface NamedBody {
+  /** `undefined` if the body names none. */
+  readonly name: string | undefined;
+  /** The whole body: what was read and the rest, which is read as it is sent on. */
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
+}
+
+/**
+ * Reads the model's name in JSON or a form. Where clients send it after a large file or large media, all of that is held
+ * meanwhile, within `limits` and its budget for all bodies.
+ *
+ * @param share what this body holds.
+ * @throws {HearthError} `payload_too_large`, `overloaded`, `request_timeout`.
+ */
+export async function readModelName(
+  request: Request,
+  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
+): Promise<NamedBody> {
+  const { body, headers } = request;
+  if (body === null) return { name: undefined, body };
+  const declaredBytes = Number(headers.get("content-length") ?? Infinity);
+  if (Number.isFinite(declaredBytes)) {
+    requireAtMost(declaredBytes, limits.maxBytes, "request body");
+  }
+  const contentType = headers.get("content-type") ?? "";
+  const isForm = /^multipart\/form-data\s*(;|$)/i.test(contentType);
+  const scanner = isForm ? new FormModelName(contentType) : new JsonModelName();
+  const reader = body.getReader();
+  const chunks: Uint8Array[] = [];
+  let numBytes = 0;
+  let isKnown = false;
+  while (!isKnown || declaredBytes <= SMALL_BYTES) {
+    const { done, value } = await readInTime(reader, limits);
+    if (done) return { name: scanner.name, body: joinBytes(chunks) };
+    share.take(value.length);
+    requireAtMost(numBytes += value.length, limits.maxBytes, "request body");
+    chunks.push(value);
+    isKnown ||= scanner.push(value);
+  }
+  return { name: scanner.name, body: continueBody(chunks, reader) };
+}
+
+async function readInTime(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  { maxPauseMs }: BodyLimits,
+): Promise<ReadableStreamReadResult<Uint8Array>> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    const message = `Nothing of the request body came for ${maxPauseMs / 1000} s.`;
+    late.reject(new HearthError("request_timeout", message));
+    reader.cancel().catch(() => {});
+  }, maxPauseMs);
+  try {
+    return await Promise.race([reader.read(), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The body from its beginning: `chunks`, then what `reader` still gives, one chunk at a time. */
+function continueBody(
+  chunks: Uint8Array[],
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const held = chunks.shift();
+      if (held !== undefined) return controller.enqueue(held);
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => reader.cancel(reason),
+  }, { highWaterMark: 0 });
+}

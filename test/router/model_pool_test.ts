@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import type { HearthError } from "../../src/errors.ts";
+import type { ModelAddress } from "../../src/router/model_process.ts";
+import { type Lease, ModelPool } from "../../src/router/model_pool.ts";
+import type { RoutedModel } from "../../src/router/routed_model.ts";
+
+const [A, B, C] = ["a", "b", "c"].map((id): RoutedModel => ({
+  ...{ id, aliases: [], ownedBy: "test", kind: "text", args: [] },
+})) as [RoutedModel, RoutedModel, RoutedModel];
+
+/** Processes that do what the test says, and what was done to them in order. */
+class Processes {
+  readonly events: string[] = [];
+  readonly #running = new Map<string, {
+    readonly ready: PromiseWithResolvers<ModelAddress>;
+    readonly ended: PromiseWithResolvers<void>;
+  }>();
+
+  readonly start = ({ id }: RoutedModel) => {
+    this.events.push(`start ${id}`);
+    const process = {
+      ready: Promise.withResolvers<ModelAddress>(),
+      ended: Promise.withResolvers<void>(),
+    };
+    assert.equal(this.#running.has(id), false, "it runs once");
+    this.#running.set(id, process);
+    const stop = () => {
+      this.events.push(`stop ${id}`);
+      this.end(id);
+    };
+    return { ready: process.ready.promise, ended: process.ended.promise, stop };
+  };
+
+  ready(id: string): void {
+    this.#running.get(id)!.ready.resolve({ url: `http://${id}`, kind: "text" } as ModelAddress);
+  }
+
+  end(id: string): void {
+    const { ready, ended } = this.#running.get(id)!;
+    ready.promise.catch(() => {});
+    ready.reject(new Error("ended"));
+    this.#running.delete(id);
+    ended.resolve();
+  }
+}
+
+function makePool(options: { maxLoaded?: number; idleMs?: number } = {}) {
+  const processes = new Processes();
+  const pool = new ModelPool({
+    models: [A, B, C],
+    maxLoaded: 2,
+    start: processes.start,
+    ...options,
+  });
+  const { signal } = new AbortController();
+  const acquire = (model: RoutedModel) => pool.acquire(model, signal);
+  return { processes, pool, acquire };
+}
+
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
+async function load(
+  { processes, acquire }: ReturnType<typeof makePool>,
+  model: RoutedModel,
+): Promise<Lease> {
+  const lease = acquire(model);
+  await settle();
+  processes.ready(model.id);
+  return await lease;
+}
+
+Deno.test("ModelPool.acquire() starts a model once for all that wait", async () => {
+  const test = makePool();
+  const leases = [test.acquire(A), test.acquire(A), test.acquire(A)];
+  test.processes.ready("a");
+  for (const lease of await Promise.all(leases)) assert.equal(lease.address.url, "http://a");
+  assert.deepEqual(test.processes.events, ["start a"]);
+  assert.equal(test.pool.states[0]!.numInUse, 3);
+});
+
+Deno.test("ModelPool.acquire() ends the idle model used least recently", async () => {
+  const test = makePool();
+  using _inUse = await load(test, A);
+  (await load(test, B))[Symbol.dispose]();
+  // A was used before B, but is busy.
+  (await load(test, C))[Symbol.dispose]();
+  assert.deepEqual(test.processes.events, ["start a", "start b", "stop b", "start c"]);
+});
+
+Deno.test("ModelPool.acquire() has a busy model finish and take no new requests", async () => {
+  const test = makePool({ maxLoaded: 1 });
+  const first = await load(test, A);
+  const second = test.acquire(B);
+  // It would keep B out for ever.
+  const third = test.acquire(A);
+  await settle();
+  assert.deepEqual(test.processes.events, ["start a"]);
+  first[Symbol.dispose]();
+  first[Symbol.dispose]();
+  await settle();
+  assert.deepEqual(test.processes.events, ["start a", "stop a", "start b"]);
+  test.processes.ready("b");
+  (await second)[Symbol.dispose]();
+  await settle();
+  test.processes.ready("a");
+  (await third)[Symbol.dispose]();
+  assert.deepEqual(test.processes.events.slice(3), ["stop b", "start a"]);
+});
+
+Deno.test("ModelPool.acquire() rejects those that wait for a model that does not start, and tries again", async () => {
+  const test = makePool();
+  const waiting = [test.acquire(A), test.acquire(A)];
+  test.processes.end("a");
+  for (const lease of waiting) {
+    await assert.rejects(lease, (error: HearthError) => error.kind === "model_not_loaded");
+  }
+  assert.equal(test.pool.states[0]!.failure, "ended");
+  (await load(test, A))[Symbol.dispose]();
+  assert.equal(test.pool.states[0]!.failure, undefined);
+});
+
+Deno.test("ModelPool counts a process that ends unasked, and starts it for the next request", async () => {
+  const test = makePool();
+  const lost = await load(test, A);
+  test.processes.end("a");
+  await settle();
+  assert.equal(test.pool.states[0]!.numLosses, 1);
+  using _next = await load(test, A);
+  // Of the process that is gone.
+  lost[Symbol.dispose]();
+  assert.equal(test.pool.states[0]!.numInUse, 1);
+});
+
+Deno.test("ModelPool.acquire() forgets a caller that leaves, and starts nothing for nobody", async () => {
+  const test = makePool({ maxLoaded: 1 });
+  const lease = await load(test, A);
+  const controller = new AbortController();
+  const left = test.pool.acquire(B, controller.signal);
+  controller.abort();
+  await assert.rejects(left, { name: "AbortError" });
+  assert.equal(test.pool.states[1]!.numWaiting, 0);
+  lease[Symbol.dispose]();
+  await settle();
+  assert.equal(test.processes.events.includes("start b"), false);
+});
+
+Deno.test("ModelPool ends a model that was idle long enough", async () => {
+  const test = makePool({ idleMs: 20 });
+  const lease = await load(test, A);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  assert.deepEqual(test.processes.events, ["start a"]);
+  lease[Symbol.dispose]();
+  while (test.pool.states[0]!.status !== "unloaded") await settle();
+  assert.deepEqual(test.processes.events, ["start a", "stop a"]);
+});
+
+Deno.test("ModelPool.close() refuses those that wait and ends all", async () => {
+  const test = makePool();
+  using _lease = await load(test, A);
+  const waiting = assert.rejects(
+    test.acquire(B),
+    (error: HearthError) => error.kind === "shutting_down",
+  );
+  await test.pool.close();
+  await waiting;
+  await assert.rejects(test.acquire(A), (error: HearthError) => error.kind === "shutting_down");
+  assert.deepEqual(test.processes.events.slice(-2), ["stop a", "stop b"]);
+});
+
+Deno.test("ModelPool never has more models running than fit, whatever is asked", async () => {
+  const test = makePool({ maxLoaded: 2 });
+  const { pool, processes } = test;
+  let numDone = 0;
+  const clients = Array.from({ length: 200 }, async (_, n) => {
+    const lease = await test.acquire([A, B, C][(n * 7 + (n >> 3)) % 3]!);
+    await settle();
+    lease[Symbol.dispose]();
+    numDone++;
+  });
+  while (numDone < clients.length) {
+    const running = pool.states.filter(({ status }) => status !== "unloaded");
+    assert.ok(running.length <= 2);
+    for (const { model, status } of running) if (status === "loading") processes.ready(model.id);
+    await settle();
+  }
+  await Promise.all(clients);
+  assert.deepEqual(pool.states.map(({ numInUse }) => numInUse), [0, 0, 0]);
+});
