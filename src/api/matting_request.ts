@@ -5,14 +5,15 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
+import { type Color as ColorLevels, parseColor } from "./css_colors.ts";
 import { flag, text } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
-const colorWanted = "a colour such as #ffffff or #fff";
+const colorWanted = "a colour such as #ffffff, #fff, #ffffff80 or white";
 const switchWanted = "true or false";
 
 const Color = z.string({ error: colorWanted })
-  .regex(/^#([\da-fA-F]{3}|[\da-fA-F]{6})$/, { error: colorWanted })
+  .refine((color) => parseColor(color) !== undefined, { error: colorWanted })
   .describe("Background colour; transparent if absent");
 
 const TEXTS = {
@@ -62,7 +63,7 @@ export const MattingForm = z.object({
 
 /** The options of a request. */
 interface MattingOptions {
-  readonly background?: readonly [red: number, green: number, blue: number] | undefined;
+  readonly background?: ColorLevels | undefined;
   readonly maskOnly?: boolean | undefined;
   readonly crop?: boolean | undefined;
   readonly refine?: boolean | undefined;
@@ -97,19 +98,9 @@ export function mattingOptions(
   { background, mask_only, crop, refine }: MattingFields,
 ): MattingOptions {
   return {
-    background: background ? readColor(background) : undefined,
+    background: background ? parseColor(background) : undefined,
     maskOnly: mask_only ?? undefined,
     crop: crop ?? undefined,
     refine: refine ?? undefined,
   };
-}
-
-function readColor(color: string): [number, number, number] {
-  const digits = color.slice(1);
-  const size = digits.length / 3;
-  const level = (channel: number) => {
-    const part = digits.slice(size * channel, size * (channel + 1));
-    return parseInt(size === 1 ? part + part : part, 16);
-  };
-  return [level(0), level(1), level(2)];
 }

@@ -29,8 +29,10 @@ export interface MatteTask {
 
 /** Options of the result; by default the image's own pixels with an alpha channel. */
 export interface MatteOptions {
-  /** Background colour: red, green and blue, 0 to 255. */
-  readonly background?: readonly [red: number, green: number, blue: number] | undefined;
+  /** Background colour: red, green, blue and perhaps alpha, 0 to 255. */
+  readonly background?:
+    | readonly [red: number, green: number, blue: number, alpha?: number]
+    | undefined;
   /** The alpha channel alone, as a grey image. */
   readonly maskOnly?: boolean | undefined;
   /** Crop to the subject. */

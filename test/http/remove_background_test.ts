@@ -135,6 +135,10 @@ mattingTest("remove_background: options, as JSON and as form fields", async (app
   }
 
   const green = await both({ background: "#00ff40" }, { background: "#00ff40" });
+  assert.deepEqual(
+    await both({ background: "RebeccaPurple" }, { background: "rebeccapurple" }),
+    await both({ background: "#663399" }, { background: "#639f" }),
+  );
   assert.equal(green.channels, 3);
   for (let i = 0; i < 120 * 90; i++) {
     const alpha = plain.data[4 * i + 3]! / 255;
@@ -184,7 +188,7 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
       "invalid_value",
       "messages",
     ],
-    [{ background: "green" }, 400, "invalid_value", "background"],
+    [{ background: "greenish" }, 400, "invalid_value", "background"],
     [{ background: "#12345" }, 400, "invalid_value", "background"],
     [{ background: "#fff", mask_only: true }, 400, "invalid_value", "background"],
     [{ mask_only: "true" }, 400, "invalid_value", "mask_only"],

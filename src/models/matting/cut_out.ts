@@ -65,15 +65,18 @@ function alphaOf({ width, height, data }: Pixels): Pixels {
   return { width, height, channels: 1, data: alpha };
 }
 
-/** In place; the result is opaque. */
-function layBehind({ data }: Pixels, background: readonly number[]): void {
+/** In place; the result is as opaque as the background at least (Porter and Duff 1984, "over"). */
+function layBehind({ data }: Pixels, background: NonNullable<MatteOptions["background"]>): void {
+  const behind = (background[3] ?? 255) / 255;
   for (let at = 0; at < data.length; at += 4) {
     const alpha = data[at + 3]!;
-    data[at + 3] = 255;
     if (alpha === 255) continue;
+    const rest = behind * (255 - alpha);
+    const total = alpha + rest;
+    data[at + 3] = Math.round(total);
     for (let channel = 0; channel < 3; channel++) {
-      const sum = data[at + channel]! * alpha + background[channel]! * (255 - alpha);
-      data[at + channel] = Math.round(sum / 255);
+      const sum = data[at + channel]! * alpha + background[channel]! * rest;
+      data[at + channel] = total === 0 ? 0 : Math.round(sum / total);
     }
   }
 }

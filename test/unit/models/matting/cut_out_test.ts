@@ -55,6 +55,18 @@ Deno.test("makeCutOut() lays a colour behind the subject", () => {
   ]);
 });
 
+Deno.test("makeCutOut() lays a translucent colour behind the subject, as Pillow's alpha_composite()", () => {
+  const pixels = [0, 255, 128, 1, 0, 0, 0, 0, 10, 20, 30, 255, 200, 100, 0, 100];
+  const image = { width: 4, height: 1, channels: 4, data: Uint8Array.from(pixels) } as const;
+  const { data } = makeCutOut(image, { background: [255, 0, 50, 128] });
+  const want = [253, 2, 51, 128, 255, 0, 50, 128, 10, 20, 30, 255, 224, 56, 22, 178];
+  assert.equal(data.length, want.length);
+  for (const [i, level] of want.entries()) {
+    // Pillow rounds in fixed point.
+    assert.ok(Math.abs(data[i]! - level) <= 1, `${i}: ${data[i]} instead of ${level}`);
+  }
+});
+
 Deno.test("makeCutOut() gives the alpha alone, cropped too", () => {
   const mask = makeCutOut(imageOf(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
   assert.deepEqual([mask.channels, ...mask.data], [1, 0, 90, 0, 0, 0, 80, 0, 0]);
