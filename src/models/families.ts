@@ -23,7 +23,7 @@ import {
 import { allGraphs, graphsBeside, graphsNamed, MERGED, type WantedGraph } from "./graph_choice.ts";
 import { sentenceModelType } from "./embedding/sentence_modules.ts";
 import { listModels } from "./graph_variants.ts";
-import { isMatting } from "./matting/matting_family.ts";
+import { findBareGraph, isBareMatting, isMatting } from "./matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 import { describeTask, describeUnserved } from "./unserved_models.ts";
 
@@ -40,6 +40,13 @@ const WITH_CTC_HEADS = [
 ];
 /** Texts and images of many requests run together. */
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
+
+/** The graph of a folder that holds nothing else has any name, such as rembg's `u2net.onnx`. */
+function mattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
+  const bare = findBareGraph(folder);
+  const [graph] = ONE_GRAPH_IN_BATCHES();
+  return [bare === undefined ? graph! : { ...graph!, paths: { fp32: bare } }];
+}
 
 /** Every family that is served, in the order in which folders are asked. */
 const FAMILIES: readonly Family[] = [
@@ -124,9 +131,9 @@ const FAMILIES: readonly Family[] = [
     kind: "matting",
     matches: (folder) =>
       isForTask(folder, "background-removal") || isMatting(folder.config) ||
-      isBuiltAs(folder, /ImageMatting/i),
+      isBuiltAs(folder, /ImageMatting/i) || isBareMatting(findBareGraph(folder)),
     accepts: () => true,
-    graphs: ONE_GRAPH_IN_BATCHES,
+    graphs: mattingGraphs,
     loader: "matting",
   },
   {

@@ -69,6 +69,59 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
   },
 ];
 
+const U2NET: MattingFamily = {
+  name: "U²-Net",
+  processor: { size: { width: 320, height: 320 }, ...IMAGENET, resample: 1 },
+  stretches: true,
+  mask: "first",
+};
+const ISNET: MattingFamily = {
+  name: "IS-Net",
+  processor: { ...SQUARE, ...CENTERED, resample: 1 },
+  stretches: true,
+  mask: "first",
+};
+
+/** Graphs without a configuration by their files' names, with the preprocessing that rembg has for them. */
+const BARE: readonly (MattingFamily & { readonly file: RegExp })[] = [
+  { ...U2NET, file: /^(u2netp?|u2net_human_seg|silueta)\.onnx$/i },
+  {
+    ...ISNET,
+    name: "IS-Net for anime",
+    processor: { ...SQUARE, ...IMAGENET, image_std: 1, resample: 1 },
+    file: /^isnet-anime\.onnx$/i,
+  },
+  { ...ISNET, name: "RMBG-1.4", file: /^(bria-)?rmbg(-1\.4)?\.onnx$/i },
+  { ...ISNET, file: /^isnet(-[\w-]+)?\.onnx$/i },
+];
+
+/** Width of U²-Net's images, by which a graph of another name is told. */
+const U2NET_WIDTH = 320;
+
+/** The only graph of a folder that is nothing but that graph; `undefined` for other folders. */
+export function findBareGraph(
+  { files, config }: { readonly files: ReadonlySet<string>; readonly config: Json },
+): string | undefined {
+  const graphs = [...files].filter((file) => file.endsWith(".onnx"));
+  const isBare = graphs.length === 1 && !graphs[0]!.includes("/") && !files.has("tokenizer.json") &&
+    Object.keys(config).length === 0;
+  return isBare && graphs[0] !== "model.onnx" ? graphs[0] : undefined;
+}
+
+/** Whether a file's name is that of a background-removal graph. */
+export function isBareMatting(file: string | undefined): boolean {
+  return file !== undefined && BARE.some((family) => family.file.test(file));
+}
+
+/**
+ * The family of a graph without a configuration, by its name, else by its input.
+ *
+ * @param width of the images that it takes; `undefined` for any.
+ */
+export function bareFamilyOf(file: string, width: number | undefined): MattingFamily {
+  return BARE.find((family) => family.file.test(file)) ?? (width === U2NET_WIDTH ? U2NET : ISNET);
+}
+
 const UNKNOWN: MattingFamily = {
   name: "unknown",
   processor: { ...SQUARE, ...CENTERED },

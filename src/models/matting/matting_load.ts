@@ -9,7 +9,12 @@ import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
-import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
+import {
+  bareFamilyOf,
+  findBareGraph,
+  type MattingFamily,
+  mattingFamilyOf,
+} from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
 import { type PreprocessorConfig, readPreprocessorConfig } from "../preprocessor_config.ts";
@@ -23,12 +28,16 @@ const MAX_STRAY = 0.5;
 export async function loadMatting(context: OpenContext): Promise<MattingModel> {
   const { folder, backend, engine } = context;
   await using file = await readGraph(context);
-  const family = mattingFamilyOf(folder.config);
   const outputName = folder.config["output_name"];
-  const graph = inspectMatting(file.model, {
-    family,
-    outputName: typeof outputName === "string" ? outputName : undefined,
-  });
+  const inspect = (family: MattingFamily) =>
+    inspectMatting(file.model, {
+      family,
+      outputName: typeof outputName === "string" ? outputName : undefined,
+    });
+  const bare = findBareGraph(folder);
+  const named = mattingFamilyOf(folder.config);
+  const family = bare === undefined ? named : bareFamilyOf(bare, inspect(named).size?.width);
+  const graph = inspect(family);
   const processor = await readProcessor(folder, family);
   const { stretches } = family;
   const network = await openNetwork(file, { graph, stretches, processor, backend });
