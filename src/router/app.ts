@@ -17,6 +17,7 @@ import type { Call, Env } from "../http/route.ts";
 import { announceShutdown, shutdownRoute, type StopDeps } from "../http/shutdown.ts";
 import { log } from "../log.ts";
 import { chooseModel, requireModel } from "./choose_model.ts";
+import { asksForEvents, streamEarly } from "./early_stream.ts";
 import { forward } from "./forward.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";
 import { readModelName } from "./read_model_name.ts";
@@ -76,13 +77,19 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   const path = call.req.path.replace(/^\/v1(?=\/)/, "");
   const model = chooseModel(pool.states.map((state) => state.model), { name, path });
   call.set("route", model.id);
-  const lease = await pool.acquire(model, raw.signal);
-  return await forward(raw, {
-    lease,
-    body: named.body,
-    requestId: call.get("requestId"),
-    remoteAddress: isLocalCall(call, settings) ? undefined : call.env.callerAddress,
-  });
+  const answer = (async () => {
+    const lease = await pool.acquire(model, raw.signal);
+    return await forward(raw, {
+      lease,
+      body: named.body,
+      requestId: call.get("requestId"),
+      remoteAddress: isLocalCall(call, settings) ? undefined : call.env.callerAddress,
+    });
+  })();
+  const { status, failure } = pool.states.find((state) => state.model.id === model.id)!;
+  // A model that did not start the last time may be answered with an honest status.
+  const isEarly = status !== "loaded" && failure === undefined && asksForEvents(raw, named.body);
+  return isEarly ? streamEarly(raw, answer) : await answer;
 }
 
 /** As for a model's own server: where other machines may call, nobody is local. */

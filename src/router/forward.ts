@@ -110,7 +110,7 @@ function passOn(answer: Response, request: Request, lease: Lease): ReadableStrea
 }
 
 /** The event that ends a stream, in the shape of its API. */
-function formatError(request: Request, error: HearthError): string {
+export function formatError(request: Request, error: HearthError): string {
   const path = new URL(request.url).pathname.replace(/^\/v1(?=\/)/, "");
   if (path.startsWith("/messages")) return formatNamedEvent(anthropicError(error));
   if (path.startsWith("/responses")) {

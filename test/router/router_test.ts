@@ -137,6 +137,100 @@ Deno.test("router: a model that cannot be loaded leaves the others alone", async
   Deno.removeSync(broken, { recursive: true });
 });
 
+Deno.test("router: a stream has its head while its model is loaded, and an error is an event", async () => {
+  const broken = Deno.makeTempDirSync();
+  Deno.writeTextFileSync(`${broken}/config.json`, "{");
+  await using router = startRouter([CHAT, broken]);
+  const url = await router.url();
+  const early = await chat(url, { stream: true });
+  assert.equal(early.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  assert.equal((await statuses(url))[CHAT], "loading");
+  const text = await early.text();
+  assert.equal(readStrictly(text).at(-1).choices[0].finish_reason, "length");
+  const [first, ...rest] = readStrictly(
+    await (await chat(url, { stream: true, model: broken.split("/").at(-1)! })).text(),
+  );
+  assert.equal(first.error.code, "model_not_loaded");
+  assert.equal(rest.length, 0);
+  // It is known by now.
+  const again = await chat(url, { stream: true, model: broken.split("/").at(-1)! });
+  assert.equal(again.status, 503);
+  await again.body!.cancel();
+  Deno.removeSync(broken, { recursive: true });
+});
+
+Deno.test("router: keys, hosts and origins are checked once, and a leaving client ends its request", async () => {
+  await using router = startRouter([CHAT], [
+    "--api-key",
+    "secret",
+    "--cors-origin",
+    "https://a.example",
+  ]);
+  const url = await router.url();
+  const authorization = "Bearer secret";
+  const headers = { authorization, "content-type": "application/json" };
+  const status = async (init: RequestInit, path = "/v1/models") => {
+    const response = await fetch(`${url}${path}`, init);
+    await response.body?.cancel();
+    return response.status;
+  };
+  assert.equal(await status({}), 401);
+  assert.equal(await status({}, "/health"), 200);
+  assert.equal(await status({ headers: { authorization, origin: "https://b.example" } }), 403);
+  const body = JSON.stringify({
+    messages: [{ role: "user", content: "Hello" }],
+    model: CHAT,
+    max_tokens: 2,
+  });
+  const allowed = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { ...headers, origin: "https://a.example", "x-request-id": "mine" },
+    body,
+  });
+  assert.equal(allowed.status, 200, await allowed.text());
+  assert.equal(allowed.headers.get("access-control-allow-origin"), "https://a.example");
+  assert.equal(allowed.headers.get("x-request-id"), "mine");
+  // The model's own port wants a key that nobody knows.
+  const [port] = [...router.pidFiles().keys()].map((name) => Number(name.split(".")[0]))
+    .filter((each) => each !== Number(new URL(url).port));
+  const direct = await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization } });
+  assert.equal(direct.status, 401);
+  await direct.body!.cancel();
+
+  const controller = new AbortController();
+  const streaming = await post(`${url}/v1/chat/completions`, {
+    ...{ model: CHAT, messages: [{ role: "user", content: "Hello" }], stream: true },
+    ...ENDLESS,
+  }, { headers, signal: controller.signal });
+  await streaming.body!.getReader().read();
+  const running = async () => {
+    const text = await (await fetch(`${url}/metrics`, { headers })).text();
+    return ["hearth_sequences_running", "hearth_router_requests_in_flight"].map((name) =>
+      Number(new RegExp(`^${name}\\{model="${CHAT}"\\} (\\d+)`, "m").exec(text)![1])
+    );
+  };
+  assert.deepEqual(await running(), [1, 1]);
+  controller.abort();
+  await until(async () => (await running()).every((count) => count === 0));
+});
+
+Deno.test("router: a form that names its model after the file, or not at all, finds it", async () => {
+  await using router = startRouter(["hearth-demo-asr", EMBED]);
+  const url = await router.url();
+  const sample = new Blob([
+    await Deno.readFile(new URL("../../docs/samples/timer.mp3", import.meta.url)),
+  ]);
+  const texts = await Promise.all(["hearth-demo-asr", undefined].map(async (model) => {
+    const form = new FormData();
+    form.append("file", sample, "timer.mp3");
+    if (model !== undefined) form.append("model", model);
+    const response = await fetch(`${url}/v1/audio/transcriptions`, { method: "POST", body: form });
+    return (await response.json()).text;
+  }));
+  assert.match(texts[0], /timer/i);
+  assert.equal(texts[1], texts[0]);
+});
+
 Deno.test("router: 64 clients over three models, of which two fit, are all answered", async () => {
   await using router = startRouter([CHAT, EMBED, RERANK], ["--max-loaded", "2"]);
   const url = await router.url();
@@ -155,6 +249,7 @@ Deno.test("router: SIGTERM lets a request finish, and ends all processes", async
   const url = await router.url();
   await (await embed(url)).body!.cancel();
   const streaming = await chat(url, { ...ENDLESS, max_tokens: 300, stream: true });
+  await until(async () => (await statuses(url))[CHAT] === "loaded");
   const pids = [...childPids(router).values()];
   assert.equal(pids.length, 2);
   router.kill("SIGTERM");
@@ -171,6 +266,7 @@ Deno.test("router: no process outlives a router that is killed", async () => {
   const url = await router.url();
   await (await embed(url)).body!.cancel();
   const streaming = await chat(url, { ...ENDLESS, stream: true });
+  await until(async () => (await statuses(url))[CHAT] === "loaded");
   const pids = [...childPids(router).values()];
   assert.equal(pids.length, 2);
   router.kill("SIGKILL");

@@ -1,0 +1,88 @@
+/**
+ * Streams of a model that is still being loaded: their head is sent at once, since clients and proxies wait longer for
+ * events than for a head.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { formatEvent, formatNamedEvent } from "../http/sse.ts";
+import { formatError } from "./forward.ts";
+import type { NamedBody } from "./read_model_name.ts";
+
+/** A comment of events. No blank line follows, as some clients take one for the end of an event. */
+const KEEP_ALIVE = ": keep-alive\n";
+/** Well below the minute after which proxies close silent connections. */
+const KEEP_ALIVE_MS = 10_000;
+
+const STREAMING_PATHS = /^\/(v1\/)?(chat\/completions|completions|responses|messages)$/;
+
+const encoder = new TextEncoder();
+
+/** Whether a request asks for events. Only small bodies are looked into. */
+export function asksForEvents(request: Request, body: NamedBody["body"]): boolean {
+  if (!(body instanceof Uint8Array) || !STREAMING_PATHS.test(new URL(request.url).pathname)) {
+    return false;
+  }
+  try {
+    return JSON.parse(new TextDecoder().decode(body)).stream === true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Answers with the events of `answer` before it is there. An error, which can have no status of its own any more, is an
+ * event.
+ */
+export function streamEarly(request: Request, answer: Promise<Response>): Response {
+  const opened = open(request, answer);
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      reader ??= await within(opened, KEEP_ALIVE_MS);
+      if (reader === undefined) return controller.enqueue(encoder.encode(KEEP_ALIVE));
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel(reason) {
+      await (await opened).cancel(reason).catch(() => {});
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, {
+    headers: {
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+    },
+  });
+}
+
+/** The events of an answer; of an error, one event. Never rejects. */
+async function open(
+  request: Request,
+  answer: Promise<Response>,
+): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  let text: string;
+  try {
+    const response = await answer;
+    if (response.ok) return response.body!.getReader();
+    const error = await response.json();
+    const isNamed = /\/messages$/.test(new URL(request.url).pathname);
+    text = isNamed ? formatNamedEvent(error) : formatEvent(JSON.stringify(error));
+  } catch (thrown) {
+    text = formatError(request, HearthError.from(thrown));
+  }
+  return ReadableStream.from([encoder.encode(text)]).getReader();
+}
+
+/** `undefined` if the promise takes longer. */
+async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), timeoutMs);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
