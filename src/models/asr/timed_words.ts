@@ -146,11 +146,15 @@ export function timeWords(
     });
   });
   const longest = 2 * usualSeconds(spans.flat());
-  return segments.map(({ startSeconds, endSeconds, words }, index) => {
+  return segments.map((segment, index) => {
+    const { startSeconds, endSeconds, words } = segment;
     const within = (seconds: number) => Math.min(Math.max(seconds, startSeconds), endSeconds);
+    const given = giveFrames(
+      spans[index]!.map(({ start, end }) => ({ start: within(start), end: within(end) })),
+      { ...segment, frameSeconds: alignment.frameSeconds },
+    );
     return words.map(({ text }, position) => {
-      const span = spans[index]![position]!;
-      const [start, end] = [within(span.start), within(span.end)];
+      const { start, end } = given[position]!;
       // A pause is assigned to one of the adjacent words.
       const isBefore = position === words.length - 1 || PAUSE.test(text);
       const isAfter = position === 0 || PAUSE.test(words[position - 1]!.text);
@@ -161,6 +165,38 @@ export function timeWords(
       };
     });
   });
+}
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The spans with at least a frame each, in order: tokens may share a frame, and a word of no length cannot be shown or
+ * played. Words that have no room in their segment share it equally.
+ */
+export function giveFrames(
+  spans: readonly Span[],
+  { startSeconds, endSeconds, frameSeconds }:
+    & Pick<WordSegment, "startSeconds" | "endSeconds">
+    & Pick<WindowAlignment, "frameSeconds">,
+): Span[] {
+  const isLong = ({ start, end }: Span) => end > start;
+  if (spans.every(isLong)) return [...spans];
+  const least = Math.min(frameSeconds, (endSeconds - startSeconds) / spans.length);
+  const given: Span[] = [];
+  for (const { start, end } of spans) {
+    const from = Math.max(start, given.at(-1)?.end ?? startSeconds);
+    given.push({ start: from, end: Math.max(end, from + least) });
+  }
+  // What went beyond the end moves the words before it back.
+  for (let i = given.length - 1, limit = endSeconds; i >= 0 && given[i]!.end > limit; i--) {
+    const start = Math.max(startSeconds, Math.min(given[i]!.start, limit - least));
+    given[i] = { start, end: limit };
+    limit = start;
+  }
+  return given;
 }
 
 function usualSeconds(spans: readonly { readonly start: number; readonly end: number }[]): number {
