@@ -6,6 +6,7 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { Registry } from "prom-client";
 import type { ListenSettings } from "../config.ts";
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import { bothPaths, guard, requireApiKey } from "../http/access.ts";
 import { answerError, CLIENT_DISCONNECTED } from "../http/answer_error.ts";
@@ -147,6 +148,7 @@ function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
         key: call.get("keyLabel"),
         seconds: Number(seconds.toFixed(3)),
       });
+      if (method === "POST") collectGarbageLater();
     });
   };
 }
