@@ -36,11 +36,11 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "run",
-    summary: "Use a model once, without a server.",
-    operands: ["<model>"],
+    summary: "Use a model without a server: once, or at a terminal in a chat.",
+    operands: ["<model>", "[prompt]"],
     flags: RUN_FLAGS,
-    run: async ({ flags, operands: [model = ""] }) => {
-      return await (await import("./run.ts")).run(model, flags);
+    run: async ({ flags, operands: [model = "", prompt] }) => {
+      return await (await import("./run.ts")).run(model, { ...flags, prompt });
     },
   }),
   defineCommand({

@@ -27,7 +27,7 @@ export const SERVE_FLAGS = {
     help:
       "Model to serve: a folder, a catalogue alias (qwen3-0.6b), or owner/name[@revision] on the " +
       "Hugging Face hub. Without it the built-in hearth-demo-chat is served, whose context of 2,048 " +
-      "tokens is too short for agents: for tools take qwen3-1.7b or larger.",
+      "tokens is too short for agents: for tools take qwen3-0.6b or, the larger the better, qwen3-4b.",
   }),
   modelAlias: list({
     placeholder: "<name>",
@@ -294,12 +294,13 @@ export const RUN_FLAGS = {
     short: "i",
     placeholder: "<text|file>",
     help:
-      "What the model gets: a text, or the path of a file, as which a word with a slash or a file's " +
-      "extension is taken. A text model is asked all of them at once; an embedding model turns each " +
-      "into a vector; a reranker takes a query and documents; a speech model takes recordings; a " +
-      "speech synthesis model takes texts, and perhaps a recording whose voice to clone; a vision " +
-      "model takes images and texts; an OCR model reads each image; a background-removal model takes " +
-      "one. Without it, or for -, standard input.",
+      "What the model gets, after the prompt if there is one: a text, or the path of a file. A word " +
+      "with a slash or a file extension is read as a path. A text model answers all inputs together; " +
+      "an embedding model turns each into a vector; a reranker takes a query and documents; a speech " +
+      "model takes recordings; a speech synthesis model takes texts, and perhaps a recording whose " +
+      "voice to clone; a vision model takes images and texts; an OCR model reads each image; a " +
+      "background-removal model takes one. - is standard input. Without an input, a pipe is read, " +
+      "and a terminal becomes a chat.",
   }),
   output: text({
     short: "o",
@@ -333,6 +334,7 @@ export const RUN_FLAGS = {
     help: "Speed of a speech synthesis model; 1 is its own.",
   }),
   verbose: toggle({
+    short: "v",
     help: "Also write to standard error how long loading and each answer took, and tokens/s.",
   }),
   ...IMAGE_FLAGS,

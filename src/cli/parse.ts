@@ -157,7 +157,7 @@ function checkOperands(command: Command, operands: readonly string[]): void {
   const hint = "model" in command.flags
     ? `; to serve the model "${extra}", write -m ${extra}`
     : "input" in command.flags
-    ? `; to give it to the model, write -i ${/\s/.test(extra) ? `"${extra}"` : extra}`
+    ? `; a prompt of several words wants quotes, and further inputs -i`
     : "";
   throw new UsageError(`${name} takes no "${extra}"${hint}. See ${name} --help.`);
 }

@@ -1,5 +1,5 @@
 /**
- * `run`: uses a model once, without a server.
+ * `run`: uses a model without a server: once, or in a conversation.
  *
  * @module
  */
@@ -11,6 +11,7 @@ import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { familyOf } from "../models/families.ts";
 import { Session } from "../session/session.ts";
+import { chat, requireChatKind } from "./chat.ts";
 import { findCompanions, findFfmpeg } from "./find_folder.ts";
 import { flagName, type FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
@@ -23,37 +24,48 @@ import { RUNNERS, type RunTask } from "./run_tasks.ts";
 import { TimedSession } from "./timed_session.ts";
 
 /**
- * Loads the model, runs it on the inputs and writes the results.
+ * Loads the model, runs it on the inputs and writes the results; without inputs, at a terminal, talks.
  *
+ * @param options.prompt an input before those of the flags.
  * @returns 0 on success, 1 when the model could not be loaded.
  * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
  */
-export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Promise<number> {
+export async function run(
+  name: string,
+  { prompt, ...flags }: FlagValues<typeof RUN_FLAGS> & { readonly prompt: string | undefined },
+): Promise<number> {
   const logSettings = { level: "warn", format: "text" } as const;
   configureLog(logSettings);
   quietenVulkan();
   const named = await nameModel(name, undefined, { asksHub: !flags.offline });
-  const inputs = await readInputs(flags.input);
+  const given = [...(prompt === undefined ? [] : [prompt]), ...flags.input];
+  const isChat = given.length === 0 && flags.output === undefined && isTerminal();
+  const inputs = isChat ? [] : await readInputs(given);
   const companions = await findCompanions(flags);
   const output = await openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
   let isDownloading = "hubId" in named;
-  removeOnStopSignal(progressLine, () => isDownloading ? DOWNLOAD_STOPPED : undefined);
+  let closeChat = () => {};
+  removeOnStopSignal(progressLine, () => {
+    closeChat();
+    return isDownloading ? DOWNLOAD_STOPPED : undefined;
+  });
   const model = await getModel(named, {
     ...flags,
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
   isDownloading = false;
-  const given = KIND_FLAGS.filter((key) => flags[key] !== undefined);
-  if (flags.output !== undefined || given.length > 0) {
+  const kindFlags = KIND_FLAGS.filter((key) => flags[key] !== undefined);
+  if (isChat || flags.output !== undefined || kindFlags.length > 0) {
     const kind = flags.kind ?? await kindOf(model);
+    if (isChat) requireChatKind(kind);
     if (flags.output !== undefined) requireExtension(kind, flags.output);
-    for (const key of given) requireFlagOf(kind, key);
+    for (const key of kindFlags) requireFlagOf(kind, key);
   }
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const ffmpeg = await findFfmpeg(flags.ffmpeg);
-  const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels, ffmpeg };
+  const engine = { prefixCache: isChat, maxSequences: 1, cpuThreads, maxImagePixels, ffmpeg };
   const load = {
     ...companions,
     model,
@@ -72,11 +84,17 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
     if (!await untilReady(session, progressLine)) return 1;
     await progressLine.remove();
     const asked = flags.verbose ? new TimedSession(session, performance.now() - startMs) : session;
-    await writeResult({ ...flags, session: asked, inputs }, output);
+    if (isChat) await chat({ ...flags, session: asked }, (close) => closeChat = close);
+    else await writeResult({ ...flags, session: asked, inputs }, output);
     return 0;
   } finally {
     await session.stop();
   }
+}
+
+/** Whether somebody is there to talk to. */
+function isTerminal(): boolean {
+  return Deno.stdin.isTerminal() && Deno.stdout.isTerminal();
 }
 
 /** Kinds of models that have a use for a flag. */

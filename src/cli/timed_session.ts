@@ -11,7 +11,10 @@ import { writeNote } from "../write_text.ts";
 /** The part of a session that `run` needs. */
 export interface RunSession {
   requireReady: Session["requireReady"];
-  stream<T extends Task>(task: T): AsyncIterable<EventOf<T>>;
+  stream<T extends Task>(
+    task: T,
+    options?: { readonly signal?: AbortSignal },
+  ): AsyncIterable<EventOf<T>>;
   answer<T extends Task>(task: T): Promise<Extract<EventOf<T>, { type: "done" }>>;
 }
 
@@ -29,12 +32,15 @@ export class TimedSession implements RunSession {
     return this.#session.requireReady();
   }
 
-  async *stream<T extends Task>(task: T): AsyncGenerator<EventOf<T>> {
+  async *stream<T extends Task>(
+    task: T,
+    options: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<EventOf<T>> {
     const startMs = performance.now();
     let firstMs: number | undefined;
     let numPieces = 0;
     let audioSeconds = 0;
-    for await (const event of this.#session.stream(task)) {
+    for await (const event of this.#session.stream(task, options)) {
       const { type } = event;
       const isResult = !["admitted", "start", "prompt", "done"].includes(type);
       if (isResult) {

@@ -219,9 +219,12 @@ Deno.test("run without an input, with a bad output or a broken model says so and
     assert.equal(output.code, 1);
     assert.match(output.stderr, /^hearth: .*where cannot be written: .*\n$/);
     if (hasTerminals) {
-      const nothing = await runInTerminal(CHAT);
+      const nothing = await runInTerminal(["run", "hearth-demo-embed", ...CPU]);
       assert.equal(nothing.code, 1);
-      assert.match(nothing.screen, /give a text or a file with -i/);
+      assert.match(
+        nothing.screen,
+        /give a text or a file with -i\. A model of kind embedding has no chat/,
+      );
     }
     await Deno.writeTextFile(join(folder, "config.json"), "{}");
     const broken = await runHearth(["run", folder, "-i", "x"]);

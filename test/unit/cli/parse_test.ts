@@ -39,7 +39,7 @@ const SERVE = defineCommand({
 const RUN = defineCommand({
   name: "run",
   summary: "Run.",
-  operands: ["<model>"],
+  operands: ["<model>", "[prompt]"],
   flags: RUN_FLAGS,
   run: () => Promise.resolve(0),
 });
@@ -159,8 +159,11 @@ Deno.test("parseCall() wants as many operands as the command names", () => {
   assert.match(usage(() => parse(["lemon", "plum"])), /bake takes no "plum"/);
   const extra = usage(() => parseCall(SERVE, ["-p", "1", "qwen3-0.6b"], {}));
   assert.match(extra, /to serve the model "qwen3-0\.6b", write -m qwen3-0\.6b/);
-  const asked = usage(() => parseCall(RUN, ["some-model", "Tell me a story."], {}));
-  assert.match(asked, /^run takes no "Tell me a story\."; to give .* write -i "Tell me a story\."/);
+  const call = parseCall(RUN, ["some-model", "Tell me."], {});
+  assert.ok(typeof call === "object");
+  assert.deepEqual(call.operands, ["some-model", "Tell me."]);
+  const asked = usage(() => parseCall(RUN, ["some-model", "Tell", "me"], {}));
+  assert.match(asked, /^run takes no "me"; a prompt of several words wants quotes/);
 });
 
 Deno.test("parseCall() answers --help and --version whatever else is wrong", () => {
