@@ -18,6 +18,7 @@ import { HubError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
+import { waitForSpace } from "../hub/wait_for_space.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { configureLog, log } from "../log.ts";
 import { Session } from "../session/session.ts";
@@ -152,7 +153,13 @@ async function makeSession(
   const otherNames = [...flags.modelAlias, ...flags.anyModel ? [ANY_NAME] : []];
   return new Session({
     load: async (options) => {
-      const found = await getModel(model, { ...choices, offline, ...options }).catch((cause) => {
+      const get = () => getModel(model, { ...choices, offline, ...options });
+      const onFull = (reason: string) => {
+        log.error("no space for the download: it is tried again every half a minute", { reason });
+        options.onProgress({ what: `waiting for space. ${reason}` });
+      };
+      const waiting = waitForSpace(get, { onFull, signal: options.signal });
+      const found = await waiting.catch((cause) => {
         const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
         if (isFinal(cause)) onRefused(error);
         throw error;

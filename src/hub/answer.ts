@@ -5,7 +5,11 @@
  */
 import { StartupError } from "../errors.ts";
 import { VERSION } from "../version.ts";
+import { cleanText, readBounded } from "./bounded_text.ts";
 import type { HubSettings } from "./settings.ts";
+
+/** Longest explanation of a refusal that is read. */
+const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */
 export class HubError extends StartupError {
@@ -75,7 +79,9 @@ export async function askHub(settings: HubSettings, request: HubRequest): Promis
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   const text = cause instanceof Error ? cause.message : message;
-  return text.replace(/^error sending request( from \S+)? for url \([^)]*\)(: )?/, "") || message;
+  return cleanText(
+    text.replace(/^error sending request( from \S+)? for url \([^)]*\)(: )?/, "") || message,
+  );
 }
 
 async function explainRefusal(
@@ -85,7 +91,7 @@ async function explainRefusal(
 ): Promise<HubError> {
   const { status, headers } = response;
   const code = headers.get("x-error-code") ?? "";
-  const reason = headers.get("x-error-message") ?? await readReason(response);
+  const reason = cleanText(headers.get("x-error-message") ?? await readReason(response));
   const says = reason === "" ? `${status}` : `${status}, "${reason}"`;
   return new HubError(
     `${endpoint} refuses ${subject}: ${says}. ${adviseOn({ status, code, token, endpoint })}`,
@@ -94,13 +100,13 @@ async function explainRefusal(
 }
 
 async function readReason(response: Response): Promise<string> {
-  const text = await response.text().catch(() => "");
+  const { text } = await readBounded(response, MAX_REASON_BYTES).catch(() => ({ text: "" }));
   try {
     const { error } = JSON.parse(text);
     return typeof error === "string" ? error : "";
   } catch {
     // A proxy's error page has no one-line reason.
-    return text.includes("<") ? "" : text.trim().slice(0, 200);
+    return text.includes("<") ? "" : text;
   }
 }
 

@@ -3,8 +3,13 @@
  *
  * @module
  */
+import { StartupError } from "../errors.ts";
 import { askHub, HubError } from "./answer.ts";
+import { readBounded } from "./bounded_text.ts";
 import type { HubSettings } from "./settings.ts";
+
+/** The longest answer that is read: the list of a repository of 100,000 files. */
+const MAX_BYTES = 32 * 2 ** 20;
 
 /** A question to the API. */
 interface ApiQuestion {
@@ -19,6 +24,7 @@ interface ApiQuestion {
  *
  * @returns the JSON; `undefined` where the answer is none.
  * @throws {HubError} as {@linkcode askHub}, and when there is no answer in time.
+ * @throws {StartupError} for an answer that does not end.
  */
 export async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unknown> {
   const { url, subject, signal } = question;
@@ -41,9 +47,16 @@ export async function askApi(settings: HubSettings, question: ApiQuestion): Prom
 }
 
 async function readJson(response: Response): Promise<unknown> {
-  const text = await response.text().catch((cause) => {
+  const { text, isWhole } = await readBounded(response, MAX_BYTES).catch((cause) => {
     throw new HubError(`${response.url} broke off its answer. Try again.`, { cause });
   });
+  if (!isWhole) {
+    throw new StartupError(
+      `${response.url} answers with more than ${
+        MAX_BYTES / 2 ** 20
+      } MiB, as no hub does. Check HF_ENDPOINT.`,
+    );
+  }
   try {
     return JSON.parse(text);
   } catch {

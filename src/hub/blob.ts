@@ -8,6 +8,7 @@ import { dirname, join } from "node:path";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { askHub, HubError } from "./answer.ts";
+import { cleanText } from "./bounded_text.ts";
 import { lockFolder, repositoryFolder, showHubId } from "./cache.ts";
 import { Draft } from "./draft.ts";
 import { FileLock } from "./lock.ts";
@@ -155,7 +156,7 @@ async function goTo(draft: Draft, { status, headers }: Response): Promise<void> 
   if (Number(/^bytes (\d+)-/.exec(range)?.[1]) === draft.bytes) return;
   await draft.clear();
   throw new HubError(
-    `The hub sent another range of the file than requested: ${range}.`,
+    `The hub sent another range of the file than requested: ${cleanText(range)}.`,
   );
 }
 

@@ -5,7 +5,6 @@
  */
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
 import { showHubId } from "./cache.ts";
@@ -13,6 +12,7 @@ import { linkInSnapshot, snapshotFolder } from "./cache_write.ts";
 import type { HubFile, Repository } from "./repository.ts";
 import type { RetryOptions } from "./retry.ts";
 import type { HubSettings } from "./settings.ts";
+import { NoSpaceError } from "./wait_for_space.ts";
 import { TransferMeter, type TransferPace } from "./transfer_meter.ts";
 
 const MAX_AT_ONCE = 4;
@@ -73,7 +73,7 @@ async function requireSpace(
   const needed = missing.reduce((sum, bytes) => sum + bytes, 0);
   const free = needed === 0 ? undefined : await findFreeBytes(settings.cacheFolder);
   if (free === undefined || needed + SPARE_BYTES <= free) return;
-  throw new StartupError(
+  throw new NoSpaceError(
     `${showHubId(repository.id)} needs ${formatBytes(needed)} more on the disk of ` +
       `${settings.cacheFolder}, which has ${
         formatBytes(free)

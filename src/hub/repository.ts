@@ -6,9 +6,11 @@
  */
 import { z } from "zod";
 import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
 import { HubError } from "./answer.ts";
 import { askApi } from "./api.ts";
 import { type HubId, showHubId } from "./cache.ts";
+import { cleanText, isPlainName } from "./bounded_text.ts";
 import type { Digest } from "./digest.ts";
 import { type RetryOptions, withRetries } from "./retry.ts";
 import { searchHub } from "./search.ts";
@@ -31,16 +33,20 @@ export interface Repository {
 }
 
 const Sibling = z.object({
-  rfilename: z.string().refine(isInside),
+  rfilename: z.string(),
   size: z.int().nonnegative(),
   blobId: z.hex().length(40),
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
+/** The longest path that systems take. */
+const MAX_PATH = 1024;
+
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
 
-/** A file's path must not lead outside the repository. */
-function isInside(path: string): boolean {
-  return path !== "" && !/^[/\\]|\\|:|(^|\/)\.{0,2}(\/|$)/.test(path);
+/** A file's path must not lead outside the repository, and have characters that can be shown. */
+function isSound(path: string): boolean {
+  return path.length <= MAX_PATH && isPlainName(path) && path !== "" &&
+    !/^[/\\]|\\|:|(^|\/)\.{0,2}(\/|$)/.test(path);
 }
 
 /**
@@ -76,10 +82,18 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   if (!read.success) {
     throw new StartupError(
       `${endpoint} answers for ${showHubId(id)}, but not as a Hugging Face hub does: ` +
-        `${z.prettifyError(read.error).replaceAll(/\s+/g, " ")}. Check HF_ENDPOINT.`,
+        `${cleanText(z.prettifyError(read.error))}. Check HF_ENDPOINT.`,
     );
   }
-  const { sha, siblings } = read.data;
+  const { sha } = read.data;
+  const siblings = read.data.siblings.filter(({ rfilename }) => isSound(rfilename));
+  const numOdd = read.data.siblings.length - siblings.length;
+  if (numOdd > 0) {
+    log.warn("files of the repository are left out for their names", {
+      model: showHubId(id),
+      numFiles: numOdd,
+    });
+  }
   const files = siblings.map(({ rfilename: path, size: bytes, blobId, lfs }): HubFile => ({
     path,
     bytes,

@@ -4,8 +4,9 @@
  * @module
  */
 import { z } from "zod";
-import { HubError } from "./answer.ts";
+import { StartupError } from "../errors.ts";
 import { askApi } from "./api.ts";
+import { parseHubId } from "./cache.ts";
 import type { HubSettings } from "./settings.ts";
 
 const SearchAnswer = z.array(z.object({ id: z.string() }));
@@ -28,9 +29,10 @@ export async function searchHub(
   const stallMs = Math.min(settings.stallMs, IMPATIENT_MS);
   try {
     const answer = await askApi({ ...settings, stallMs }, { url, subject: "a search" });
-    return (SearchAnswer.safeParse(answer).data ?? []).map(({ id }) => id);
+    return (SearchAnswer.safeParse(answer).data ?? []).map(({ id }) => id)
+      .filter((id) => parseHubId(id) !== undefined).slice(0, MAX_FOUND);
   } catch (error) {
-    if (error instanceof HubError) return [];
+    if (error instanceof StartupError) return [];
     throw error;
   }
 }

@@ -4,6 +4,7 @@ import { StartupError } from "../../src/errors.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles, type DownloadOptions } from "../../src/hub/download.ts";
 import { fetchRepository, type Repository } from "../../src/hub/repository.ts";
+import { waitForSpace } from "../../src/hub/wait_for_space.ts";
 import { FakeHub, type Fault } from "../fixtures/fake_hub.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 
@@ -188,6 +189,40 @@ Deno.test("downloadFiles() refuses before it begins when the disk has no room", 
     assert.ok(message.includes(cache.folder));
     assert.match(message, /which has 50\.0 kB free\. Make room/);
     assert.equal(hub.numFileRequests, 0);
+  });
+});
+
+Deno.test("waitForSpace() tries a download again until there is room, and nothing else", async () => {
+  await withScene(async ({ cache, download }) => {
+    const free = [50_000, 60_000, 2 ** 40];
+    const reasons: string[] = [];
+    const pauses: number[] = [];
+    const options = {
+      onFull: (reason: string) => reasons.push(reason),
+      pause: (ms: number) => (pauses.push(ms), Promise.resolve()),
+    };
+    const folder = await waitForSpace(
+      () => download({ findFreeBytes: () => Promise.resolve(free.shift()) }),
+      options,
+    );
+    assert.ok(folder.startsWith(cache.folder));
+    assert.deepEqual(pauses, [30_000, 30_000]);
+    assert.match(reasons[0]!, /needs 60\.0 kB more/);
+    const full = new Error("No space left on device (os error 28)");
+    let numTries = 0;
+    const written = () =>
+      ++numTries < 3
+        ? Promise.reject(new StartupError("broke off", { cause: full }))
+        : Promise.resolve("done");
+    assert.equal(await waitForSpace(written, options), "done");
+    const other = waitForSpace(() => Promise.reject(new StartupError("no such model")), options);
+    await assert.rejects(other, /no such model/);
+    const abort = new AbortController();
+    const stopped = waitForSpace(() => Promise.reject(full), {
+      onFull: () => abort.abort(new Error("stopped")),
+      signal: abort.signal,
+    });
+    await assert.rejects(stopped, /stopped/);
   });
 });
 

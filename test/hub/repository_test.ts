@@ -75,11 +75,68 @@ Deno.test("fetchRepository() of a hub that cannot be reached says where it looke
   assert.match(message, /refused.*Check the network, or name another hub with HF_ENDPOINT\.$/);
 });
 
-Deno.test("fetchRepository() refuses an answer that is not a hub's, and paths that lead out of the folder", async () => {
-  for (const path of ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"]) {
+Deno.test("fetchRepository() leaves out files by whose names something else could be meant, and no others", async () => {
+  const odd = ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"];
+  for (const path of [...odd, "a\u001b[2Jb", "a\nb", "a\u202eb", "x".repeat(2000)]) {
     await using hub = new FakeHub();
-    hub.addModel("ada/engine", { [path]: "x" });
-    const failed = ask(hub, "ada/engine");
-    await assert.rejects(failed, /not as a Hugging Face hub does/, path);
+    hub.addModel("ada/engine", { "config.json": "{}", [path]: "x" });
+    assert.match(await ask(hub, "ada/engine"), /^[0-9a-f]{40} config\.json$/, path);
+  }
+});
+
+/** A hub that answers every request alike. */
+function alike(makeBody: () => BodyInit, init: ResponseInit) {
+  return Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    () => new Response(makeBody(), init),
+  );
+}
+
+async function askUrl(url: string): Promise<Error> {
+  await using cache = new ScratchCache();
+  const options = { pause: () => Promise.resolve() };
+  return await fetchRepository(
+    cache.settings({ HF_ENDPOINT: url }),
+    parseHubId("ada/engine")!,
+    options,
+  ).then(() => assert.fail("It went well."), (error: Error) => error);
+}
+
+Deno.test("fetchRepository() reads no more of an answer than a hub would send", async () => {
+  for (const status of [200, 404]) {
+    let numBytes = 0;
+    const endless = () =>
+      new ReadableStream<Uint8Array>({
+        pull(controller) {
+          numBytes += 2 ** 20;
+          if (numBytes > 500 * 2 ** 20) controller.close();
+          else controller.enqueue(new Uint8Array(2 ** 20).fill(32));
+        },
+      });
+    await using server = alike(endless, { status });
+    const error = await askUrl(`http://127.0.0.1:${server.addr.port}`);
+    if (status === 200) assert.match(error.message, /answers with more than 32 MiB/);
+    assert.ok(numBytes < 100 * 2 ** 20, `${numBytes} bytes were sent`);
+  }
+});
+
+Deno.test("fetchRepository() shows what the hub says on one line, without what a terminal obeys", async () => {
+  const said = `\u001b[31mred\u0007\r\nnext\u202e${"x".repeat(100_000)}`;
+  const json = JSON.stringify({ error: said });
+  for (const body of [json, said]) {
+    await using server = alike(() => body, { status: 403 });
+    const { message } = await askUrl(`http://127.0.0.1:${server.addr.port}`);
+    assert.match(message, /red/);
+    // deno-lint-ignore no-control-regex -- they are what must not be there
+    assert.doesNotMatch(message, /[\u0000-\u001f\u007f-\u009f\u202e]/);
+    assert.ok(message.length < 700, String(message.length));
+  }
+});
+
+Deno.test("fetchRepository() refuses an answer that is not a hub's", async () => {
+  for (const body of ["[]", "{}", '{"sha": 1}', "<html>"]) {
+    await using server = alike(() => body, { status: 200 });
+    const { message } = await askUrl(`http://127.0.0.1:${server.addr.port}`);
+    assert.match(message, /not as a Hugging Face hub does/, body);
   }
 });
