@@ -74,8 +74,8 @@ async function residentMb(router: string): Promise<number> {
   return Math.round(Number(bytes) / 2 ** 20);
 }
 
-if (import.meta.main) {
-  const requests = Number(Deno.args[0] ?? DEFAULT_REQUESTS);
+/** The lines of a table. */
+async function measure(requests: number): Promise<string[]> {
   const flags = ["-p", "0", "--device", "cpu", "--log-level", "error"];
   const names = ["hearth-demo-embed", "hearth-demo-chat", "hearth-demo-asr"];
   await using router = new HearthProcess(["router", ...names.flatMap((m) => ["-m", m]), ...flags]);
@@ -94,6 +94,11 @@ if (import.meta.main) {
     memory.push(await residentMb(routed));
   }
   lines.push(`| MiB of the router after each | | ${memory.join(", ")} |`);
+  return lines;
+}
+
+if (import.meta.main) {
+  const lines = await measure(Number(Deno.args[0] ?? DEFAULT_REQUESTS));
   // deno-lint-ignore no-console -- its purpose
   console.log(lines.join("\n"));
   Deno.exit(0);
