@@ -50,6 +50,9 @@ terminalTest(
         [PROMPT, '"""Tell me\r'],
         [MORE, "\r"],
         [MORE, 'a story."""\r'],
+        // Pasted at once, the last line without its end.
+        [PROMPT, "One line,\ranother,\ra third"],
+        [/a third$/, ".\r"],
         [PROMPT, "/image cat.png\r"],
         [PROMPT, `/save ${markdown}\r`],
         [PROMPT, `/save ${markdown}\r`],
@@ -73,6 +76,7 @@ terminalTest(
     assert.deepEqual(messages.map(({ role }: { role: string }) => role), [
       "system",
       ...["user", "assistant", "user", "assistant", "user", "assistant"],
+      ...["user", "assistant"],
     ]);
     assert.equal(messages[0].content, "You are a pirate.");
     assert.equal(messages[2].content, "The capital of France is Paris.");
