@@ -68,6 +68,9 @@ export async function findRunPath(
 
 const NO_DECODER = Symbol("no decoder");
 
+/** Masks are evaluated for so many tokens at most: enough to tell graphs that are cut, and cheap if a folder claims more. */
+const MOST_TOKENS = 2 ** 15;
+
 /** Why a graph is not cut; `undefined` if it is. */
 async function whyNotCut(
   folder: ModelFolder,
@@ -76,11 +79,12 @@ async function whyNotCut(
   await using files = new FolderFiles(join(folder.path, dirname(path)));
   const model = await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
-  const result = cutAny(model, knownContextLengthOf(folder));
+  const contextLength = Math.min(knownContextLengthOf(folder) ?? MOST_TOKENS, MOST_TOKENS);
+  const result = cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;
 }
 
-function cutAny(model: ModelProto, contextLength: number | undefined) {
+function cutAny(model: ModelProto, contextLength: number) {
   const merged = divideMerged(model);
   return merged !== undefined && merged.project.graph.outputs.length > 0
     ? cutStep(merged.step, { contextLength })

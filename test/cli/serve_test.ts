@@ -158,7 +158,7 @@ Deno.test("serve of a model that the hub cannot give now stays up and says why",
   assert.equal(status, 503);
   assert.match((body as { error: string }).error, /cannot be reached/);
   await hearth.logged(
-    /\nhearth: http:\/\/127\.0\.0\.1:9 cannot be reached .* Check the network, .* The server stays up and answers 503: stop it with Ctrl-C, .*\n$/,
+    /\nhearth: http:\/\/127\.0\.0\.1:9 cannot be reached .* Check the network, .* The server stays up and answers 503: stop it with Ctrl-C, .*\n/,
   );
 });
 
