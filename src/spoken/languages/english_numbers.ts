@@ -5,21 +5,12 @@
  */
 import type { NumberWords } from "../number_words.ts";
 import type { CalendarDate, Fraction, Time } from "../token.ts";
+import { nameMonth } from "./shared.ts";
 
-export const MONTHS: readonly string[] = [
-  "January",
-  "February",
-  "March",
-  "April",
-  "May",
-  "June",
-  "July",
-  "August",
-  "September",
-  "October",
-  "November",
-  "December",
-];
+export const MONTHS: readonly string[] = Array.from(
+  { length: 12 },
+  (_, i) => nameMonth(i + 1, "en"),
+);
 
 /** English readings of numbers. */
 export class EnglishNumbers {
