@@ -24,7 +24,7 @@ export interface CausalConvParams {
 }
 
 /** Buffers of one convolution. */
-export interface CausalConvTensors {
+interface CausalConvTensors {
   /** elem `[numTokens, stride]`. */
   readonly x: GPUBuffer;
   /** f32 `[taps + 1, channels]`: see {@linkcode convFactors}. */

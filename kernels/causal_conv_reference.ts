@@ -7,7 +7,7 @@ import { type CausalConvParams, checkTaps } from "./causal_conv.ts";
 import type { StateRange } from "./state_step.ts";
 
 /** Arrays of one convolution, laid out as its tensors. */
-export interface CausalConvArrays {
+interface CausalConvArrays {
   readonly x: Float32Array | Float64Array | Float16Array;
   readonly factors: Float32Array;
   /** Float64 where it is to be exact. */

@@ -42,7 +42,7 @@ export interface LinearAttentionParams {
 }
 
 /** Buffers of one linear attention. */
-export interface LinearAttentionTensors {
+interface LinearAttentionTensors {
   /** elem `[numTokens, q.stride]`. */
   readonly q: GPUBuffer;
   readonly k: GPUBuffer;

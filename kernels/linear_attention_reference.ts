@@ -9,7 +9,7 @@ import type { StateRange } from "./state_step.ts";
 type Numbers = Float32Array | Float64Array | Float16Array;
 
 /** Arrays of one linear attention, laid out as its tensors. */
-export interface LinearAttentionArrays {
+interface LinearAttentionArrays {
   readonly q: Numbers;
   readonly k: Numbers;
   readonly v: Numbers;

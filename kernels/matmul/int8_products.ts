@@ -113,7 +113,7 @@ export class Int8Products {
 }
 
 /** Rounds the rows of a product. */
-export function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
+function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
   const { elem, k, norm } = params;
   return Kernel.get(gpu, {
     name: "quantize_rows",
@@ -129,7 +129,7 @@ export function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKerne
 }
 
 /** A product of one row. */
-export function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKernel {
+function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKernel {
   return Kernel.get(gpu, {
     name: "matvec",
     source: [
@@ -142,7 +142,7 @@ export function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): 
 }
 
 /** A product of rounded rows. */
-export function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
+function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
   return Kernel.get(gpu, {
     name: "matvec",
     source: [ELEM[params.elem], int8Source, matrixSource, int8TileSource(params, tile)].join(""),

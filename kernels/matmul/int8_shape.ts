@@ -1,6 +1,6 @@
 /**
- * How products of whole numbers divide their work, by the number of rows: the best of those that
- * `deno task bench matmul` tries. A row's result is the same in all of them.
+ * How products of whole numbers divide their work, by the number of rows. These were the fastest of a search on an H100
+ * (kernels/README.md lists what was tried). A row's result is the same in all of them.
  *
  * @module
  */
@@ -73,7 +73,7 @@ export function int8Threads({ rows, columns, threadRows, threadColumns }: Int8Ti
 }
 
 /** Bytes of workgroup memory. */
-export function int8TileBytes(tile: Int8Tile): number {
+function int8TileBytes(tile: Int8Tile): number {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
   const [rowLanes, columnLanes] = [rows / threadRows, columns / threadColumns];
   const fours = rowLanes * (2 * threadRows * depth + 1) +

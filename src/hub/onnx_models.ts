@@ -14,7 +14,7 @@ const NOISE = new Set([
 const QUANTIZATION = /[-_.:](i?q\d(_[a-z0-9]+)*|q4f16|b?fp?\d+|f\d+|int\d+|\d+-?bit)(?=$|[-_.:])/gi;
 
 /** A catalogue's entry that may be the model. */
-export interface OnnxModel {
+interface OnnxModel {
   readonly alias: string;
   readonly hubId: string;
   /** Whether all that the name tells agrees, its size included. */

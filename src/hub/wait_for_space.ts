@@ -12,7 +12,7 @@ export class NoSpaceError extends StartupError {}
 const ASK_AGAIN_MS = 30_000;
 
 /** Whether the disk was full, at any level of an error's causes: ENOSPC, EDQUOT, ERROR_DISK_FULL. */
-export function isNoSpace(error: unknown): boolean {
+function isNoSpace(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return error instanceof NoSpaceError || /\(os error (28|122|112)\)/.test(error.message) ||
     isNoSpace(error.cause);

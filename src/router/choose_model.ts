@@ -30,7 +30,7 @@ function mayServe(kind: ModelKind, path: string): boolean {
 }
 
 /** The model of that id or other name. */
-export function findModel<M extends RoutedModel>(
+function findModel<M extends RoutedModel>(
   models: readonly M[],
   name: string,
 ): M | undefined {

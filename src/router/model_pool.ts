@@ -9,7 +9,7 @@ import type { ModelAddress, ModelProcess } from "./model_process.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
 /** How a pool behaves. */
-export interface PoolOptions {
+interface PoolOptions {
   readonly models: readonly RoutedModel[];
   /** Most models loaded at once. */
   readonly maxLoaded: number;
@@ -24,7 +24,7 @@ export interface Lease extends Disposable {
   readonly address: ModelAddress;
 }
 
-export type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
+type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
 
 /** What is known of a model. */
 export interface ModelState {

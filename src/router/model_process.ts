@@ -31,7 +31,7 @@ export interface ModelProcess {
 }
 
 /** How processes are started. */
-export interface ProcessOptions {
+interface ProcessOptions {
   /** The words that run this very program, up to its command. */
   readonly program: readonly string[];
   readonly environment: Environment;
