@@ -91,7 +91,13 @@ export class MarkdownView {
   }
 
   #render(piece: string, isOpen: boolean): void {
-    const tokens = marked.lexer(piece);
+    const tokens = readBlocks(piece);
+    if (tokens === undefined && isOpen) return this.#showPlain(piece);
+    if (tokens === undefined) {
+      this.#root.append(renderPlain(piece));
+      this.#done += piece;
+      return;
+    }
     const last = isOpen ? tokens.findLastIndex(({ type }) => type !== "space") : tokens.length;
     tokens.forEach((token, index) => {
       if (index < last) {
@@ -105,13 +111,28 @@ export class MarkdownView {
   }
 
   #showPlain(text: string): void {
-    const block = document.createElement("p");
-    block.className = "plain";
-    block.dir = "auto";
-    block.textContent = text;
+    const block = renderPlain(text);
     this.#last = [block];
     this.#root.append(block);
   }
+}
+
+/** Blocks of a text; `undefined` where they are nested so deeply that the parser gives up. */
+function readBlocks(text: string): Token[] | undefined {
+  try {
+    return marked.lexer(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Text as it is written. */
+function renderPlain(text: string): HTMLElement {
+  const block = document.createElement("p");
+  block.className = "plain";
+  block.dir = "auto";
+  block.textContent = text;
+  return block;
 }
 
 /** Text up to the end of a block, short enough to parse; `undefined` if its first block is too long. */
@@ -125,16 +146,26 @@ function firstPiece(text: string): string | undefined {
   return isFound && end <= 4 * PIECE_CHARACTERS ? text.slice(0, end) : undefined;
 }
 
+/** Deepest nesting that is rendered: quotes within lists within quotes are seldom five deep. */
+const MOST_LEVELS = 50;
+
+/** Whether a block has more than {@linkcode MOST_LEVELS} levels, which browsers and DOMPurify drop or fail at. */
+function isDeep(token: Token): boolean {
+  let level: object[] = [token];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > 2 * MOST_LEVELS) return true;
+    level = level.flatMap((each) => {
+      const { tokens = [], items = [] } = each as { tokens?: Token[]; items?: Token[] };
+      return [...tokens, ...items];
+    });
+  }
+  return false;
+}
+
 function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[] {
   if (token.type === "space") return [];
   if (token.type === "code") return [renderCode(token as Tokens.Code, isOpen)];
-  if (token.raw.length > MOST_BLOCK_CHARACTERS) {
-    const plain = document.createElement("p");
-    plain.className = "plain";
-    plain.dir = "auto";
-    plain.textContent = token.raw;
-    return [plain];
-  }
+  if (token.raw.length > MOST_BLOCK_CHARACTERS || isDeep(token)) return [renderPlain(token.raw)];
   const fragment = DOMPurify.sanitize(marked.parser([token]), PURIFY);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";

@@ -111,6 +111,17 @@ Deno.test("page: a line of a megabyte is shown and leaves the page alive", optio
   });
 });
 
+Deno.test("page: deeply nested Markdown is shown as it is written", options, async () => {
+  for (const marks of ["> ", "- ", "1. ", "*", "_", "[", "> - "]) {
+    const text = `${marks.repeat(3_000)}the end\n\nAfter it.`;
+    await withAnswer({ text, size: 2_000 }, async (tab) => {
+      const shown = await tab.page.$eval(".assistant .markdown", (answer) => answer.textContent!);
+      assert.match(shown, /the end[^]*After it\./, marks);
+      assert.deepEqual(tab.errors, [], marks);
+    });
+  }
+});
+
 Deno.test(
   "page: Markdown that streams in ends as Markdown that came at once",
   options,
