@@ -158,7 +158,8 @@ export class AsrModel implements Model {
     let [hasStarted, isCut] = [false, false];
     const begin = (heard: string) => {
       const { truncated } = audio;
-      if (!hasStarted) emit({ type: "start", language: heard, durationSeconds, truncated });
+      const start = { type: "start", language: heard, durationSeconds } as const;
+      if (!hasStarted) emit(truncated === undefined ? start : { ...start, truncated });
       hasStarted = true;
     };
     for await (const window of windows) {
