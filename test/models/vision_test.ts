@@ -65,7 +65,7 @@ async function assertSameTogether(
   const conversations = (mixedConversations()).slice(0, numConversations);
   // What tells apart: tokens, and how sure the model was of them.
   const answer = async (model: Model, messages: ChatMessage[]) => {
-    const { logprobs, usage } = await chat(model, messages, { maxTokens: 40, topLogprobs: 0 });
+    const { logprobs, usage } = await chat(model, messages, { maxTokens: 100, topLogprobs: 0 });
     return { tokens: logprobs[0]!.map(({ token }) => token), usage };
   };
   const alone: Awaited<ReturnType<typeof answer>>[] = [];
@@ -91,7 +91,7 @@ async function assertSameTogether(
 }
 
 /** 512 bytes a token: room for the longest conversation, too little for all. */
-const SMALL_POOL = { kvCacheMb: 160 * 512 / 2 ** 20 };
+const SMALL_POOL = { kvCacheMb: 224 * 512 / 2 ** 20 };
 
 const IN_SMALL_CHUNKS = { prefixCache: true, maxBatchTokens: 7, ...SMALL_POOL };
 
