@@ -12,7 +12,7 @@ export interface PcmFormat {
   readonly numChannels: number;
   readonly sampleRateHz: number;
   /** As the file says, if it does. */
-  readonly bytesPerFrame?: number;
+  readonly bytesPerFrame?: number | undefined;
   /** Absent if it is none of these. */
   readonly coding: SampleCoding | undefined;
   /** What the file calls that, for messages: `3 with 32 bits`. */

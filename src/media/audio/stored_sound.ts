@@ -12,7 +12,7 @@ import {
 } from "./adpcm.ts";
 import { createGsm, createWavGsm, GSM_FRAME_BYTES, GSM_WAV_BYTES } from "./gsm.ts";
 import { readMp3 } from "./mp3.ts";
-import { type PcmFormat, readPcm, type SampleCoding } from "./pcm.ts";
+import { readPcm, type SampleCoding } from "./pcm.ts";
 import {
   checkSampleRate,
   type Decoding,
@@ -68,7 +68,7 @@ export async function* readStored(
       `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is wanted.`,
     );
   } else {
-    yield* readPcm(data, { ...format, coding, bytesPerFrame: blockBytes } as PcmFormat);
+    yield* readPcm(data, { ...format, coding, bytesPerFrame: blockBytes });
   }
 
   function* readBlocks(
