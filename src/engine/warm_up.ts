@@ -24,7 +24,7 @@ export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<v
   } = decoder;
   const most = contextLength - 3;
   const shortLength = Math.max(1, Math.min(PROMPT_TOKENS, most));
-  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const engine = new EngineLoop(decoder, { prefixCache: false, pacesPrompts: false });
   const run = (numSequences: number, length = shortLength) =>
     new Promise<void>((resolve, reject) =>
       engine.add({

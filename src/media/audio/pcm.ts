@@ -6,7 +6,7 @@
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
 /** How the samples of a file are stored, one of each channel after the other. */
-export interface PcmFormat {
+interface PcmFormat {
   /** For messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
