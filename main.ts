@@ -4,7 +4,7 @@
  * @module
  */
 import { runCommandLine } from "./src/cli/command_line.ts";
-import { stderrQueue } from "./src/log.ts";
+import { stderrQueue } from "./src/base/log.ts";
 
 /** For the last lines of the log, where somebody reads them. */
 const LAST_LINES_MS = 200;

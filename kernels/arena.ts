@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Setting, StartupError } from "../src/errors.ts";
-import { adviseLargePages } from "../src/large_pages.ts";
+import { type Setting, StartupError } from "../src/base/errors.ts";
+import { adviseLargePages } from "../src/base/large_pages.ts";
 
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;

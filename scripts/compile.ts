@@ -20,12 +20,12 @@ const TARGETS = [
 /** Files read or started at run time, which the compiler does not find by itself. */
 export const INCLUDES = [
   "kernels/kernel_thread.ts",
-  "src/backend/pack_thread.ts",
+  "src/device/cpu/pack_thread.ts",
   "src/worker/worker.ts",
-  "src/http/body/json_thread.ts",
-  "src/cli/doctor_thread.ts",
+  "src/server/http/body/json_thread.ts",
+  "src/cli/doctor/thread.ts",
   "src/models/matting/codec_thread.ts",
-  "src/models/image_thread.ts",
+  "src/models/images/image_thread.ts",
   "models",
 ] as const;
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ApiKey } from "../config.ts";
-import { StartupError } from "../errors.ts";
+import type { ApiKey } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
 
 /**
  * All accepted keys. A line of the file is `<label>:<key>`; empty lines and lines that begin with `#` are ignored.

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { isSystemError, StartupError, startupMessage } from "../errors.ts";
+import { isSystemError, StartupError, startupMessage } from "../base/errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../base/version.ts";
 import { COMMANDS } from "./commands.ts";
 import { UsageError } from "./flag.ts";
 import { formatHelp } from "./help.ts";

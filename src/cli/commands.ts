@@ -5,7 +5,7 @@
  * @module
  */
 import { resolveModel } from "../hub/resolve.ts";
-import { spawnAhead } from "../session/spawn_worker.ts";
+import { spawnAhead } from "../server/session/spawn_worker.ts";
 import { type Command, defineCommand } from "./command.ts";
 import {
   PULL_FLAGS,
@@ -40,7 +40,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     operands: ["<model>", "[prompt]"],
     flags: RUN_FLAGS,
     run: async ({ flags, operands: [model = "", prompt] }) => {
-      return await (await import("./run.ts")).run(model, { ...flags, prompt });
+      return await (await import("./run/run.ts")).run(model, { ...flags, prompt });
     },
   }),
   defineCommand({
@@ -88,7 +88,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     summary: "Check devices, cache and hub; the exit code says whether models can be served.",
     operands: [],
     flags: REPORT_FLAGS,
-    run: async ({ flags }) => await (await import("./doctor.ts")).doctor(flags),
+    run: async ({ flags }) => await (await import("./doctor/doctor.ts")).doctor(flags),
   }),
   defineCommand({
     name: "inspect",
@@ -109,7 +109,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     operands: ["<shell>"],
     flags: {},
     run: async ({ operands: [shell = ""] }) => {
-      return await (await import("./completions.ts")).completions(shell, COMMANDS);
+      return await (await import("./completions/completions.ts")).completions(shell, COMMANDS);
     },
   }),
 ];

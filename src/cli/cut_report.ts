@@ -3,19 +3,25 @@
  *
  * @module
  */
-import { stateSize } from "../backend/sequence_states.ts";
-import { refusalOf } from "../backend/cpu_program.ts";
+import { stateSize } from "../device/sequence_states.ts";
+import { refusalOf } from "../device/cpu/program.ts";
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
-import { compileCut, type CompiledSegment, refuseSegments } from "../onnx/compile/compile_cut.ts";
-import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
-import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
-import { formatBytes } from "../format_bytes.ts";
-import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
-import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
-import { widenCut } from "../onnx/rewrite/widen_cut.ts";
-import type { AttentionSite, GraphCut, Segment, StateSite, TensorPort } from "../onnx/graph_cut.ts";
-import type { FeatureCut } from "../onnx/cut/split_features.ts";
-import { liftWeights } from "../onnx/cut/weight_inputs.ts";
+import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
+import type { EncoderCut, EncoderSite } from "../graph/cut/encoder_cut.ts";
+import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
+import { formatBytes } from "../base/format_bytes.ts";
+import { cutForCpu } from "../program/cpu_cut.ts";
+import { cutForGpu } from "../program/gpu_cut.ts";
+import { widenCut } from "../graph/rewrite/widen_cut.ts";
+import type {
+  AttentionSite,
+  GraphCut,
+  Segment,
+  StateSite,
+  TensorPort,
+} from "../graph/graph_cut.ts";
+import type { FeatureCut } from "../graph/cut/split_features.ts";
+import { liftWeights } from "../graph/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
 type Site = EncoderSite & Partial<AttentionSite>;

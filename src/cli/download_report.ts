@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { formatBytes } from "../format_bytes.ts";
+import { formatBytes } from "../base/format_bytes.ts";
 import type { DownloadProgress } from "../hub/download.ts";
-import type { LoadProgress } from "../models/open_context.ts";
+import type { LoadProgress } from "../models/folder/open_context.ts";
 
 const LINE_EVERY_MS = 5_000;
 

@@ -5,7 +5,7 @@
  */
 import { isFfmpeg } from "../media/ffmpeg.ts";
 import { resolve } from "node:path";
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
 
 /** Its absolute path; `undefined` where the flag is not given. @throws {StartupError} when there is no such folder. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { KV_CACHE_DTYPES, LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../config.ts";
+import { KV_CACHE_DTYPES, LOG_FORMATS, LOG_LEVELS, REASONING_FIELDS } from "../base/config.ts";
 import {
   choice,
   type FlagTable,

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../config.ts";
+import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../base/config.ts";
 import type { HubModel } from "../hub/resolve.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import type { LoadProgress } from "../models/open_context.ts";
+import type { LoadProgress } from "../models/folder/open_context.ts";
 import { describeDownload } from "./download_report.ts";
 
 /** For who stops a command while it downloads. */
@@ -38,8 +38,8 @@ export async function getModel(
   onProgress({ what: "looking for its files" });
   // Imported late: models in the cache start faster without these.
   const { acquireModel } = await import("../hub/acquire.ts");
-  const { classifyDevice } = await import("../backend/device_class.ts");
-  const { chooseFiles } = await import("../models/model_files.ts");
+  const { classifyDevice } = await import("../device/device_class.ts");
+  const { chooseFiles } = await import("../models/load/model_files.ts");
   const device = await classifyDevice(choice);
   return await acquireModel(model, {
     ...options,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { PROGRAM } from "../version.ts";
+import { PROGRAM } from "../base/version.ts";
 import type { Command } from "./command.ts";
 import { environmentName, type Flag, flagName, type FlagTable } from "./flag.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";

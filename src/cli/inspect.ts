@@ -4,21 +4,21 @@
  * @module
  */
 import { basename, dirname, join, resolve } from "node:path";
-import { DTYPES } from "../config.ts";
-import { StartupError } from "../errors.ts";
-import { contextLengthOf } from "../models/text_sizes.ts";
+import { DTYPES } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { contextLengthOf } from "../models/folder/text_sizes.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
-import { familyOf } from "../models/families.ts";
-import { FolderFiles } from "../onnx/file/external_data.ts";
-import type { EncoderCut } from "../onnx/cut/encoder_cut.ts";
-import type { GraphCut } from "../onnx/graph_cut.ts";
-import { cutStep, divideMerged } from "../onnx/cut/merged_decoder.ts";
-import type { ModelProto } from "../onnx/file/proto.ts";
-import { readModel } from "../onnx/file/proto_read.ts";
-import { splitGraph } from "../onnx/cut/split.ts";
-import { splitEncoder } from "../onnx/cut/split_encoder.ts";
-import { type FeatureCut, splitFeatures } from "../onnx/cut/split_features.ts";
-import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import { familyOf } from "../models/load/families.ts";
+import { FolderFiles } from "../graph/file/external_data.ts";
+import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
+import type { GraphCut } from "../graph/graph_cut.ts";
+import { cutStep, divideMerged } from "../graph/cut/merged_decoder.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
+import { readModel } from "../graph/file/proto_read.ts";
+import { splitGraph } from "../graph/cut/split.ts";
+import { splitEncoder } from "../graph/cut/split_encoder.ts";
+import { type FeatureCut, splitFeatures } from "../graph/cut/split_features.ts";
+import type { CompiledSegment } from "../program/compile_cut.ts";
 import {
   compileForGpu,
   type CrossSites,

@@ -3,19 +3,19 @@
  *
  * @module
  */
-import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind } from "../config.ts";
-import { StartupError } from "../errors.ts";
-import { formatBytes } from "../format_bytes.ts";
+import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { formatBytes } from "../base/format_bytes.ts";
 import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
-import { findRunPath } from "../models/cut_choice.ts";
-import { familyOf } from "../models/families.ts";
-import type { WantedGraph } from "../models/graph_choice.ts";
-import { findVariants } from "../models/graph_variants.ts";
-import { PROGRAM } from "../version.ts";
+import { findRunPath } from "../models/load/cut_choice.ts";
+import { familyOf } from "../models/load/families.ts";
+import type { WantedGraph } from "../models/folder/graph_choice.ts";
+import { findVariants } from "../models/folder/graph_variants.ts";
+import { PROGRAM } from "../base/version.ts";
 import { printLine } from "./print.ts";
 import { formatTable } from "./table.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import type { Environment } from "../config.ts";
-import { findNearNames } from "../near_names.ts";
+import type { Environment } from "../base/config.ts";
+import { findNearNames } from "../base/near_names.ts";
 import type { Call, Command } from "./command.ts";
 import {
   environmentName,

@@ -7,8 +7,8 @@
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import process from "node:process";
-import type { Environment } from "../config.ts";
-import { log } from "../log.ts";
+import type { Environment } from "../base/config.ts";
+import { log } from "../base/log.ts";
 
 /** The content of a process-id file. */
 export interface PidRecord {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeNote, writeText } from "../write_text.ts";
+import { writeNote, writeText } from "../base/write_text.ts";
 
 /** Writes a line to standard output. */
 export function printLine(line: string): void {

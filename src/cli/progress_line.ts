@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { stderrQueue } from "../log.ts";
-import type { LoadProgress } from "../models/open_context.ts";
+import { stderrQueue } from "../base/log.ts";
+import type { LoadProgress } from "../models/folder/open_context.ts";
 import { printProblem } from "./print.ts";
 import { leaveOnStopSignal } from "./stop_signals.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { nameModel } from "../hub/resolve.ts";
-import { stderrQueue } from "../log.ts";
+import { stderrQueue } from "../base/log.ts";
 import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { PULL_FLAGS } from "./flags.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
-import { formatBytes } from "../format_bytes.ts";
+import { StartupError } from "../base/errors.ts";
+import { formatBytes } from "../base/format_bytes.ts";
 import { lockFolder, repositoryFolder } from "../hub/cache.ts";
 import { scanModel } from "../hub/cache_scan.ts";
 import { nameModel } from "../hub/resolve.ts";

@@ -4,13 +4,13 @@
  * @module
  */
 import { parse } from "yaml";
-import { ANY_NAME } from "../api/endpoints.ts";
-import { MODEL_KINDS, type ModelKind } from "../config.ts";
-import { StartupError } from "../errors.ts";
+import { ANY_NAME } from "../wire/endpoints.ts";
+import { MODEL_KINDS, type ModelKind } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { familyOf } from "../models/families.ts";
+import { familyOf } from "../models/load/families.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
 import { flagName, type FlagTable, type FlagValues, UsageError } from "./flag.ts";
 import { ROUTED_FLAGS, type ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";

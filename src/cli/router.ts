@@ -3,17 +3,17 @@
  *
  * @module
  */
-import type { ListenSettings } from "../config.ts";
-import { StartupError } from "../errors.ts";
-import { BODY_LIMITS } from "../http/body/body.ts";
-import { BodyBudget } from "../http/body/body_budget.ts";
-import type { RunningServer } from "../http/server.ts";
-import { configureLog, log } from "../log.ts";
+import type { ListenSettings } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { BODY_LIMITS } from "../server/http/body/body.ts";
+import { BodyBudget } from "../server/http/body/body_budget.ts";
+import type { RunningServer } from "../server/http/server.ts";
+import { configureLog, log } from "../base/log.ts";
 import { startModelProcess } from "../router/model_process.ts";
 import { ModelPool } from "../router/model_pool.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
 import { startRouter } from "../router/router_server.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../base/version.ts";
 import { readApiKeys } from "./api_key_file.ts";
 import { defaultBodyBytes, readMemoryLimit } from "./body_memory.ts";
 import type { FlagValues } from "./flag.ts";

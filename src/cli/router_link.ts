@@ -4,7 +4,7 @@
  * @module
  */
 import { type ChildReport, ROUTER_VARIABLE } from "../router/child_report.ts";
-import type { Session } from "../session/session.ts";
+import type { Session } from "../server/session/session.ts";
 import { printNote } from "./print.ts";
 
 /** Tells the router how the model fares, and hears when it is to stop. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { formatUrl } from "./format_url.ts";
 import { isAbsence, isAlive, type PidRecord, runFolder } from "./pid_file.ts";
 

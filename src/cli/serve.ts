@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { ANY_NAME } from "../api/endpoints.ts";
-import type { ApiKey, LogSettings, ServerSettings } from "../config.ts";
-import { StartupError, startupMessage } from "../errors.ts";
+import { ANY_NAME } from "../wire/endpoints.ts";
+import type { ApiKey, LogSettings, ServerSettings } from "../base/config.ts";
+import { StartupError, startupMessage } from "../base/errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
-import { BODY_LIMITS } from "../http/body/body.ts";
-import { BodyBudget } from "../http/body/body_budget.ts";
-import { isLoopback } from "../http/locality.ts";
-import { OtlpExporter } from "../http/otlp_exporter.ts";
-import type { AppDeps } from "../http/route.ts";
-import { type RunningServer, startServer } from "../http/server.ts";
+import { BODY_LIMITS } from "../server/http/body/body.ts";
+import { BodyBudget } from "../server/http/body/body_budget.ts";
+import { isLoopback } from "../server/http/locality.ts";
+import { OtlpExporter } from "../server/http/otlp_exporter.ts";
+import type { AppDeps } from "../server/http/route.ts";
+import { type RunningServer, startServer } from "../server/http/server.ts";
 import { NoGraphsError } from "../hub/acquire.ts";
 import { HubError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
@@ -20,10 +20,10 @@ import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
 import { waitForSpace } from "../hub/wait_for_space.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import { configureLog, log } from "../log.ts";
-import { Session } from "../session/session.ts";
-import type { SessionState } from "../session/session_state.ts";
-import type { LoadProgress } from "../models/open_context.ts";
+import { configureLog, log } from "../base/log.ts";
+import { Session } from "../server/session/session.ts";
+import type { SessionState } from "../server/session/session_state.ts";
+import type { LoadProgress } from "../models/folder/open_context.ts";
 import { readApiKeys } from "./api_key_file.ts";
 import { defaultBodyBytes, readMemoryLimit } from "./body_memory.ts";
 import { SparseLines } from "./download_report.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Environment } from "../config.ts";
-import { log } from "../log.ts";
+import type { Environment } from "../base/config.ts";
+import { log } from "../base/log.ts";
 import { environmentName, type FlagTable } from "./flag.ts";
 
 /** Whether a value is the address of a service: a Service called hearth sets `HEARTH_PORT=tcp://10.0.0.1:80`. */

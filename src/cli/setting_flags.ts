@@ -1,4 +1,4 @@
-import type { SettingNames } from "../errors.ts";
+import type { SettingNames } from "../base/errors.ts";
 
 /** The flags of settings that errors of models are about. */
 export const SETTING_FLAGS: SettingNames = {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { CPU_RUNTIMES, DTYPES, MODEL_KINDS } from "../config.ts";
+import { CPU_RUNTIMES, DTYPES, MODEL_KINDS } from "../base/config.ts";
 import { choice, type FlagTable, integer, text, toggle } from "./flag.ts";
 
 /** Flags of every command, without environment variables. */

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { LogFormat, ResolvedModel } from "../config.ts";
+import type { LogFormat, ResolvedModel } from "../base/config.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
-import { log } from "../log.ts";
-import { PROGRAM, VERSION } from "../version.ts";
+import { log } from "../base/log.ts";
+import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printNote, printProblem } from "./print.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { sleep } from "../hub/retry.ts";
 import { UsageError } from "./flag.ts";
 import { printLine } from "./print.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { PROGRAM } from "../version.ts";
+import { PROGRAM } from "../base/version.ts";
 import { findRunning } from "./running.ts";
 
 /** `ss -l`'s state of a socket that listens, in /proc/net/tcp. */

@@ -4,9 +4,9 @@
  * @module
  */
 import type { EventOf, Task, TaskEvent } from "../models/task.ts";
-import { lastEvent } from "../session/task_stream.ts";
-import type { Session } from "../session/session.ts";
-import { writeNote } from "../write_text.ts";
+import { lastEvent } from "../server/session/task_stream.ts";
+import type { Session } from "../server/session/session.ts";
+import { writeNote } from "../base/write_text.ts";
 
 /** The part of a session that `run` needs. */
 export interface RunSession {

@@ -3,16 +3,16 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../backend/backend.ts";
-import type { CrossTensors } from "../backend/cross_attention.ts";
-import type { CrossInputs } from "../onnx/attention/step_attention.ts";
-import { presentName } from "../onnx/cut/cache_names.ts";
-import type { FolderFiles } from "../onnx/file/external_data.ts";
-import type { ModelProto } from "../onnx/file/proto.ts";
-import type { AttentionSite } from "../onnx/graph_cut.ts";
-import { disposeTensors, type GraphSession, type Tensor } from "../onnx/runtime/ort.ts";
-import { keepOutputs } from "../onnx/rewrite/if_branch.ts";
-import { swapHeadsAndTokens } from "../onnx/rewrite/swap_outputs.ts";
+import type { Backend, Storage } from "../device/backend.ts";
+import type { CrossTensors } from "../device/cross_attention.ts";
+import type { CrossInputs } from "../graph/attention/step_attention.ts";
+import { presentName } from "../graph/cut/cache_names.ts";
+import type { FolderFiles } from "../graph/file/external_data.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
+import type { AttentionSite } from "../graph/graph_cut.ts";
+import { disposeTensors, type GraphSession, type Tensor } from "../device/ort/ort.ts";
+import { keepOutputs } from "../graph/rewrite/if_branch.ts";
+import { swapHeadsAndTokens } from "../graph/rewrite/swap_outputs.ts";
 
 /** How to open it. */
 interface CrossProjectionOptions {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { Tensor } from "../device/ort/ort.ts";
 
 /** The encoder's output for one image. */
 export interface EmbeddingSource {

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import type { SiteHeads } from "../backend/cross_alignment.ts";
-import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { Backend } from "../device/backend.ts";
+import type { SiteHeads } from "../device/cross_alignment.ts";
+import type { Tensor } from "../device/ort/ort.ts";
 import type { CrossProjection } from "./cross_projection.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";

@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
+import type { Backend } from "../device/backend.ts";
 import type {
   AttentionForm,
   AttentionOptions,
   AttentionStep,
   FormConstants,
   PagedAttention,
-} from "../backend/paged_attention.ts";
-import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
-import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
-import type { SiteForm } from "../onnx/compile/program.ts";
-import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/runtime/ort.ts";
+} from "../device/paged_attention.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "../device/cross_alignment.ts";
+import type { CrossAttention, CrossTensors } from "../device/cross_attention.ts";
+import type { SiteForm } from "../program/program.ts";
+import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { Tensor } from "../device/ort/ort.ts";
 
 /** How to open them. */
 interface EncoderDecoderOptions extends AttentionOptions {

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import { type Lowering, LOWERINGS } from "../onnx/compile/program.ts";
+import type { Backend } from "../device/backend.ts";
+import { type Lowering, LOWERINGS } from "../program/program.ts";
 
 /** See {@linkcode chooseKernels}. */
 export interface KernelRule {

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
-import { presentName } from "../onnx/cut/cache_names.ts";
-import { type DecoderGraphs, divideMerged } from "../onnx/cut/merged_decoder.ts";
-import type { ModelProto } from "../onnx/file/proto.ts";
-import { type GraphSession, Tensor, type Tensors } from "../onnx/runtime/ort.ts";
+import { StartupError } from "../base/errors.ts";
+import { presentName } from "../graph/cut/cache_names.ts";
+import { type DecoderGraphs, divideMerged } from "../graph/cut/merged_decoder.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
+import { type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 
 /** The two graphs of a merged decoder. @throws {StartupError} when it is not merged of two. */
 export function requireMerged(model: ModelProto, path: string): DecoderGraphs {

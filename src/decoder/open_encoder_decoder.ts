@@ -6,14 +6,14 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
-import { takeEmbedding } from "../onnx/cut/embedding_lookup.ts";
-import type { FolderFiles } from "../onnx/file/external_data.ts";
-import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import { cutStep, type DecoderGraphs } from "../onnx/cut/merged_decoder.ts";
-import { lookUpInputs } from "../onnx/rewrite/input_lookups.ts";
-import type { GraphSession } from "../onnx/runtime/ort.ts";
+import type { Backend } from "../device/backend.ts";
+import { cutForGpu } from "../program/gpu_cut.ts";
+import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
+import type { FolderFiles } from "../graph/file/external_data.ts";
+import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
+import { cutStep, type DecoderGraphs } from "../graph/cut/merged_decoder.ts";
+import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
+import type { GraphSession } from "../device/ort/ort.ts";
 import { CrossProjection } from "./cross_projection.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";

@@ -3,21 +3,21 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
-import type { KernelExecutor, KernelsOptions } from "../backend/kernel_executor.ts";
-import { stateConstants } from "../backend/sequence_states.ts";
-import { StartupError } from "../errors.ts";
-import { log } from "../log.ts";
-import { compileCut, type CompiledSegment, refuseSegments } from "../onnx/compile/compile_cut.ts";
-import { cutForCpu } from "../onnx/compile/cpu_cut.ts";
-import { kernelsOf, lowerCut, segmentsOfOrt } from "../onnx/compile/lower_cut.ts";
-import { LOWERINGS, type StepPrograms } from "../onnx/compile/program.ts";
-import type { ModelFiles } from "../onnx/file/external_data.ts";
-import { bytesOfStored } from "../onnx/file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
-import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import type { GraphSession } from "../onnx/runtime/ort.ts";
+import type { Backend } from "../device/backend.ts";
+import type { AttentionOptions, PagedAttention } from "../device/paged_attention.ts";
+import type { KernelExecutor, KernelsOptions } from "../device/kernel_executor.ts";
+import { stateConstants } from "../device/sequence_states.ts";
+import { StartupError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
+import { cutForCpu } from "../program/cpu_cut.ts";
+import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
+import { LOWERINGS, type StepPrograms } from "../program/program.ts";
+import type { ModelFiles } from "../graph/file/external_data.ts";
+import { bytesOfStored } from "../graph/file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
+import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
+import type { GraphSession } from "../device/ort/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import type { DeviceWeights } from "../backend/device_weights.ts";
-import type { ModelFiles } from "../onnx/file/external_data.ts";
-import type { GraphCut, Segment } from "../onnx/graph_cut.ts";
-import type { GraphSession } from "../onnx/runtime/ort.ts";
+import type { Backend } from "../device/backend.ts";
+import type { DeviceWeights } from "../device/device_weights.ts";
+import type { ModelFiles } from "../graph/file/external_data.ts";
+import type { GraphCut, Segment } from "../graph/graph_cut.ts";
+import type { GraphSession } from "../device/ort/ort.ts";
 
 /** What to open, and where. */
 interface OpenSegmentsOptions {

@@ -4,12 +4,12 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import { isCrossCache, presentName } from "../onnx/cut/cache_names.ts";
-import type { FolderFiles } from "../onnx/file/external_data.ts";
-import type { ModelProto } from "../onnx/file/proto.ts";
-import { hoistTransposes } from "../onnx/rewrite/hoist_transposes.ts";
-import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../onnx/runtime/ort.ts";
+import type { Backend } from "../device/backend.ts";
+import { isCrossCache, presentName } from "../graph/cut/cache_names.ts";
+import type { FolderFiles } from "../graph/file/external_data.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
+import { hoistTransposes } from "../graph/rewrite/hoist_transposes.ts";
+import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 import type { InputEncoder } from "./encoder_decoder.ts";
 import { pickCache, requireMerged } from "./merged_graphs.ts";
 import type { LogitsProcessor } from "./paged_decoder.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Backend, LogitRows, TokenSampler } from "../backend/backend.ts";
-import type { PagedAttention } from "../backend/paged_attention.ts";
-import type { SequenceStates } from "../backend/sequence_states.ts";
-import type { DeviceWeights } from "../backend/device_weights.ts";
-import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
+import type { PagedAttention } from "../device/paged_attention.ts";
+import type { SequenceStates } from "../device/sequence_states.ts";
+import type { DeviceWeights } from "../device/device_weights.ts";
+import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
+import type { Tensor } from "../device/ort/ort.ts";
 import {
   type Decoder,
   type DecoderLimits,

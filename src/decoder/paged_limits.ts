@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { EngineSettings } from "../config.ts";
-import { StartupError } from "../errors.ts";
-import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
+import type { EngineSettings } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseStateSlots } from "./state_slots.ts";
 

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Backend, LogitRows, TokenSampler } from "../backend/backend.ts";
-import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
-import { int64Tensor, makeNode } from "../onnx/file/proto.ts";
-import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
+import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
+import type { GraphSession, Tensor } from "../device/ort/ort.ts";
+import { int64Tensor, makeNode } from "../graph/file/proto.ts";
+import { makeValueInfo, writeModel } from "../graph/file/proto_write.ts";
 import type { SampledToken } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { stateSize } from "../backend/sequence_states.ts";
-import type { GraphCut } from "../onnx/graph_cut.ts";
+import { stateSize } from "../device/sequence_states.ts";
+import type { GraphCut } from "../graph/graph_cut.ts";
 
 const MIB = 2 ** 20;
 /** Memory for kept states, and bounds of their number. */

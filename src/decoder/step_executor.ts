@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../backend/backend.ts";
-import type { KernelExecutor } from "../backend/kernel_executor.ts";
+import type { Backend, Storage } from "../device/backend.ts";
+import type { KernelExecutor } from "../device/kernel_executor.ts";
 import { roomForRows } from "../../kernels/matvec_shape.ts";
-import { lowerCut } from "../onnx/compile/lower_cut.ts";
-import type { Instruction, Lowering, StepPrograms } from "../onnx/compile/program.ts";
-import type { TensorPort } from "../onnx/graph_cut.ts";
-import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import { lowerCut } from "../program/lower_cut.ts";
+import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
+import type { TensorPort } from "../graph/graph_cut.ts";
+import type { GraphSession, Tensor } from "../device/ort/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
 
 /** Sizes of the axes that differ from run to run. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../backend/backend.ts";
-import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
-import { Tensor } from "../onnx/runtime/ort.ts";
+import type { Backend, Storage } from "../device/backend.ts";
+import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
+import { Tensor } from "../device/ort/ort.ts";
 import type { DecoderLimits, StepBatch } from "./decoder.ts";
 
 /** One int64 input: its values on the host, and on the device where the backend runs what reads them there. */

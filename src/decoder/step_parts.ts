@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Lowering } from "../onnx/compile/program.ts";
+import type { Lowering } from "../program/program.ts";
 import type { StepBatch } from "./decoder.ts";
 
 /** Sequences that lie side by side in a step, and the lowering that runs them. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
+import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
 
 /** What the plan asks of a cut, a decoder's or an encoder's. */
 export interface PlannedCut extends Pick<GraphCut, "segments"> {

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import type { CrossAlignment, SiteHeads } from "../backend/cross_alignment.ts";
+import type { Backend } from "../device/backend.ts";
+import type { CrossAlignment, SiteHeads } from "../device/cross_alignment.ts";
 import type { StepBatch } from "./decoder.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";

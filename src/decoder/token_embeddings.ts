@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../backend/backend.ts";
-import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
+import type { Backend, Storage } from "../device/backend.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../device/ort/ort.ts";
 import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Tensor, type ValueInfo } from "../onnx/runtime/ort.ts";
+import { Tensor, type ValueInfo } from "../device/ort/ort.ts";
 
 /** A graph that this decoder cannot drive. */
 export class UnsupportedGraphError extends Error {

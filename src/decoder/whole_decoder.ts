@@ -4,11 +4,11 @@
  *
  * @module
  */
-import type { Backend, TokenSampler } from "../backend/backend.ts";
-import { presentName } from "../onnx/cut/cache_names.ts";
-import type { ModelFiles } from "../onnx/file/external_data.ts";
-import type { GraphSession, Tensor, Tensors, ValueInfo } from "../onnx/runtime/ort.ts";
-import type { ModelProto } from "../onnx/file/proto.ts";
+import type { Backend, TokenSampler } from "../device/backend.ts";
+import { presentName } from "../graph/cut/cache_names.ts";
+import type { ModelFiles } from "../graph/file/external_data.ts";
+import type { GraphSession, Tensor, Tensors, ValueInfo } from "../device/ort/ort.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
 import { emptyState, type HeadSizes, UnsupportedGraphError, withHeadSizes } from "./whole_cache.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
 import { EncoderError } from "./embedding_span.ts";

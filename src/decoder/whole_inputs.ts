@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Tensor, type ValueInfo } from "../onnx/runtime/ort.ts";
+import { Tensor, type ValueInfo } from "../device/ort/ort.ts";
 import type { StepBatch } from "./decoder.ts";
 
 /** Tokens `start` to `end` of a step. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { SamplingParams } from "../decoder/decoder.ts";
-import type { Grammar } from "../grammar/grammar.ts";
+import type { Grammar } from "./grammar/grammar.ts";
 import type { MediaSpan, SectionPositions } from "./sequence.ts";
 import type { TokenRules } from "./token_rules.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Decoder, SampledToken } from "../decoder/decoder.ts";
-import { log } from "../log.ts";
+import { log } from "../base/log.ts";
 import { PoolSize } from "./pool_size.ts";
 import type { RefusedSequence, Scheduler } from "./scheduler.ts";
 

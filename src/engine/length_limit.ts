@@ -4,7 +4,7 @@
  * @module
  */
 import type { LengthLimit } from "../decoder/decoder.ts";
-import { HearthError, type Setting } from "../errors.ts";
+import { HearthError, type Setting } from "../base/errors.ts";
 
 const REASONS: Readonly<
   Record<LengthLimit | "model", { readonly why: string; readonly setting?: Setting }>

@@ -6,9 +6,9 @@
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EncoderError } from "../decoder/embedding_span.ts";
-import { log } from "../log.ts";
-import { BusyTurns } from "../next_turn.ts";
-import { runStep } from "../running_steps.ts";
+import { log } from "../base/log.ts";
+import { BusyTurns } from "../base/next_turn.ts";
+import { runStep } from "../base/running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";

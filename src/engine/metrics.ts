@@ -4,7 +4,7 @@
  * @module
  */
 import type { Counter, Histogram, Registry } from "prom-client";
-import { COUNT_BUCKETS, MetricSet } from "../metric_set.ts";
+import { COUNT_BUCKETS, MetricSet } from "../base/metric_set.ts";
 import type { SchedulerStats } from "./scheduler.ts";
 import type { ScheduledStep } from "./step.ts";
 

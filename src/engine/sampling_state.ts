@@ -1,6 +1,6 @@
 import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
-import { refusal } from "../grammar/compiler.ts";
-import type { Grammar } from "../grammar/grammar.ts";
+import { refusal } from "./grammar/compiler.ts";
+import type { Grammar } from "./grammar/grammar.ts";
 import type { TokenRules } from "./token_rules.ts";
 
 /** A mask that allows nothing, however many words of it are read. */

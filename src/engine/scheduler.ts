@@ -4,7 +4,7 @@
  * @module
  */
 import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { contextExceeded } from "./length_limit.ts";

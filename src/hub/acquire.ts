@@ -5,8 +5,8 @@
  * @module
  */
 import { basename, join } from "node:path";
-import type { ResolvedModel } from "../config.ts";
-import { StartupError } from "../errors.ts";
+import type { ResolvedModel } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
 import { HubError } from "./answer.ts";
 import { downloadBlob } from "./blob.ts";
@@ -16,9 +16,9 @@ import { downloadFiles, type DownloadOptions } from "./download.ts";
 import { fetchRepository, type Repository } from "./repository.ts";
 import type { HubModel } from "./resolve.ts";
 import type { HubSettings } from "./settings.ts";
-import { log } from "../log.ts";
-import { FolderFiles } from "../onnx/file/external_data.ts";
-import { readModel } from "../onnx/file/proto_read.ts";
+import { log } from "../base/log.ts";
+import { FolderFiles } from "../graph/file/external_data.ts";
+import { readModel } from "../graph/file/proto_read.ts";
 import {
   describeFolder,
   type ModelFolder,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { PROGRAM } from "../version.ts";
+import { PROGRAM } from "../base/version.ts";
 import { findOnnxModels, wordsOfModel } from "./onnx_models.ts";
 import { searchHub } from "./search.ts";
 import type { HubSettings } from "./settings.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
-import { VERSION } from "../version.ts";
+import { StartupError } from "../base/errors.ts";
+import { VERSION } from "../base/version.ts";
 import { cleanText, readBounded } from "./bounded_text.ts";
 import type { HubSettings } from "./settings.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { askHub, HubError } from "./answer.ts";
 import { readBounded } from "./bounded_text.ts";
 import type { HubSettings } from "./settings.ts";

@@ -5,8 +5,8 @@
  * @module
  */
 import { dirname, join } from "node:path";
-import { StartupError } from "../errors.ts";
-import { log } from "../log.ts";
+import { StartupError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { askHub, HubError } from "./answer.ts";
 import { cleanText } from "./bounded_text.ts";
 import { lockFolder, repositoryFolder, showHubId } from "./cache.ts";

@@ -8,7 +8,7 @@
  */
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
-import type { Environment } from "../config.ts";
+import type { Environment } from "../base/config.ts";
 
 /** A model as the hub names it. */
 export interface HubId {

@@ -5,7 +5,7 @@
  * @module
  */
 import { dirname, join, relative } from "node:path";
-import { isSystemError, StartupError } from "../errors.ts";
+import { isSystemError, StartupError } from "../base/errors.ts";
 import type { Repository } from "./repository.ts";
 import { repositoryFolder } from "./cache.ts";
 import type { HubSettings } from "./settings.ts";

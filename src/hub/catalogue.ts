@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ModelKind } from "../config.ts";
+import type { ModelKind } from "../base/config.ts";
 
 /** kind → alias → hub id. */
 export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, string>>>> = {

@@ -5,7 +5,7 @@
  */
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { formatBytes } from "../format_bytes.ts";
+import { formatBytes } from "../base/format_bytes.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
 import { showHubId } from "./cache.ts";
 import { linkInSnapshot, snapshotFolder } from "./cache_write.ts";

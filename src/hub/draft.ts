@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { beginDigest, type Digester } from "./digest.ts";
 import type { HubFile } from "./repository.ts";
 

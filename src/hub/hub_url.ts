@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 
 const HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"];
 /** Parts of the hub whose pages are no models'. */

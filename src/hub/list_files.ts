@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 
 /** Names of files that a model is read from. */
 export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;

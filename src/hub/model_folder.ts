@@ -4,8 +4,8 @@
  * @module
  */
 import { join } from "node:path";
-import { type Dtype, DTYPES } from "../config.ts";
-import { StartupError } from "../errors.ts";
+import { type Dtype, DTYPES } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
 import { withGenaiConfig } from "./genai_config.ts";
 import { isJson, type Json } from "./json.ts";
 import { listFiles } from "./list_files.ts";

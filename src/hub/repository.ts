@@ -5,8 +5,8 @@
  * @module
  */
 import { z } from "zod";
-import { StartupError } from "../errors.ts";
-import { log } from "../log.ts";
+import { StartupError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { HubError } from "./answer.ts";
 import { askApi } from "./api.ts";
 import { type HubId, showHubId } from "./cache.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 import { basename, isAbsolute, resolve } from "node:path";
-import type { Environment, ResolvedModel } from "../config.ts";
-import { StartupError } from "../errors.ts";
-import { findNearNames } from "../near_names.ts";
-import { PROGRAM } from "../version.ts";
+import type { Environment, ResolvedModel } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { findNearNames } from "../base/near_names.ts";
+import { PROGRAM } from "../base/version.ts";
 import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "./built_in.ts";
 import {
   findCacheFolder,

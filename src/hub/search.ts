@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { askApi } from "./api.ts";
 import { parseHubId } from "./cache.ts";
 import type { HubSettings } from "./settings.ts";

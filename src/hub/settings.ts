@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import type { Environment } from "../config.ts";
+import type { Environment } from "../base/config.ts";
 import { findCacheFolder, findHubHome } from "./cache.ts";
 
 const DEFAULT_ENDPOINT = "https://huggingface.co";

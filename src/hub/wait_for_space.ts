@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { sleep } from "./retry.ts";
 
 /** The disk has no room for a download. */

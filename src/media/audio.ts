@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
-import { nextTurn } from "../next_turn.ts";
+import { HearthError } from "../base/errors.ts";
+import { nextTurn } from "../base/next_turn.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
 import { isAiff, readAiff } from "./audio/aiff.ts";
 import { isAu, readAu } from "./audio/au.ts";

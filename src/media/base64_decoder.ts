@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ByteCollector } from "../byte_collector.ts";
+import { ByteCollector } from "../base/byte_collector.ts";
 import { invalidMedia } from "./media_policy.ts";
 
 /** What `Uint8Array.fromBase64` passes over (https://infra.spec.whatwg.org/#ascii-whitespace). */

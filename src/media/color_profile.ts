@@ -4,7 +4,7 @@
  * @module
  */
 import { inflateSync } from "node:zlib";
-import { joinBytes } from "../join_bytes.ts";
+import { joinBytes } from "../base/join_bytes.ts";
 import { viewOf } from "./image/format.ts";
 import { listPrimaryProperties } from "./image/heif_items.ts";
 import { readImageHeader } from "./image_header.ts";

@@ -10,8 +10,8 @@ import { lookup } from "node:dns/promises";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
-import { HearthError } from "../errors.ts";
-import { joinBytes } from "../join_bytes.ts";
+import { HearthError } from "../base/errors.ts";
+import { joinBytes } from "../base/join_bytes.ts";
 import { kindOfAddress } from "./address.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
 /** An hour of sound takes seconds; what takes longer than this hangs. */

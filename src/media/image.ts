@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import { type ImageHeader, readImageHeader } from "./image_header.ts";
 import { invalidImage } from "./image/format.ts";
 import { applyOrientation } from "./image/orientation.ts";

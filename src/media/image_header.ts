@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import { AVIF } from "./image/avif.ts";
 import { BMP, DIB } from "./image/bmp.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./image/format.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 
 /** The references that a server follows. */
 export interface MediaPolicy {

@@ -4,7 +4,7 @@
  * @module
  */
 import { constants, crc32, deflateRawSync, deflateSync } from "node:zlib";
-import { joinBytes } from "../join_bytes.ts";
+import { joinBytes } from "../base/join_bytes.ts";
 import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
 import type { Channels, Pixels } from "./pixels.ts";
 

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import { StartupError } from "../errors.ts";
+import type { Backend } from "../device/backend.ts";
+import { StartupError } from "../base/errors.ts";
 import { type Json, tokensAt } from "../hub/model_folder.ts";
-import { buildCast } from "../onnx/rewrite/cast_model.ts";
-import type { GraphSession, Tensor, ValueInfo } from "../onnx/runtime/ort.ts";
+import { buildCast } from "../graph/rewrite/cast_model.ts";
+import type { GraphSession, Tensor, ValueInfo } from "../device/ort/ort.ts";
 import { feedsOf, type PlainTensors } from "./plain_tensor.ts";
 
 /** Inputs that some exports name differently from transformers.js's processors. */

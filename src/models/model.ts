@@ -4,10 +4,10 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Dtype, ModelKind } from "../config.ts";
-import { HearthError, type Refusal } from "../errors.ts";
+import type { Dtype, ModelKind } from "../base/config.ts";
+import { HearthError, type Refusal } from "../base/errors.ts";
 import type { Conversation, Task, TaskEvent, Voice } from "./task.ts";
-import type { TextTokenizer } from "./tokenizer.ts";
+import type { TextTokenizer } from "./text/tokenizer.ts";
 
 /** A model ready to work. */
 export interface Model {

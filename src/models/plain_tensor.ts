@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../device/ort/ort.ts";
 
 /** A tensor in ordinary memory. */
 interface PlainTensor {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ModelKind } from "../config.ts";
+import type { ModelKind } from "../base/config.ts";
 
 /** The environment variable that tells `serve` that a router started it. */
 export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";

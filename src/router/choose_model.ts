@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { ANY_NAME, servesPath } from "../api/endpoints.ts";
-import type { ModelKind } from "../config.ts";
-import { HearthError } from "../errors.ts";
+import { ANY_NAME, servesPath } from "../wire/endpoints.ts";
+import type { ModelKind } from "../base/config.ts";
+import { HearthError } from "../base/errors.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
 const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
-import { formatEvent, formatNamedEvent } from "../http/sse.ts";
+import { HearthError } from "../base/errors.ts";
+import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { formatError } from "./forward.ts";
 import type { NamedBody } from "./read_model_name.ts";
 

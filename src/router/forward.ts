@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { anthropicError, nestedError } from "../api/error_body.ts";
-import { HearthError } from "../errors.ts";
-import { formatEvent, formatNamedEvent } from "../http/sse.ts";
-import { PROXY_HEADERS } from "../http/locality.ts";
-import { log } from "../log.ts";
+import { anthropicError, nestedError } from "../wire/error_body.ts";
+import { HearthError } from "../base/errors.ts";
+import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
+import { PROXY_HEADERS } from "../server/http/locality.ts";
+import { log } from "../base/log.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
 

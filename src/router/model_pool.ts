@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
 import type { RoutedModel } from "./routed_model.ts";
 

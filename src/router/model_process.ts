@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Environment, ModelKind } from "../config.ts";
-import { log } from "../log.ts";
+import type { Environment, ModelKind } from "../base/config.ts";
+import { log } from "../base/log.ts";
 import { type ChildReport, ROUTER_VARIABLE } from "./child_report.ts";
 import type { RoutedModel } from "./routed_model.ts";
 

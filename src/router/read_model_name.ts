@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
-import { type BodyLimits, requireAtMost } from "../http/body/body.ts";
-import type { BodyShare } from "../http/body/body_budget.ts";
-import { joinBytes } from "../join_bytes.ts";
+import { HearthError } from "../base/errors.ts";
+import { type BodyLimits, requireAtMost } from "../server/http/body/body.ts";
+import type { BodyShare } from "../server/http/body/body_budget.ts";
+import { joinBytes } from "../base/join_bytes.ts";
 import { FormModelName } from "./form_model_name.ts";
 import { JsonModelName } from "./json_model_name.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ModelKind } from "../config.ts";
+import type { ModelKind } from "../base/config.ts";
 
 /** A model and how its process is started. */
 export interface RoutedModel {

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { limitConnections, newConnectionFigures } from "../http/connection/connections.ts";
-import { Listener } from "../http/connection/listener.ts";
-import { bridge } from "../http/connection/node_bridge.ts";
-import type { RunningServer } from "../http/server.ts";
+import { limitConnections, newConnectionFigures } from "../server/http/connection/connections.ts";
+import { Listener } from "../server/http/connection/listener.ts";
+import { bridge } from "../server/http/connection/node_bridge.ts";
+import type { RunningServer } from "../server/http/server.ts";
 import { createRouterApp, type RouterDeps } from "./app.ts";
 
 const LAST_WRITES_MS = 1000;

@@ -1,4 +1,4 @@
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { MergeTable } from "./merge_table.ts";
 import { mergePairs } from "./merge_pairs.ts";

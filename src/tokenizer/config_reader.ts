@@ -1,4 +1,4 @@
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

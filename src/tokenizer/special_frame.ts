@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 
 /** Token ids around those of a text. */

@@ -1,4 +1,4 @@
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import type { PairFrame, SpecialFrame, SpecialFrames } from "./special_frame.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../errors.ts";
+import { HearthError } from "../base/errors.ts";
 import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
 import { ConfigReader } from "./config_reader.ts";
 import { type Decoder, readDecoder } from "./decoders.ts";

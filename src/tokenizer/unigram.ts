@@ -1,4 +1,4 @@
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import type { TokenModel } from "./token_model.ts";
 import { Vocabulary } from "./vocabulary.ts";

@@ -1,4 +1,4 @@
-import { StartupError } from "../errors.ts";
+import { StartupError } from "../base/errors.ts";
 
 /** Tokens by their ids, and ids by their tokens. */
 export class Vocabulary {

@@ -13,9 +13,9 @@ import type {
   LogSettings,
   ModelKind,
   ResolvedModel,
-} from "../config.ts";
-import type { SettingNames } from "../errors.ts";
-import type { LoadProgress } from "../models/open_context.ts";
+} from "../base/config.ts";
+import type { SettingNames } from "../base/errors.ts";
+import type { LoadProgress } from "../models/folder/open_context.ts";
 import type { Task, TaskEvent, Voice } from "../models/task.ts";
 
 /** What the worker is to load, and how. */

@@ -4,23 +4,23 @@
  * @module
  */
 import { join } from "node:path";
-import { collectGarbageLater } from "../collect_garbage.ts";
-import { configureLog, log } from "../log.ts";
-import { countStepsIn } from "../running_steps.ts";
-import { startThreadsBy } from "../start_thread.ts";
+import { collectGarbageLater } from "../base/collect_garbage.ts";
+import { configureLog, log } from "../base/log.ts";
+import { countStepsIn } from "../base/running_steps.ts";
+import { startThreadsBy } from "../base/start_thread.ts";
 import {
   HearthError,
   type Refusal,
   type SettingNames,
   StartupError,
   startupMessage,
-} from "../errors.ts";
-import { openBackend } from "../backend/open.ts";
-import type { Backend } from "../backend/backend.ts";
-import { loadModel } from "../models/load.ts";
+} from "../base/errors.ts";
+import { openBackend } from "../device/open.ts";
+import type { Backend } from "../device/backend.ts";
+import { loadModel } from "../models/load/load.ts";
 import { mediaOf, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
-import { answerTokens } from "../models/answer_tokens.ts";
+import { answerTokens } from "../models/text/answer_tokens.ts";
 import { Backpressure } from "./backpressure.ts";
 import {
   type FromWorker,

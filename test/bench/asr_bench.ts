@@ -9,11 +9,11 @@
  * @module
  */
 import { benchEachDevice, type IsWanted } from "./each_device.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { findSpeechFolder } from "../fixtures/speech.ts";

@@ -9,9 +9,9 @@
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import { SimdAttention, type SimdLayer } from "../../kernels/attention_simd.ts";
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
-import { countCores } from "../../src/backend/cpu_cores.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { PromptAttention } from "../../src/backend/prompt_attention.ts";
+import { countCores } from "../../src/device/cpu/cores.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { PromptAttention } from "../../src/device/cpu/prompt_attention.ts";
 import { makeLayer } from "../kernels/attention_simd_case.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";

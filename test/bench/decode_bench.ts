@@ -8,14 +8,14 @@
  * @module
  */
 import { basename } from "node:path";
-import type { Backend } from "../../src/backend/backend.ts";
+import type { Backend } from "../../src/device/backend.ts";
 import { benchEachDevice, type IsWanted } from "./each_device.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

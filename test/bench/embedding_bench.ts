@@ -12,12 +12,12 @@
  *
  * @module
  */
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";

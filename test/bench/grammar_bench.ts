@@ -6,17 +6,17 @@
  *
  * @module
  */
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { GREEDY } from "../../src/decoder/decoder.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import type { GrammarCompiler } from "../../src/grammar/compiler.ts";
-import type { Grammar, GrammarMatcher } from "../../src/grammar/grammar.ts";
-import type { GrammarSpec } from "../../src/grammar/spec.ts";
+import type { GrammarCompiler } from "../../src/engine/grammar/compiler.ts";
+import type { Grammar, GrammarMatcher } from "../../src/engine/grammar/grammar.ts";
+import type { GrammarSpec } from "../../src/engine/grammar/spec.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { createGrammars } from "../../src/models/chat_model.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { createGrammars } from "../../src/models/text/chat_model.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { Random } from "../unit/engine/random.ts";

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { WebGpuKvCache } from "../../src/backend/webgpu_kv_cache.ts";
+import { WebGpuKvCache } from "../../src/device/webgpu/kv_cache.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { queueDone } from "../../src/gpu/queue_done.ts";
 import { Readback } from "../../src/gpu/readback.ts";

@@ -11,7 +11,7 @@ import { ReferenceLogMel } from "../../kernels/log_mel_reference.ts";
 import { cutRow, readLogMelSpec } from "../../kernels/log_mel_spec.ts";
 import { createBuffer, openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { median } from "./report.ts";
 
 const DEFAULT_ROUNDS = 25;

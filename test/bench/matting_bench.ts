@@ -8,14 +8,14 @@
  * @module
  */
 import { benchEachDevice } from "./each_device.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { matte } from "../fixtures/matting.ts";

@@ -8,8 +8,8 @@
 import { Matvec } from "../../kernels/matvec.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { openSession, Tensor } from "../../src/onnx/runtime/ort.ts";
-import { makeNode } from "../../src/onnx/file/proto.ts";
+import { openSession, Tensor } from "../../src/device/ort/ort.ts";
+import { makeNode } from "../../src/graph/file/proto.ts";
 import { buildModel } from "../fixtures/onnx_builder.ts";
 import { createRandom } from "./ort_attention.ts";
 import { median, printTable } from "./report.ts";

@@ -7,19 +7,19 @@
  *
  * @module
  */
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
 import { PaddedEncoder } from "../../src/models/embedding/padded_encoder.ts";
-import { keepOutput } from "../../src/models/graph_ports.ts";
+import { keepOutput } from "../../src/models/folder/graph_ports.ts";
 import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
 import type { Encoder } from "../../src/models/embedding/text_batcher.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitEncoder } from "../../src/onnx/cut/split_encoder.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitEncoder } from "../../src/graph/cut/split_encoder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { median, printTable, time } from "./report.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
 
 /** Opens models on a GPU, or on the CPU. */

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { DeviceChoice } from "../../src/config.ts";
+import type { DeviceChoice } from "../../src/base/config.ts";
 import { findAdapter } from "../../src/gpu/device.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { chatBody, TestServer } from "../fixtures/server.ts";

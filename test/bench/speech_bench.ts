@@ -8,9 +8,9 @@
  * @module
  */
 import { benchEachDevice, type DeviceName } from "./each_device.ts";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { SpeakEvent } from "../../src/models/task.ts";

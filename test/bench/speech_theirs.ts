@@ -9,7 +9,7 @@ import { basename, dirname } from "node:path";
 import { openDevice } from "../../src/gpu/device.ts";
 import { readReference } from "../../src/models/tts/recorded_voices.ts";
 import { toPhonemes } from "../../src/models/tts/kokoro.ts";
-import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import type { TtsFamily } from "../fixtures/tiny_tts.ts";
 import { time } from "./report.ts";

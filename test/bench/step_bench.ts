@@ -6,13 +6,13 @@
  *
  * @module
  */
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder_load.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];

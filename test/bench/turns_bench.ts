@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { BusyTurns, nextTurn } from "../../src/next_turn.ts";
+import { BusyTurns, nextTurn } from "../../src/base/next_turn.ts";
 import { printTable } from "./report.ts";
 
 const MESSAGE_EVERY_MS = 37;

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";

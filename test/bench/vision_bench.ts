@@ -8,16 +8,16 @@
  */
 import { benchEachDevice } from "./each_device.ts";
 import { basename, dirname } from "node:path";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import { toRawImage } from "../../src/onnx/runtime/raw_image.ts";
+import { toRawImage } from "../../src/device/ort/raw_image.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { openModel } from "../fixtures/model.ts";
 import { drawImage } from "../fixtures/vision/vision_cases.ts";

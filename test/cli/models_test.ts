@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { MODEL_KINDS } from "../../src/config.ts";
+import { MODEL_KINDS } from "../../src/base/config.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";

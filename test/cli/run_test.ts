@@ -7,7 +7,7 @@ import { runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
 import visionGoldens from "../fixtures/vision/goldens.json" with { type: "json" };
 import { drawImage, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { chatBody, ENDLESS, TestApp, TestServer } from "../fixtures/server.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { BODY_LIMITS, readJson } from "../../src/http/body/body.ts";
-import { BodyBudget } from "../../src/http/body/body_budget.ts";
-import { BodyPace } from "../../src/http/body/body_pace.ts";
-import { inlineMediaOf } from "../../src/http/body/inline_media.ts";
+import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
+import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
+import { BodyPace } from "../../src/server/http/body/body_pace.ts";
+import { inlineMediaOf } from "../../src/server/http/body/inline_media.ts";
 
 const MIB = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };

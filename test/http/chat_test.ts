@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
+import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";

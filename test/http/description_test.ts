@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ChatRequest } from "../../src/api/chat_request.ts";
+import { ChatRequest } from "../../src/wire/chat_request.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
 
 interface Operation {

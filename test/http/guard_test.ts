@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { isLoopback } from "../../src/http/locality.ts";
-import type { ServerSettings } from "../../src/config.ts";
-import { configureLog } from "../../src/log.ts";
+import { isLoopback } from "../../src/server/http/locality.ts";
+import type { ServerSettings } from "../../src/base/config.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { LOCAL_CALLER, TestApp } from "../fixtures/server.ts";
 

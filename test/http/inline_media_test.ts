@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { BODY_LIMITS, readJson } from "../../src/http/body/body.ts";
-import { inlineMediaOf } from "../../src/http/body/inline_media.ts";
+import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
+import { inlineMediaOf } from "../../src/server/http/body/inline_media.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
-import { startServer } from "../../src/http/server.ts";
-import { nextTurn } from "../../src/next_turn.ts";
-import { limitConnections } from "../../src/http/connection/connections.ts";
+import { startServer } from "../../src/server/http/server.ts";
+import { nextTurn } from "../../src/base/next_turn.ts";
+import { limitConnections } from "../../src/server/http/connection/connections.ts";
 import { TestListener } from "../fixtures/listener.ts";
 import { chatBody, ENDLESS, TestApp } from "../fixtures/server.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ReadTurns, TURN_BYTES } from "../../src/http/connection/read_turns.ts";
-import { nextTurn } from "../../src/next_turn.ts";
+import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/read_turns.ts";
+import { nextTurn } from "../../src/base/next_turn.ts";
 import { TestListener } from "../fixtures/listener.ts";
 
 /** Opens connections to a port; sets the first number of the shared memory when all are open. */

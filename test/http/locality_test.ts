@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isLocal } from "../../src/http/locality.ts";
+import { isLocal } from "../../src/server/http/locality.ts";
 
 interface Case {
   readonly what: string;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { TestListener } from "../fixtures/listener.ts";
 
 const encoder = new TextEncoder();

@@ -1,8 +1,8 @@
 /** Media references that must not be followed, through the endpoint that removes backgrounds. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { ServerSettings } from "../../src/config.ts";
-import { MEDIA_LIMITS } from "../../src/http/media.ts";
+import type { ServerSettings } from "../../src/base/config.ts";
+import { MEDIA_LIMITS } from "../../src/server/http/media.ts";
 import { withServer } from "../fixtures/local_server.ts";
 import { discFile } from "../fixtures/matting.ts";
 import { errorOf, mattingBody, mattingTest, openMattingApp } from "../fixtures/matting_server.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { BODY_LIMITS } from "../../src/http/body/body.ts";
-import { readMultipart } from "../../src/http/body/multipart.ts";
+import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
+import { readMultipart } from "../../src/server/http/body/multipart.ts";
 
 const MIB = 1024 * 1024;
 const encoder = new TextEncoder();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type App, bridge } from "../../src/http/connection/node_bridge.ts";
+import { type App, bridge } from "../../src/server/http/connection/node_bridge.ts";
 import { TestListener } from "../fixtures/listener.ts";
 
 const MIB = 1024 * 1024;

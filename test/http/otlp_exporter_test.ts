@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { OtlpExporter } from "../../src/http/otlp_exporter.ts";
-import { spansOf } from "../../src/http/request_times.ts";
+import { OtlpExporter } from "../../src/server/http/otlp_exporter.ts";
+import { spansOf } from "../../src/server/http/request_times.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 
 function fromEnvironment(variables: Record<string, string>): OtlpExporter | undefined {

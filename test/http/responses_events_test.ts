@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ResponseBuilder } from "../../src/http/responses/responses_events.ts";
+import { ResponseBuilder } from "../../src/server/http/responses/responses_events.ts";
 import type { ChatEvent, ChosenLogprob } from "../../src/models/task.ts";
 
 type Delta = Extract<ChatEvent, { type: "delta" }>;

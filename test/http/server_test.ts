@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { startServer } from "../../src/http/server.ts";
+import { startServer } from "../../src/server/http/server.ts";
 import { chatBody, ENDLESS, LOCAL_CALLER, TestApp, TestServer } from "../fixtures/server.ts";
 
 const CHAT = "/v1/chat/completions";

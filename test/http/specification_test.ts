@@ -2,7 +2,7 @@
  * Every row of the specification's case table and status table, and of the decisions beside it that are about errors.
  */
 import assert from "node:assert/strict";
-import { parseTranscription } from "../../src/api/transcription_request.ts";
+import { parseTranscription } from "../../src/wire/transcription_request.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/compare_values.ts";
-import { requireEndpoint } from "../../src/api/endpoints.ts";
+import { requireEndpoint } from "../../src/wire/endpoints.ts";
 import type { TestApp } from "../fixtures/server.ts";
 import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
 import { eventJson } from "../fixtures/sse.ts";

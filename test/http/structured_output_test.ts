@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChatCompletion } from "../../src/api/chat_response.ts";
+import type { ChatCompletion } from "../../src/wire/chat_response.ts";
 import { hostileFields } from "../fixtures/hostile_schemas.ts";
 import { faultsOf } from "../fixtures/json_validator.ts";
 import { RandomSchemas } from "../fixtures/random_schemas.ts";

@@ -481,7 +481,7 @@ Deno.test("created is null on /models and a time on /v1/models", async () => {
 });
 
 Deno.test("100,000 stored responses leave no more behind than the store may hold", async () => {
-  const { ResponseStore } = await import("../../src/http/responses/response_store.ts");
+  const { ResponseStore } = await import("../../src/server/http/responses/response_store.ts");
   const limits = { maxResponses: 1000, maxBytes: 2 ** 20 };
   const store = new ResponseStore(limits);
   const { body: response } = await post("/responses", {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TextMeter } from "../../src/http/body/text_meter.ts";
+import { TextMeter } from "../../src/server/http/body/text_meter.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
+import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
 import { eventData } from "../fixtures/sse.ts";
 import { askWeather, TOOLS } from "../fixtures/weather.ts";

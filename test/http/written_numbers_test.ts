@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { findWritten, writeAsWritten } from "../../src/api/written_json.ts";
-import { readJson } from "../../src/http/body/body.ts";
-import { findWrittenObjects } from "../../src/http/body/written_objects.ts";
+import { findWritten, writeAsWritten } from "../../src/wire/written_json.ts";
+import { readJson } from "../../src/server/http/body/body.ts";
+import { findWrittenObjects } from "../../src/server/http/body/written_objects.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const SCHEMA =

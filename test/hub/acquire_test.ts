@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { HubError } from "../../src/hub/answer.ts";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
-import { chooseFiles, type ModelChoice } from "../../src/models/model_files.ts";
+import { chooseFiles, type ModelChoice } from "../../src/models/load/model_files.ts";
 import { type ModelFolder, openAnyFolder } from "../../src/hub/model_folder.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { readHubModel } from "../fixtures/hub_model.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { StartupError } from "../../src/errors.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles, type DownloadOptions } from "../../src/hub/download.ts";
 import { fetchRepository, type Repository } from "../../src/hub/repository.ts";

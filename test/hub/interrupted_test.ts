@@ -1,10 +1,10 @@
 import { Buffer } from "node:buffer";
 import assert from "node:assert/strict";
-import { StartupError } from "../../src/errors.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles } from "../../src/hub/download.ts";
 import { fetchRepository } from "../../src/hub/repository.ts";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { FakeHub, type Fault, type FileRequest } from "../fixtures/fake_hub.ts";
 import { Random } from "../unit/engine/random.ts";
 import { ScratchCache } from "./scratch_cache.ts";

@@ -4,7 +4,7 @@ import { SimdAttention } from "../../kernels/attention_simd.ts";
 import binary from "../../kernels/attention_simd.wasm.base64" with { type: "text" };
 import { compileWasm, WASM_MODULES } from "../../scripts/wasm.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
-import { StartupError } from "../../src/errors.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { Contenders, makeLayer, type SimdOptions } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { type CaseSequence, makeStep } from "./paged_case.ts";

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Decoder, StepBatch } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { unlessThere } from "../fixtures/goldens.ts";
 import { generate, metricOf } from "../fixtures/generate.ts";
 import { limitsOf, SimulatedDecoder } from "../unit/engine/simulated_decoder.ts";

@@ -1,7 +1,7 @@
 /** Which folders of speech models load, and what is said of those that do not. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";

@@ -1,8 +1,8 @@
 /** Exports of model2vec: a text's vector is the mean of its tokens' rows, unknown ones left out. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

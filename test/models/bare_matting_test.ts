@@ -1,7 +1,7 @@
 /** Background-removal graphs alone in a folder, named as rembg names them, with rembg's preprocessing. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { bareFamilyOf, findBareGraph } from "../../src/models/matting/matting_family.ts";
 import { alphaOfFile, matte } from "../fixtures/matting.ts";

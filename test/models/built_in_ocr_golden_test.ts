@@ -1,7 +1,7 @@
 /** The built-in model that reads, both backends: every golden image is read as it says. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

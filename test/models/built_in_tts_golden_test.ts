@@ -1,8 +1,8 @@
 /** The built-in model that speaks, every dtype, both backends: sounds, samples and spectra equal its goldens. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { Fft } from "../../src/media/fft.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { cpuTest } from "../fixtures/cpu.ts";

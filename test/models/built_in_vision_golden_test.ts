@@ -1,14 +1,14 @@
 /** The built-in model that sees, every dtype, both backends: prompts and greedy replies equal its goldens token by token. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { mediaTokenOf } from "../../src/models/media_encoder.ts";
-import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
+import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { chat } from "../fixtures/chat.ts";

@@ -1,17 +1,17 @@
 /** Graphs that PyTorch exported run in our kernels, all of their segments, and give what ONNX Runtime gives. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
-import { compileCut } from "../../src/onnx/compile/compile_cut.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { cutForGpu } from "../../src/onnx/compile/gpu_cut.ts";
-import type { GraphCut } from "../../src/onnx/graph_cut.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../src/onnx/cut/split.ts";
+import { compileCut } from "../../src/program/compile_cut.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { cutForGpu } from "../../src/program/gpu_cut.ts";
+import type { GraphCut } from "../../src/graph/graph_cut.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { forward } from "../fixtures/steps.ts";

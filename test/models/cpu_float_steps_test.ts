@@ -1,7 +1,7 @@
 /** Decoders with weights in f32 run on the CPU in our kernels or in ONNX Runtime, and answer alike. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import type { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
@@ -9,11 +9,11 @@ import { openEncoderDecoder as openDecoder } from "../../src/decoder/open_encode
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder_load.ts";
-import { divideMerged } from "../../src/onnx/cut/merged_decoder.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { loadNative, Tensor } from "../../src/onnx/runtime/ort.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
+import { divideMerged } from "../../src/graph/cut/merged_decoder.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { loadNative, Tensor } from "../../src/device/ort/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import {
   type Encoded,

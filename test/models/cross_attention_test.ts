@@ -1,10 +1,10 @@
 /** Attention to what an encoder made: both backends against a softmax over float64. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
-import { Tensor } from "../../src/onnx/runtime/ort.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { AttentionSite } from "../../src/graph/graph_cut.ts";
+import { Tensor } from "../../src/device/ort/ort.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { chooseCutGraphs } from "../../src/models/cut_choice.ts";
-import { additiveMask, spelledOut } from "../unit/onnx/spelled_out.ts";
-import { decoder } from "../unit/onnx/test_decoder.ts";
+import { chooseCutGraphs } from "../../src/models/load/cut_choice.ts";
+import { additiveMask, spelledOut } from "../unit/graph/spelled_out.ts";
+import { decoder } from "../unit/graph/test_decoder.ts";
 
 const WANTED = [{ name: "model" }];
 

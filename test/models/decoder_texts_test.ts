@@ -5,10 +5,10 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { StartupError } from "../../src/errors.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
@@ -17,7 +17,7 @@ import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { embed, openModel, rerank } from "../fixtures/model.ts";
 import { makeTinyDecoder, type TinyDecoder } from "../fixtures/tiny_decoder.ts";
-import { WholeGraph } from "../unit/onnx/whole_graph.ts";
+import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const EMBED_TOKENIZER = findModelFolder("hearth-demo-embed")!;
 const QWEN = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));

@@ -3,9 +3,9 @@
  * and find what the model's card says they find.
  */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

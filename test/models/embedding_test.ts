@@ -1,17 +1,17 @@
 /** What an embed task gets, beyond the goldens. */
 import assert from "node:assert/strict";
-import { type HearthError, StartupError } from "../../src/errors.ts";
-import { configureLog } from "../../src/log.ts";
+import { type HearthError, StartupError } from "../../src/base/errors.ts";
+import { configureLog } from "../../src/base/log.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { EmbedTask, TaskEvent } from "../../src/models/task.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { bytesOfStored } from "../../src/onnx/file/stored_range.ts";
-import { makeNode, type Tensor } from "../../src/onnx/file/proto.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { makeValueInfo, writeModel } from "../../src/onnx/file/proto_write.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { bytesOfStored } from "../../src/graph/file/stored_range.ts";
+import { makeNode, type Tensor } from "../../src/graph/file/proto.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { makeValueInfo, writeModel } from "../../src/graph/file/proto_write.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { readTokenizer } from "../../src/models/tokenizer_files.ts";
-import { trimAllArenas, trimOwnArena } from "../../src/trim_heap.ts";
+import { readTokenizer } from "../../src/models/text/tokenizer_files.ts";
+import { trimAllArenas, trimOwnArena } from "../../src/base/trim_heap.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";

@@ -1,23 +1,18 @@
 /** A decoder cut at its attentions gives each row what the whole graphs give it, as transformers' own code is exported. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { EncoderDecoder, type InputEncoder } from "../../src/decoder/encoder_decoder.ts";
 import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { EncoderError } from "../../src/decoder/embedding_span.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { keepOutputs } from "../../src/onnx/rewrite/if_branch.ts";
-import type { DecoderGraphs } from "../../src/onnx/cut/merged_decoder.ts";
-import {
-  type GraphSession,
-  openSession,
-  Tensor,
-  type Tensors,
-} from "../../src/onnx/runtime/ort.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { keepOutputs } from "../../src/graph/rewrite/if_branch.ts";
+import type { DecoderGraphs } from "../../src/graph/cut/merged_decoder.ts";
+import { type GraphSession, openSession, Tensor, type Tensors } from "../../src/device/ort/ort.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { forward } from "../fixtures/steps.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

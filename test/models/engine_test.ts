@@ -1,9 +1,9 @@
 /** Batching, prefix cache and preemption on real weights: nobody's tokens depend on who else is there. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { EngineSettings } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { EngineSettings } from "../../src/base/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import {
   generate,

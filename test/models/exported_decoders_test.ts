@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { generate, type Prompt, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

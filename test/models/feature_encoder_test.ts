@@ -1,14 +1,14 @@
 /** An encoder of sound that is cut at its attentions gives what the whole graph gives. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFeatureEncoder } from "../../src/models/asr/feature_encoder.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { openSession, Tensor } from "../../src/onnx/runtime/ort.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitFeatures } from "../../src/onnx/cut/split_features.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { openSession, Tensor } from "../../src/device/ort/ort.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitFeatures } from "../../src/graph/cut/split_features.ts";
 import { disguiseSoftmax } from "../fixtures/disguised_softmax.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";

@@ -1,18 +1,18 @@
 /** Graphs that read the first token alone: the last layer computes its row only, and gives what it gave. */
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { POOLED_OUTPUT, poolTexts } from "../../src/models/embedding/pooling.ts";
-import { keepOutput } from "../../src/models/graph_ports.ts";
-import { liftConstants } from "../../src/onnx/decoder_inputs.ts";
-import { computeFirstRows } from "../../src/onnx/cut/first_token_rows.ts";
-import { findEncoderInputs } from "../../src/onnx/cut/split_encoder.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import type { ModelProto } from "../../src/onnx/file/proto.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
-import { GraphIndex } from "../../src/onnx/graph_index.ts";
-import { Probes } from "../../src/onnx/probes.ts";
-import { Tensor } from "../../src/onnx/runtime/ort.ts";
+import { keepOutput } from "../../src/models/folder/graph_ports.ts";
+import { liftConstants } from "../../src/graph/decoder_inputs.ts";
+import { computeFirstRows } from "../../src/graph/cut/first_token_rows.ts";
+import { findEncoderInputs } from "../../src/graph/cut/split_encoder.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import type { ModelProto } from "../../src/graph/file/proto.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
+import { GraphIndex } from "../../src/graph/graph_index.ts";
+import { Probes } from "../../src/graph/probes.ts";
+import { Tensor } from "../../src/device/ort/ort.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 
 interface Case {

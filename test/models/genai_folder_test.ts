@@ -1,8 +1,8 @@
 /** Folders in onnxruntime-genai's layout answer as the same model in that of transformers.js. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { loadModel } from "../../src/models/load.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { loadModel } from "../../src/models/load/load.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { Model } from "../../src/models/model.ts";
 import { chat } from "../fixtures/chat.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";

@@ -1,12 +1,12 @@
 /** The download, the memory check and the loaders take the same graphs of a folder. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { familyOf } from "../../src/models/families.ts";
-import { loadModel } from "../../src/models/load.ts";
-import { chooseFiles } from "../../src/models/model_files.ts";
+import { familyOf } from "../../src/models/load/families.ts";
+import { loadModel } from "../../src/models/load/load.ts";
+import { chooseFiles } from "../../src/models/load/model_files.ts";
 import { makeTinyOcr } from "../fixtures/tiny_ocr.ts";
 import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";

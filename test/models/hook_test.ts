@@ -1,8 +1,8 @@
 /** transformers.js on our ONNX Runtime. */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 import { sessionsOf } from "../fixtures/transformers_sessions.ts";
 

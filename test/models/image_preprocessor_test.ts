@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { HearthError, StartupError } from "../../src/errors.ts";
-import { ImagePreprocessor } from "../../src/models/image_preprocessor.ts";
+import { HearthError, StartupError } from "../../src/base/errors.ts";
+import { ImagePreprocessor } from "../../src/models/images/image_preprocessor.ts";
 import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
 
 const NEVER = new AbortController();

@@ -1,9 +1,9 @@
 /** What is told from a folder before anything is loaded. */
 import assert from "node:assert/strict";
-import { StartupError } from "../../src/errors.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
-import { familyOf } from "../../src/models/families.ts";
-import { chooseGraphs } from "../../src/models/graph_choice.ts";
+import { familyOf } from "../../src/models/load/families.ts";
+import { chooseGraphs } from "../../src/models/folder/graph_choice.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 
 const KINDS = {

@@ -1,9 +1,9 @@
 /** What keeping keys and values in 8 bits costs a real model: perplexity of a text, and tokens that differ. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { KvCacheDtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { KvCacheDtype } from "../../src/base/config.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

@@ -1,13 +1,13 @@
 /** The KV cache of a real decoder grows and shrinks under its requests, and nobody's tokens change. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Decoder, DecoderLimits, StepBatch } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder_load.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { generate, type Generated, metricOf, type Prompt } from "../fixtures/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

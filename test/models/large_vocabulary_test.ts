@@ -1,9 +1,9 @@
 /** The vocabulary that grammars need is read while other requests go on. */
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/compare_values.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { GrammarCompiler } from "../../src/grammar/compiler.ts";
-import type { GrammarTokens } from "../../src/grammar/grammar.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { GrammarCompiler } from "../../src/engine/grammar/compiler.ts";
+import type { GrammarTokens } from "../../src/engine/grammar/grammar.ts";
 import { GREEDY, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { schemaSpec } from "../fixtures/grammar.ts";

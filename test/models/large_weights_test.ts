@@ -1,15 +1,15 @@
 /** A model of 3.2 GB, whose file has holes in place of weights, is loaded on a GPU within bounds of memory. */
 import assert from "node:assert/strict";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
-import { readAvailableBytes } from "../../src/models/free_memory.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { cutForGpu } from "../../src/onnx/compile/gpu_cut.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../src/onnx/cut/split.ts";
+import { readAvailableBytes } from "../../src/models/folder/free_memory.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { cutForGpu } from "../../src/program/gpu_cut.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { firstTokens } from "../fixtures/steps.ts";
-import { decoder, lengths, projections } from "../unit/onnx/test_decoder.ts";
+import { decoder, lengths, projections } from "../unit/graph/test_decoder.ts";
 
 const MIB = 2 ** 20;
 const SIZES = { layers: 13, heads: 32, kvHeads: 8, headDim: 128, hidden: 4096, vocab: 2000 };

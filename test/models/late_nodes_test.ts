@@ -5,9 +5,9 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { inspect } from "../../src/cli/inspect.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, Task } from "../../src/models/task.ts";
 import { imageMessage } from "../fixtures/chat.ts";

@@ -1,6 +1,6 @@
 /** Background-removal graphs of every form that exports have, and processors of every kind. */
 import assert from "node:assert/strict";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

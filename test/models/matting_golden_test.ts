@@ -1,10 +1,10 @@
 /** Background removal agrees with independent references and true alphas, on both backends. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { WebGpuImages } from "../../src/device/webgpu/images.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { mattingFamilyOf } from "../../src/models/matting/matting_family.ts";
 import {
@@ -13,9 +13,9 @@ import {
   MASKS,
   unifyMatting,
 } from "../../src/models/matting/matting_graph.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { Tensor } from "../../src/onnx/runtime/ort.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { Tensor } from "../../src/device/ort/ort.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

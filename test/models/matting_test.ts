@@ -1,8 +1,8 @@
 /** Background removal of images of every size, together and cancelled. */
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { WebGpuImages } from "../../src/device/webgpu/images.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { ImageProcessor } from "../../src/models/ocr/image_processor.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { ImageProcessor } from "../../src/models/images/image_processor.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { join } from "node:path";
-import { HearthError, StartupError } from "../../src/errors.ts";
+import { HearthError, StartupError } from "../../src/base/errors.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
 import { writeHalf } from "../fixtures/half_model.ts";

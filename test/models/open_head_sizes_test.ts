@@ -1,14 +1,14 @@
 /** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { UnsupportedGraphError } from "../../src/decoder/whole_cache.ts";
 import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { readHeadSizes } from "../../src/models/text_sizes.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { readHeadSizes } from "../../src/models/folder/text_sizes.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 

@@ -1,14 +1,14 @@
 /** What is opened for a decoder, and that it is freed where the decoder cannot be opened whole. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { CpuAttention } from "../../src/backend/cpu_attention.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { CpuAttention } from "../../src/device/cpu/attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import type { GraphSession } from "../../src/onnx/runtime/ort.ts";
-import { storedBytes } from "../../src/onnx/file/stored_tensor.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../src/onnx/cut/split.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import type { GraphSession } from "../../src/device/ort/ort.ts";
+import { storedBytes } from "../../src/graph/file/stored_tensor.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 
 const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));

@@ -4,18 +4,18 @@
  */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
-import { keepOutput } from "../../src/models/graph_ports.ts";
+import { keepOutput } from "../../src/models/folder/graph_ports.ts";
 import { PackedEncoder, type TextSummary } from "../../src/models/embedding/packed_encoder.ts";
 import { poolingTail } from "../../src/models/embedding/pooling.ts";
-import type { EncoderCut } from "../../src/onnx/cut/encoder_cut.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { type GraphSession, openSession, Tensor } from "../../src/onnx/runtime/ort.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitEncoder } from "../../src/onnx/cut/split_encoder.ts";
+import type { EncoderCut } from "../../src/graph/cut/encoder_cut.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { type GraphSession, openSession, Tensor } from "../../src/device/ort/ort.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitEncoder } from "../../src/graph/cut/split_encoder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 

@@ -1,14 +1,14 @@
 /** A step of a cut decoder waits for the GPU once, for its tokens, however its graph computes with positions. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
-import { FolderFiles } from "../../src/onnx/file/external_data.ts";
-import { readModel } from "../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../src/onnx/cut/split.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 

@@ -1,8 +1,8 @@
 /** Pooling on graphs whose token vectors are known, against the formulas. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";

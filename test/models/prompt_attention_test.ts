@@ -1,10 +1,10 @@
 /** Prompts by ONNX Runtime against the kernels, over the same steps. */
 import assert from "node:assert/strict";
 import type { PackedStep } from "../../kernels/step_plan.ts";
-import { CpuAttention } from "../../src/backend/cpu_attention.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
-import { Tensor } from "../../src/onnx/runtime/ort.ts";
+import { CpuAttention } from "../../src/device/cpu/attention.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import type { AttentionSite } from "../../src/graph/graph_cut.ts";
+import { Tensor } from "../../src/device/ort/ort.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { assertClose } from "../fixtures/compare_values.ts";

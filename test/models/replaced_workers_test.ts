@@ -1,6 +1,6 @@
 /** Memory of native code that workers leave behind. */
 import assert from "node:assert/strict";
-import { Session } from "../../src/session/session.ts";
+import { Session } from "../../src/server/session/session.ts";
 import { loadOptions } from "../fixtures/server.ts";
 
 const NUM_WARM_UP = 10;

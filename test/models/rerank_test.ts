@@ -1,6 +1,6 @@
 /** What a rerank task gets, beyond the goldens. */
 import assert from "node:assert/strict";
-import { StartupError } from "../../src/errors.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel, rerank } from "../fixtures/model.ts";
 import { makeTinyEncoder } from "../fixtures/tiny_encoder.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/flac_silence.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
 import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";

@@ -1,13 +1,13 @@
 /** Decoders that read sound, images or texts to embed run their small steps in our kernels as those of chat do. */
 import assert from "node:assert/strict";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { type Decoder, GREEDY } from "../../src/decoder/decoder.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { RowReader, type RowToken } from "../../src/decoder/row_reader.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../../src/models/decoder_load.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
 import { encodedOf, OCR, openEncoderDecoder, SPEECH } from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";

@@ -1,14 +1,14 @@
 /** Steps of few rows run in our kernels: how much less they ask of the host, and that answers stay what they were. */
 import assert from "node:assert/strict";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadDecoder } from "../../src/models/decoder_load.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";

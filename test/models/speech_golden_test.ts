@@ -1,7 +1,7 @@
 /** Speech models other than Whisper write what transformers.js writes on its stock runtime, on both backends. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { makeWav } from "../fixtures/audio_files.ts";

@@ -1,12 +1,12 @@
 /** Chatterbox's language model as requests of the engine, beside a loop over its graphs. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { SpeechTokenGenerator } from "../../src/models/tts/speech_token_generator.ts";
-import { Tensor, type Tensors } from "../../src/onnx/runtime/ort.ts";
+import { Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";

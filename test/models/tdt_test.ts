@@ -1,10 +1,10 @@
 /** A tiny NeMo transducer says what plain loops in float64 say of the whole recording, and which folders load. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { chooseFiles } from "../../src/models/model_files.ts";
+import { chooseFiles } from "../../src/models/load/model_files.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

@@ -2,9 +2,9 @@
  * Real weights, every dtype, both backends: greedy completions equal those of independent references.
  */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";

@@ -1,8 +1,8 @@
 /** The text model on real weights: what a chat request gets, beyond the greedy goldens. */
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { HearthError } from "../../src/errors.ts";
-import { loadModel } from "../../src/models/load.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { HearthError } from "../../src/base/errors.ts";
+import { loadModel } from "../../src/models/load/load.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent, ChatTask, GenerationOptions, TaskEvent } from "../../src/models/task.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/recorded_voices.ts";
 import type { Voice } from "../../src/models/task.ts";

@@ -1,14 +1,14 @@
 /** Vision models beside transformers.js on its own runtime: the same prompts, pixels and greedy tokens. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { configureLog } from "../../src/log.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { mediaTokenOf } from "../../src/models/media_encoder.ts";
-import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
+import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

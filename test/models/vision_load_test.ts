@@ -1,12 +1,12 @@
 /** Vision models whose parts do not fit together are refused when they are loaded, and say why. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { StartupError } from "../../src/errors.ts";
-import { configureLog } from "../../src/log.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import type { StartupError } from "../../src/base/errors.ts";
+import { configureLog } from "../../src/base/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { MediaEncoder } from "../../src/models/media_encoder.ts";
-import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
+import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { openModel } from "../fixtures/model.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";

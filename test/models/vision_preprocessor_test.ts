@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { HearthError } from "../../src/errors.ts";
-import { ImagePreprocessor } from "../../src/models/image_preprocessor.ts";
+import type { HearthError } from "../../src/base/errors.ts";
+import { ImagePreprocessor } from "../../src/models/images/image_preprocessor.ts";
 import { drawImage } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 

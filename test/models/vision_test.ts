@@ -1,9 +1,9 @@
 /** Vision models: what requests with images get, together and alone, and what they leave behind. */
 import assert from "node:assert/strict";
-import type { EngineSettings } from "../../src/config.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { HearthError } from "../../src/errors.ts";
+import type { EngineSettings } from "../../src/base/config.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { HearthError } from "../../src/base/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";

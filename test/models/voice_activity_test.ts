@@ -1,8 +1,8 @@
 /** Voice activity: the model's likelihoods, and recordings of which silence is passed over. */
 import assert from "node:assert/strict";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Backend } from "../../src/device/backend.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";

@@ -1,11 +1,11 @@
 /** Models that speak with the voices of recordings, on their own. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { StartupError } from "../../src/errors.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { StartupError } from "../../src/base/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadModel } from "../../src/models/load.ts";
+import { loadModel } from "../../src/models/load/load.ts";
 import { openSpeakerEncoder, type SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";

@@ -1,9 +1,9 @@
 /** The built-in speech model writes what independent references wrote, on both backends. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
 import { unlessThere } from "../fixtures/goldens.ts";

@@ -1,10 +1,10 @@
 /** When words are spoken: a recording of which that is known, on both backends. */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
-import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import type { Dtype } from "../../src/config.ts";
-import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
+import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";

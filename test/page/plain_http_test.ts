@@ -2,7 +2,7 @@
 /// <reference lib="dom" />
 /** The page as other machines see it: browsers withhold some of their functions from pages at plain http://. */
 import assert from "node:assert/strict";
-import { startServer } from "../../src/http/server.ts";
+import { startServer } from "../../src/server/http/server.ts";
 import { openBrowser, Tab } from "../fixtures/browser.ts";
 import { PAGE_TEST } from "../fixtures/page_visit.ts";
 import { TestApp } from "../fixtures/server.ts";

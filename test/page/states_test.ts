@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { startServer } from "../../src/http/server.ts";
+import { startServer } from "../../src/server/http/server.ts";
 import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
 import { TestApp, type TestServerOptions } from "../fixtures/server.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { ModelKind } from "../../src/config.ts";
-import type { HearthError } from "../../src/errors.ts";
+import type { ModelKind } from "../../src/base/config.ts";
+import type { HearthError } from "../../src/base/errors.ts";
 import { chooseModel } from "../../src/router/choose_model.ts";
 import type { RoutedModel } from "../../src/router/routed_model.ts";
 

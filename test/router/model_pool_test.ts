@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { HearthError } from "../../src/errors.ts";
+import type { HearthError } from "../../src/base/errors.ts";
 import type { ModelAddress } from "../../src/router/model_process.ts";
 import { type Lease, ModelPool } from "../../src/router/model_pool.ts";
 import type { RoutedModel } from "../../src/router/routed_model.ts";

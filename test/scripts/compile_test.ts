@@ -14,7 +14,7 @@ const MOST_EMBEDDED_BYTES = 120 * MB;
  * on onnxruntime-web. Module and name.
  */
 const LEFT_OUT = {
-  module: "src/onnx/runtime/ort_native.ts",
+  module: "src/device/ort/ort_native.ts",
   name: "PACKAGE",
   value: "onnxruntime-node",
 };

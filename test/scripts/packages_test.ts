@@ -77,11 +77,15 @@ Deno.test("the server answers before any large package is fetched", async () => 
 
 /** Modules that a kind of model has no use for: each takes time before the model is ready. */
 const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
-  "src/models/embedding/embedding.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
-  "src/models/embedding/rerank.ts": ["src/engine/", "src/grammar/", "src/models/chat/"],
-  "src/models/tts/tts.ts": ["src/media/audio.ts", "src/models/chat/"],
-  "src/models/tts/vits.ts": ["src/models/chat/", "src/models/calls/"],
-  "src/models/matting/matting_load.ts": ["src/engine/", "src/models/chat/"],
+  "src/models/embedding/embedding.ts": [
+    "src/engine/",
+    "src/engine/grammar/",
+    "src/models/text/chat/",
+  ],
+  "src/models/embedding/rerank.ts": ["src/engine/", "src/engine/grammar/", "src/models/text/chat/"],
+  "src/models/tts/tts.ts": ["src/media/audio.ts", "src/models/text/chat/"],
+  "src/models/tts/vits.ts": ["src/models/text/chat/", "src/models/text/calls/"],
+  "src/models/matting/matting_load.ts": ["src/engine/", "src/models/text/chat/"],
 };
 
 for (const [entry, unneeded] of Object.entries(UNNEEDED)) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 
 /** A page whose checksum is right. */
 export interface OggPage {

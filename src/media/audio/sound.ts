@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
+import { HearthError } from "../../base/errors.ts";
 
 /** A piece of decoded sound. */
 export interface Sound {

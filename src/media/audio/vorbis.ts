@@ -4,7 +4,7 @@
  * @module
  */
 import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { makeOggPage, MAX_PAGED_BYTES } from "./ogg_pages.ts";
 import type { Sound } from "./sound.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { decodeAac } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { parseAacConfig } from "./aac/config.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { viewOf } from "./format.ts";
 import { type HeifItems, IS_ESSENTIAL, type ItemProperties, readHeifItems } from "./heif_items.ts";
 import { bytesOfView, findBox, listBoxes, skipBytes, writeBox } from "./iso_boxes.ts";

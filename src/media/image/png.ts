@@ -4,7 +4,7 @@
  * @module
  */
 import { crc32, inflateSync } from "node:zlib";
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";

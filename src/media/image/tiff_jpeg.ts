@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { invalidImage } from "./format.ts";
 import { JPEG } from "./jpeg.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 
 const BITS_PER_SAMPLE = 16;

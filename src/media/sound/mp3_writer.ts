@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
 import { clip, type SoundWriter } from "./sound_writer.ts";
 

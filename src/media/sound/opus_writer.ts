@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../join_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { makeOggPage } from "../audio/ogg_pages.ts";
 import { OPUS_RATE_HZ } from "../audio/opus_packet.ts";
 import { AudioResampler } from "../resample_audio.ts";

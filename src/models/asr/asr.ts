@@ -4,12 +4,12 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import { ALL_LANGUAGES } from "../../api/languages.ts";
-import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
+import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import type { Dtype } from "../../base/config.ts";
+import { HearthError } from "../../base/errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import {
   type LoadRecogniser,
@@ -20,8 +20,8 @@ import {
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import { requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
-import { BusyTurns } from "../../next_turn.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import { BusyTurns } from "../../base/next_turn.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "./short_first.ts";
 
 /**

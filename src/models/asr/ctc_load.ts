@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
-import { disposeTensors } from "../../onnx/runtime/ort.ts";
-import { openGraph } from "../graph_file.ts";
-import type { OpenContext } from "../open_context.ts";
+import { StartupError } from "../../base/errors.ts";
+import { disposeTensors } from "../../device/ort/ort.ts";
+import { openGraph } from "../folder/graph_file.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { feedsOf } from "../plain_tensor.ts";
 import { CtcGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";

@@ -4,15 +4,15 @@
  * @module
  */
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
-import type { Backend } from "../../backend/backend.ts";
+import type { Backend } from "../../device/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
-import type { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { Tensor, ValueInfo } from "../../onnx/runtime/ort.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { fuseAttention } from "../../onnx/rewrite/fuse_attention.ts";
-import { type FeatureCut, splitFeatures } from "../../onnx/cut/split_features.ts";
+import type { FolderFiles } from "../../graph/file/external_data.ts";
+import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { fuseAttention } from "../../graph/rewrite/fuse_attention.ts";
+import { type FeatureCut, splitFeatures } from "../../graph/cut/split_features.ts";
 
 /** Encodes features for a decoder. */
 export interface FeatureEncoder {

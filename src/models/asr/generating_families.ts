@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { ALL_LANGUAGES } from "../../api/languages.ts";
-import { StartupError } from "../../errors.ts";
+import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../open_context.ts";
-import type { TextTokenizer } from "../tokenizer.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import type { TextTokenizer } from "../text/tokenizer.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import {
   openPrompted,

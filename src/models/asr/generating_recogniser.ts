@@ -7,10 +7,10 @@
 import { GREEDY } from "../../decoder/decoder.ts";
 import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../open_context.ts";
-import { loadTokenizer } from "../tokenizer.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import { loadTokenizer } from "../text/tokenizer.ts";
 import type { DescribeFamily, GeneratingFamily } from "./generating_families.ts";
 import type { SpeechDecoder } from "./speech_decoders.ts";
 import type {

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Dtype } from "../../config.ts";
+import type { Dtype } from "../../base/config.ts";
 import type { AudioReader } from "../../media/audio_reader.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import type { TranscriptSegment } from "../task.ts";
 import type { SpokenLanguages } from "./spoken_languages.ts";
-import { RequestMetrics } from "../../metric_set.ts";
+import { RequestMetrics } from "../../base/metric_set.ts";
 
 /** A stretch of a recording, in samples. */
 export interface SampleRange {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { BusyTurns } from "../../next_turn.ts";
-import { untilAborted } from "../../until_aborted.ts";
+import { BusyTurns } from "../../base/next_turn.ts";
+import { untilAborted } from "../../base/until_aborted.ts";
 
 /** How much longer than its last turn a long recording waits for short ones at most, for each that waits. */
 const MAX_WAIT_RATIO = 8;

@@ -4,20 +4,20 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
 import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { openGraph } from "../graph_file.ts";
-import { loadDecoder, loadEncoderDecoder } from "../decoder_load.ts";
-import type { OpenContext } from "../open_context.ts";
+import { openGraph } from "../folder/graph_file.ts";
+import { loadDecoder, loadEncoderDecoder } from "../folder/decoder_load.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
 import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
-import { knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
+import { knownContextLengthOf, vocabSizeOf } from "../folder/text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
-import { nextTurn } from "../../next_turn.ts";
-import type { Tensor } from "../../onnx/runtime/ort.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import type { Tensor } from "../../device/ort/ort.ts";
 import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
 /** What a decoder is asked about a piece of sound. */

@@ -4,9 +4,9 @@
  * @module
  */
 import { basename, dirname } from "node:path";
-import { StartupError, startupStep } from "../../errors.ts";
+import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { loadTransformers } from "../../onnx/runtime/hook.ts";
+import { loadTransformers } from "../../device/ort/hook.ts";
 import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
 
 const DEFAULT_RATE_HZ = 16_000;

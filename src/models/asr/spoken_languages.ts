@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { ALL_LANGUAGES, LANGUAGES } from "../../api/languages.ts";
-import { HearthError } from "../../errors.ts";
+import { ALL_LANGUAGES, LANGUAGES } from "../../wire/languages.ts";
+import { HearthError } from "../../base/errors.ts";
 import { modelNameOf } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 

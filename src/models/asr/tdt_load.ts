@@ -6,13 +6,13 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import { numberAt } from "../../hub/model_folder.ts";
-import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { openGraph } from "../graph_file.ts";
-import { requirePorts } from "../graph_ports.ts";
+import { disposeTensors, type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
+import { openGraph } from "../folder/graph_file.ts";
+import { requirePorts } from "../folder/graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";

@@ -7,11 +7,11 @@
  * @module
  */
 import { join } from "node:path";
-import { nextTurn } from "../../next_turn.ts";
-import { StartupError, startupStep } from "../../errors.ts";
-import { type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import { StartupError, startupStep } from "../../base/errors.ts";
+import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
-import { requirePorts } from "../graph_ports.ts";
+import { requirePorts } from "../folder/graph_ports.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { ALL_LANGUAGES } from "../../api/languages.ts";
-import { StartupError } from "../../errors.ts";
+import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
-import type { SiteHeads } from "../../backend/cross_alignment.ts";
+import type { SiteHeads } from "../../device/cross_alignment.ts";
 import { maskOf } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TokenRule } from "../../../kernels/token_rule.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   languagesOf,
@@ -15,20 +15,20 @@ import {
 } from "./whisper_config.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
-import type { SpeechKernels } from "../../backend/speech.ts";
+import type { SpeechKernels } from "../../device/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { loadEncoderDecoder } from "../decoder_load.ts";
+import { loadEncoderDecoder } from "../folder/decoder_load.ts";
 import {
   type FeatureEncoder,
   type FeatureEncoderOptions,
   FEATURES,
   openFeatureEncoder,
 } from "./feature_encoder.ts";
-import { readGraph } from "../graph_file.ts";
-import { requireKnownInputs } from "../graph_ports.ts";
-import { readTokenizer } from "../tokenizer_files.ts";
+import { readGraph } from "../folder/graph_file.ts";
+import { requireKnownInputs } from "../folder/graph_ports.ts";
+import { readTokenizer } from "../text/tokenizer_files.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";

@@ -9,8 +9,8 @@ import {
   type LogMelSpec,
   samplesPerRow,
 } from "../../../kernels/log_mel_spec.ts";
-import { LANGUAGES } from "../../api/languages.ts";
-import type { SpeechKernels } from "../../backend/speech.ts";
+import { LANGUAGES } from "../../wire/languages.ts";
+import type { SpeechKernels } from "../../device/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
-import type { SiteHeads } from "../../backend/cross_alignment.ts";
+import type { SiteHeads } from "../../device/cross_alignment.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";

@@ -5,11 +5,11 @@
  * @see https://github.com/MinishLab/model2vec
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
-import type { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { requireKnownInputs } from "../graph_ports.ts";
+import type { Backend } from "../../device/backend.ts";
+import type { FolderFiles } from "../../graph/file/external_data.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
+import { requireKnownInputs } from "../folder/graph_ports.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { MAX_TEXTS } from "./padded_encoder.ts";
 import { POOLED_OUTPUT } from "./pooling.ts";

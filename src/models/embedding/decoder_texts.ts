@@ -12,8 +12,8 @@ import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { mostBlocks } from "../../engine/pool_size.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { StartupError } from "../../errors.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
+import { StartupError } from "../../base/errors.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";
 
 class DecoderTexts implements TextRunner {

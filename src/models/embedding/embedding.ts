@@ -3,19 +3,19 @@
  *
  * @module
  */
-import { HearthError, StartupError } from "../../errors.ts";
-import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
 import { BAG_OUTPUTS, isBagGraph } from "./bag_encoder.ts";
 import { type EmbeddingConfig, purposeOfPrompt, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
-import { findOutput } from "../graph_ports.ts";
+import { findOutput } from "../folder/graph_ports.ts";
 import { type Model, requireTask } from "../model.ts";
-import { requireTokenIds } from "../answer_tokens.ts";
+import { requireTokenIds } from "../text/answer_tokens.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { loadTexts } from "./text_load.ts";
 import { type LoadedTexts, TextModel } from "./text_model.ts";
 

@@ -4,7 +4,7 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import { type Json, type ModelFolder, numberAt, readJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 import { readModules, readSentenceSettings } from "./sentence_modules.ts";

@@ -3,12 +3,16 @@
  *
  * @module
  */
-import { type EncodeOptions, type LengthOptions, LongTextEncoder } from "../long_text_encoder.ts";
+import {
+  type EncodeOptions,
+  type LengthOptions,
+  LongTextEncoder,
+} from "../text/long_text_encoder.ts";
 import { isJson, type Json, type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
-import { TokenTexts } from "../token_text.ts";
-import { readTokenizer, type TokenizerFiles } from "../tokenizer_files.ts";
+import { TokenTexts } from "../text/token_text.ts";
+import { readTokenizer, type TokenizerFiles } from "../text/tokenizer_files.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {

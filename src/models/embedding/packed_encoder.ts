@@ -4,16 +4,16 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
-import type { PackedAttention } from "../../backend/packed_attention.ts";
+import type { Backend } from "../../device/backend.ts";
+import type { PackedAttention } from "../../device/packed_attention.ts";
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
 import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
-import type { EncoderCut } from "../../onnx/cut/encoder_cut.ts";
-import type { ModelFiles } from "../../onnx/file/external_data.ts";
-import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
+import type { EncoderCut } from "../../graph/cut/encoder_cut.ts";
+import type { ModelFiles } from "../../graph/file/external_data.ts";
+import type { TensorPort } from "../../graph/graph_cut.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillTokens, MAX_TEXTS } from "./padded_encoder.ts";
 import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../../backend/backend.ts";
-import type { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
-import { requireKnownInputs } from "../graph_ports.ts";
+import type { Backend, Storage } from "../../device/backend.ts";
+import type { FolderFiles } from "../../graph/file/external_data.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";
+import { requireKnownInputs } from "../folder/graph_ports.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import {
   fillPooling,

@@ -7,17 +7,17 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
  */
-import type { EncoderTail } from "../../onnx/cut/encoder_cut.ts";
-import type { TensorPort } from "../../onnx/graph_cut.ts";
+import type { EncoderTail } from "../../graph/cut/encoder_cut.ts";
+import type { TensorPort } from "../../graph/graph_cut.ts";
 import {
   int64Tensor,
   makeNode,
   type ModelProto,
   type Node,
   opsetOf,
-} from "../../onnx/file/proto.ts";
-import { makeValueInfo } from "../../onnx/file/proto_write.ts";
-import { keepOutput } from "../graph_ports.ts";
+} from "../../graph/file/proto.ts";
+import { makeValueInfo } from "../../graph/file/proto_write.ts";
+import { keepOutput } from "../folder/graph_ports.ts";
 
 /** `first` is the first token that counts, `cls` the very first. */
 export type PoolingMode =

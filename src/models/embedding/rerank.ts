@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { HearthError, StartupError } from "../../errors.ts";
-import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
-import { findOutput } from "../graph_ports.ts";
+import { findOutput } from "../folder/graph_ports.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { LengthOptions } from "../long_text_encoder.ts";
+import type { LengthOptions } from "../text/long_text_encoder.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type ModelFolder, readJson } from "../../hub/model_folder.ts";
 import { readModules } from "./sentence_modules.ts";
 import { loadTexts } from "./text_load.ts";

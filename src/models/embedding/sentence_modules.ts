@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import { isJson, type Json, type ModelFolder } from "../../hub/model_folder.ts";
 
 const MODULES = "modules.json";

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
-import { BusyTurns } from "../../next_turn.ts";
-import { untilAborted } from "../../until_aborted.ts";
+import { COUNT_BUCKETS, MetricSet } from "../../base/metric_set.ts";
+import { BusyTurns } from "../../base/next_turn.ts";
+import { untilAborted } from "../../base/until_aborted.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
+import { HearthError } from "../../base/errors.ts";
 import type { Truncation } from "../task.ts";
 
 interface FitOptions {

@@ -4,15 +4,15 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
+import type { Backend } from "../../device/backend.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
-import { log } from "../../log.ts";
-import { computeFirstRows } from "../../onnx/cut/first_token_rows.ts";
-import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
-import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
-import type { DecoderLoadOptions } from "../decoder_load.ts";
-import { type GraphFile, readGraph } from "../graph_file.ts";
-import { keepOutput } from "../graph_ports.ts";
+import { log } from "../../base/log.ts";
+import { computeFirstRows } from "../../graph/cut/first_token_rows.ts";
+import { countPositions, splitEncoder } from "../../graph/cut/split_encoder.ts";
+import type { ModelProto as Graph } from "../../graph/file/proto.ts";
+import type { DecoderLoadOptions } from "../folder/decoder_load.ts";
+import { type GraphFile, readGraph } from "../folder/graph_file.ts";
+import { keepOutput } from "../folder/graph_ports.ts";
 import { BagEncoder, isBagGraph, MAX_BAG_TOKENS } from "./bag_encoder.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { PackedEncoder, summaryOf } from "./packed_encoder.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Dtype } from "../../config.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import type { Dtype } from "../../base/config.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
 import type { ErrorEvent } from "../task.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 

@@ -6,8 +6,8 @@
 import { decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { WorkerPool } from "../worker_pool.ts";
-import { WorkerRpc } from "../worker_rpc.ts";
+import { WorkerPool } from "../threads/worker_pool.ts";
+import { WorkerRpc } from "../threads/worker_rpc.ts";
 import {
   type CutOut,
   joinCutOut,

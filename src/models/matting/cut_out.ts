@@ -9,7 +9,7 @@ import {
   compositeBands,
   type RowsMask,
 } from "../../../kernels/composite_alpha_reference.ts";
-import type { MaskedImage } from "../../backend/images.ts";
+import type { MaskedImage } from "../../device/images.ts";
 import { crop } from "../../media/crop.ts";
 import type { Channels, Pixels } from "../../media/pixels.ts";
 import { bandsOf, joinPng, packPngStripe, type PngStripe } from "../../media/png.ts";

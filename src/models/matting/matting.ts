@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { MaskedImage } from "../../backend/images.ts";
-import type { Dtype, EngineSettings } from "../../config.ts";
+import type { MaskedImage } from "../../device/images.ts";
+import type { Dtype, EngineSettings } from "../../base/config.ts";
 import { readColorProfile } from "../../media/color_profile.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { Budget } from "../semaphore.ts";
+import { Budget } from "../threads/semaphore.ts";
 import { Codec } from "./codec.ts";
 import { MattingBatcher, MattingMetrics } from "./matting_batcher.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
 
 /**
  * Images up to this size are decoded and encoded here, in a few milliseconds, so that those of many requests share a

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { MaskedImage } from "../../backend/images.ts";
-import { log } from "../../log.ts";
-import { COUNT_BUCKETS, RequestMetrics } from "../../metric_set.ts";
-import { nextTurn } from "../../next_turn.ts";
-import type { Tensor } from "../../onnx/runtime/ort.ts";
+import type { MaskedImage } from "../../device/images.ts";
+import { log } from "../../base/log.ts";
+import { COUNT_BUCKETS, RequestMetrics } from "../../base/metric_set.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import type { Tensor } from "../../device/ort/ort.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
 interface Job {

@@ -7,8 +7,8 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
-import { GraphIndex, liveNodes } from "../../onnx/graph_index.ts";
+import { StartupError } from "../../base/errors.ts";
+import { GraphIndex, liveNodes } from "../../graph/graph_index.ts";
 import {
   type Graph,
   int64Tensor,
@@ -16,10 +16,10 @@ import {
   type ModelProto,
   type Node,
   opsetOf,
-} from "../../onnx/file/proto.ts";
-import { makeValueInfo } from "../../onnx/file/proto_write.ts";
+} from "../../graph/file/proto.ts";
+import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
-import type { Size } from "../preprocessor_config.ts";
+import type { Size } from "../folder/preprocessor_config.ts";
 
 /** Names of the graph's input and output. */
 export const IMAGES = "hearth_images";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
-import { startupStep } from "../../errors.ts";
-import { log } from "../../log.ts";
+import type { Backend } from "../../device/backend.ts";
+import { startupStep } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
@@ -17,9 +17,9 @@ import {
 } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
-import { type PreprocessorConfig, readPreprocessorConfig } from "../preprocessor_config.ts";
-import type { OpenContext } from "../open_context.ts";
-import { type GraphFile, readGraph } from "../graph_file.ts";
+import { type PreprocessorConfig, readPreprocessorConfig } from "../folder/preprocessor_config.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
 /** Probabilities may exceed 0 and 1 by this much through rounding; logits exceed it further. */
 const MAX_STRAY = 0.5;

@@ -4,13 +4,13 @@
  * @module
  */
 import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
-import type { Backend } from "../../backend/backend.ts";
-import type { ImageKernels, MaskedImage, OpenImage } from "../../backend/images.ts";
-import { HearthError } from "../../errors.ts";
+import type { Backend } from "../../device/backend.ts";
+import type { ImageKernels, MaskedImage, OpenImage } from "../../device/images.ts";
+import { HearthError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
-import type { GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
+import type { GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { IMAGES, MASKS, type MattingGraph } from "./matting_graph.ts";
-import { type PreprocessorConfig, type Size, tensorFormOf } from "../preprocessor_config.ts";
+import { type PreprocessorConfig, type Size, tensorFormOf } from "../folder/preprocessor_config.ts";
 
 /** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";

@@ -12,7 +12,7 @@ import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type Plane, PlaneSampler } from "../../media/plane.ts";
 import { resizeChannels } from "../../media/resample.ts";
-import type { Size } from "../preprocessor_config.ts";
+import type { Size } from "../folder/preprocessor_config.ts";
 
 /** Bounds of the longer side at which edges are refined; twice the mask's side in between. */
 const LEAST_SIDE = 512;

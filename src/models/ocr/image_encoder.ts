@@ -4,12 +4,17 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
-import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { EMBEDDING, type GraphContext, openEmbeddingGraph, openGraph } from "../graph_file.ts";
-import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
+import { StartupError } from "../../base/errors.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
+import {
+  EMBEDDING,
+  type GraphContext,
+  openEmbeddingGraph,
+  openGraph,
+} from "../folder/graph_file.ts";
+import { requireKnownInputs, requirePorts } from "../folder/graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
-import { openJoinGraph } from "../join_graph.ts";
+import { openJoinGraph } from "../folder/join_graph.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
+import type { Backend } from "../../device/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { type Levels, levelsOf } from "../preprocessor_config.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
+import { type Levels, levelsOf } from "../folder/preprocessor_config.ts";
 
 export interface ChannelLevels extends Levels {
   /** The channel of an RGB image that comes first, second, third. */

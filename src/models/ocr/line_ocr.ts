@@ -5,22 +5,22 @@
  * @module
  */
 import { join } from "node:path";
-import type { OpenSessionOptions } from "../../backend/backend.ts";
-import type { EngineSettings } from "../../config.ts";
-import { HearthError, startupStep } from "../../errors.ts";
+import type { OpenSessionOptions } from "../../device/backend.ts";
+import type { EngineSettings } from "../../base/config.ts";
+import { HearthError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
-import { RequestMetrics } from "../../metric_set.ts";
+import { RequestMetrics } from "../../base/metric_set.ts";
 import { type ChannelLevels, LineGraph } from "./line_graph.ts";
 import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { ImagePreprocessor } from "../image_preprocessor.ts";
-import type { OpenContext } from "../open_context.ts";
+import { ImagePreprocessor } from "../images/image_preprocessor.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { LineBox, Point } from "./rotated_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";

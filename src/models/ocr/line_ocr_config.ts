@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
 import type { ClassificationConfig } from "./text_classification.ts";

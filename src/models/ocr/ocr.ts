@@ -4,13 +4,13 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
+import type { Dtype } from "../../base/config.ts";
+import { HearthError } from "../../base/errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
-import { generateChat, requireKnownTokens } from "../chat_generation.ts";
-import { Tensor } from "../../onnx/runtime/ort.ts";
-import type { GenerationDefaults } from "../generation_defaults.ts";
+import { generateChat, requireKnownTokens } from "../text/chat_generation.ts";
+import { Tensor } from "../../device/ort/ort.ts";
+import type { GenerationDefaults } from "../text/generation_defaults.ts";
 import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
@@ -19,13 +19,13 @@ import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
 import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
-import type { ImagePreprocessor } from "../image_preprocessor.ts";
-import type { NormalizedImage } from "./image_processor.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
+import type { NormalizedImage } from "../images/image_processor.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
-import type { TextTokenizer } from "../tokenizer.ts";
+import type { TextTokenizer } from "../text/tokenizer.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
-import { RequestMetrics } from "../../metric_set.ts";
+import { RequestMetrics } from "../../base/metric_set.ts";
 
 /** The parts of such a model; it owns all that has to be freed. */
 export interface OcrModelParts {

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Transformers } from "../../onnx/runtime/hook.ts";
+import type { Transformers } from "../../device/ort/hook.ts";
 import { type Json, requireNumber } from "../../hub/model_folder.ts";
-import type { Size } from "../preprocessor_config.ts";
-import type { TextTokenizer } from "../tokenizer.ts";
-import { HearthError } from "../../errors.ts";
+import type { Size } from "../folder/preprocessor_config.ts";
+import type { TextTokenizer } from "../text/tokenizer.ts";
+import { HearthError } from "../../base/errors.ts";
 
 /** The prompt for a request's text. */
 export interface OcrPrompt {

@@ -5,20 +5,20 @@
  */
 import { dirname } from "node:path";
 import { encodePng } from "../../media/png.ts";
-import { loadTransformers } from "../../onnx/runtime/hook.ts";
-import { Tensor } from "../../onnx/runtime/ort.ts";
+import { loadTransformers } from "../../device/ort/hook.ts";
+import { Tensor } from "../../device/ort/ort.ts";
 import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
-import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
+import { type GenerationDefaults, readGenerationDefaults } from "../text/generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
 import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
-import { loadEncoderDecoder } from "../decoder_load.ts";
+import { loadEncoderDecoder } from "../folder/decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import type { OcrFamily, OcrFamilyOptions } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
-import { ImagePreprocessor } from "../image_preprocessor.ts";
-import type { OpenContext } from "../open_context.ts";
-import { loadTokenizer } from "../tokenizer.ts";
+import { ImagePreprocessor } from "../images/image_preprocessor.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import { loadTokenizer } from "../text/tokenizer.ts";
 
 /** Names of the number of the decoder's positions. */
 const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positions"];

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
+import { HearthError } from "../../base/errors.ts";
 import type { ChatEvent, ChatMessage, ChosenLogprob, ImagePart } from "../task.ts";
 
 /** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */

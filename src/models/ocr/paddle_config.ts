@@ -5,12 +5,12 @@
  * @module
  */
 import { basename, dirname, join, posix } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { readModel } from "../../onnx/file/proto_read.ts";
-import { readFields, textOf } from "../../onnx/file/wire.ts";
+import { FolderFiles } from "../../graph/file/external_data.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { readModel } from "../../graph/file/proto_read.ts";
+import { readFields, textOf } from "../../graph/file/wire.ts";
 import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { choosePaddleGraphs, type PaddleGraph } from "./paddle_graphs.ts";
 import { PaddleSettings } from "./paddle_settings.ts";

@@ -5,9 +5,9 @@
  * @module
  */
 import { posix } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import type { WantedGraph } from "../graph_choice.ts";
+import type { WantedGraph } from "../folder/graph_choice.ts";
 
 /** A graph, and the properties in its name. */
 export interface PaddleGraph {

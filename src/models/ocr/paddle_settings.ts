@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { parse } from "yaml";
-import { StartupError, startupStep } from "../../errors.ts";
+import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
 

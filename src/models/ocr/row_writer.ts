@@ -4,7 +4,7 @@
  * @module
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
-import { type AnswerTokens, OutputProcessor } from "../output_processor.ts";
+import { type AnswerTokens, OutputProcessor } from "../text/output_processor.ts";
 import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";

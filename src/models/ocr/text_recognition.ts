@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
 import type { ChannelLevels, LineGraph } from "./line_graph.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { GenerationTimes } from "../../engine/loop.ts";
-import type { GrammarSpec } from "../../grammar/spec.ts";
+import type { GrammarSpec } from "../../engine/grammar/spec.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
 
 /** One message of a conversation, its content already reduced to what the loaded kind supports. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WireError } from "../../errors.ts";
+import type { WireError } from "../../base/errors.ts";
 
 /** The request is valid and queued: later errors occur during the answer. */
 export interface AdmittedEvent {

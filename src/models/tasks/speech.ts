@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TranscriptSegment } from "../../api/transcription_response.ts";
+import type { TranscriptSegment } from "../../wire/transcription_response.ts";
 import type { SoundFormat } from "../../media/sound_format.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
 
@@ -61,7 +61,7 @@ export type SpeakEvent =
   }
   | ErrorEvent;
 
-export type { TranscriptSegment, TranscriptWord } from "../../api/transcription_response.ts";
+export type { TranscriptSegment, TranscriptWord } from "../../wire/transcription_response.ts";
 
 /** Transcribes an audio file. */
 export interface TranscribeTask {

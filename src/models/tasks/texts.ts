@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TokenText } from "../token_text.ts";
+import type { TokenText } from "../text/token_text.ts";
 import type { Conversation } from "./chat.ts";
 import type { ErrorEvent } from "./common_events.ts";
 

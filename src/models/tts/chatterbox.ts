@@ -5,10 +5,10 @@
  * @module
  */
 import { join } from "node:path";
-import { startupStep } from "../../errors.ts";
+import { startupStep } from "../../base/errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { readReference } from "./recorded_voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer } from "./synthesizer.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
-import { HearthError } from "../../errors.ts";
+import { HearthError } from "../../base/errors.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const DEFAULT_STYLE_WIDTH = 256;

@@ -7,11 +7,11 @@
  * @module
  */
 import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
-import { nextTurn } from "../../next_turn.ts";
-import { isCrossCache } from "../../onnx/cut/cache_names.ts";
-import { disposeTensors, type Tensors } from "../../onnx/runtime/ort.ts";
-import { MERGED } from "../graph_choice.ts";
-import type { OpenContext } from "../open_context.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import { isCrossCache } from "../../graph/cut/cache_names.ts";
+import { disposeTensors, type Tensors } from "../../device/ort/ort.ts";
+import { MERGED } from "../folder/graph_choice.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type Feed, type Feeds, freeFeed, TtsGraph } from "./tts_graph.ts";
 
 const KNOWN =

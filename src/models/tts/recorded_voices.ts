@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { nameMedia } from "../active_requests.ts";
-import { ByteBudgetCache } from "../byte_budget_cache.ts";
-import { SharedJobs } from "../shared_jobs.ts";
+import { nameMedia } from "../threads/active_requests.ts";
+import { ByteBudgetCache } from "../threads/byte_budget_cache.ts";
+import { SharedJobs } from "../threads/shared_jobs.ts";
 import type { Voice, VoiceRecording } from "../task.ts";
 import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { loadNormalizer } from "../../spoken/normalize.ts";
-import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
+import { loadNormalizer } from "../../media/text_normalization/normalize.ts";
+import { halve, type Piece, splitPieces } from "../../media/text_normalization/pieces.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { nextTurn } from "../../next_turn.ts";
+import { nextTurn } from "../../base/next_turn.ts";
 import type { Voice } from "../task.ts";
 
 /** Long lines sound better, short ones start sooner. */

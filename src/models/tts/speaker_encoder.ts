@@ -4,13 +4,13 @@
  *
  * @module
  */
-import { deviceClassOf } from "../../backend/device_class.ts";
-import { StartupError, startupStep } from "../../errors.ts";
+import { deviceClassOf } from "../../device/device_class.ts";
+import { StartupError, startupStep } from "../../base/errors.ts";
 import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { OpenContext } from "../open_context.ts";
-import { chooseGraphs } from "../graph_choice.ts";
-import { requirePorts } from "../graph_ports.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import { chooseGraphs } from "../folder/graph_choice.ts";
+import { requirePorts } from "../folder/graph_ports.ts";
 import type { VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { VectorVoice } from "./voices.ts";

@@ -6,12 +6,12 @@
  *
  * @module
  */
-import { codeOfDtype, type TensorType } from "../../onnx/file/dtype.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
-import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
-import { makeValueInfo } from "../../onnx/file/proto_write.ts";
-import { EMBEDDING, type GraphContext, readGraph } from "../graph_file.ts";
-import { requireKnownInputs } from "../graph_ports.ts";
+import { codeOfDtype, type TensorType } from "../../graph/file/dtype.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";
+import { int64Tensor, makeNode, type ModelProto } from "../../graph/file/proto.ts";
+import { makeValueInfo } from "../../graph/file/proto_write.ts";
+import { EMBEDDING, type GraphContext, readGraph } from "../folder/graph_file.ts";
+import { requireKnownInputs } from "../folder/graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
 
 const EMBEDS = "inputs_embeds";

@@ -8,11 +8,11 @@ import { type Decoder, GREEDY } from "../../decoder/decoder.ts";
 import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { loadDecoder } from "../decoder_load.ts";
-import type { OpenContext } from "../open_context.ts";
-import { openJoinGraph } from "../join_graph.ts";
-import { contextLengthOf } from "../text_sizes.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
+import { loadDecoder } from "../folder/decoder_load.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import { openJoinGraph } from "../folder/join_graph.ts";
+import { contextLengthOf } from "../folder/text_sizes.ts";
 import { SpeechEmbedder } from "./speech_embedder.ts";
 
 /** 40 seconds; lines are at most half as long. */

@@ -4,11 +4,11 @@
  * @module
  */
 import { join } from "node:path";
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { log } from "../../log.ts";
-import { disposeTensors } from "../../onnx/runtime/ort.ts";
-import type { OpenContext } from "../open_context.ts";
+import { log } from "../../base/log.ts";
+import { disposeTensors } from "../../device/ort/ort.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { openSpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { textFeeds, TtsGraph } from "./tts_graph.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { StartupError } from "../../errors.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { nextTurn } from "../../next_turn.ts";
-import { normalNoise } from "../../onnx/rewrite/noise_table.ts";
-import type { OpenContext } from "../open_context.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import { normalNoise } from "../../graph/rewrite/noise_table.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { type Feed, freeFeed, textFeeds, TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Refusal } from "../../errors.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { Refusal } from "../../base/errors.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import type { Voice } from "../task.ts";
 
 interface Utterance {

@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { Dtype } from "../../config.ts";
-import { HearthError, type Refusal } from "../../errors.ts";
-import { joinBytes } from "../../join_bytes.ts";
+import type { Dtype } from "../../base/config.ts";
+import { HearthError, type Refusal } from "../../base/errors.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 import { limitPeaks } from "../../media/limit_peaks.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
-import { RequestMetrics } from "../../metric_set.ts";
-import { nextTurn } from "../../next_turn.ts";
-import { noiseOffset, normalNoise } from "../../onnx/rewrite/noise_table.ts";
-import { ActiveRequests } from "../active_requests.ts";
-import type { OpenContext } from "../open_context.ts";
+import { RequestMetrics } from "../../base/metric_set.ts";
+import { nextTurn } from "../../base/next_turn.ts";
+import { noiseOffset, normalNoise } from "../../graph/rewrite/noise_table.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import { type Model, requireTask } from "../model.ts";
-import { Semaphore } from "../semaphore.ts";
+import { Semaphore } from "../threads/semaphore.ts";
 import type { SpeakEvent, SpeakTask, Task, Voice } from "../task.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
-import type { GraphSession, Tensor, Tensors } from "../../onnx/runtime/ort.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
-import { NOISE_OFFSET, seedNoise } from "../../onnx/rewrite/seeded_noise.ts";
-import { type GraphContext, readGraph } from "../graph_file.ts";
-import { requireKnownInputs } from "../graph_ports.ts";
+import type { Backend } from "../../device/backend.ts";
+import type { GraphSession, Tensor, Tensors } from "../../device/ort/ort.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { NOISE_OFFSET, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
+import { type GraphContext, readGraph } from "../folder/graph_file.ts";
+import { requireKnownInputs } from "../folder/graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
 
 /** The value of an input: a tensor, or numbers to be converted to the declared type. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
-import { readTokenizer } from "../tokenizer_files.ts";
+import { readTokenizer } from "../text/tokenizer_files.ts";
 
 interface TtsTokenizer {
   /** @returns none if the text has no letter or digit that the tokenizer knows. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Json } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../open_context.ts";
+import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { textFeeds, TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { HearthError, StartupError } from "../../errors.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Voice } from "../task.ts";
 

@@ -4,22 +4,22 @@
  * @module
  */
 import { Registry } from "prom-client";
-import type { ModelKind } from "../../config.ts";
+import type { ModelKind } from "../../base/config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { HearthError, startupStep } from "../../errors.ts";
+import { HearthError, startupStep } from "../../base/errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
-import { renderOptions } from "../chat/template_message.ts";
-import type { ChatPrompt } from "../chat_generation.ts";
-import { ChatModel, type ChatModelParts } from "../chat_model.ts";
-import { type DecoderLoadOptions, loadDecoder } from "../decoder_load.ts";
-import { readGenerationDefaults } from "../generation_defaults.ts";
-import { ImagePreprocessor } from "../image_preprocessor.ts";
+import { renderOptions } from "../text/chat/template_message.ts";
+import type { ChatPrompt } from "../text/chat_generation.ts";
+import { ChatModel, type ChatModelParts } from "../text/chat_model.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
+import { readGenerationDefaults } from "../text/generation_defaults.ts";
+import { ImagePreprocessor } from "../images/image_preprocessor.ts";
 import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
-import { openGraph } from "../graph_file.ts";
+import { openGraph } from "../folder/graph_file.ts";
 import type { Model } from "../model.ts";
 import type { ChatMessage, ChatTask, Conversation } from "../task.ts";
-import { loadTokenizer } from "../tokenizer.ts";
+import { loadTokenizer } from "../text/tokenizer.ts";
 import { VisionImages } from "./vision_images.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 

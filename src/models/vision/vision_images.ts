@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { MetricSet } from "../../metric_set.ts";
-import type { Tensor } from "../../onnx/runtime/ort.ts";
-import type { ImagePreprocessor } from "../image_preprocessor.ts";
-import { nameMedia } from "../active_requests.ts";
-import { ByteBudgetCache } from "../byte_budget_cache.ts";
+import { MetricSet } from "../../base/metric_set.ts";
+import type { Tensor } from "../../device/ort/ort.ts";
+import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
+import { nameMedia } from "../threads/active_requests.ts";
+import { ByteBudgetCache } from "../threads/byte_budget_cache.ts";
 import type { ImagePart } from "../task.ts";
 import type { MediaEncoder } from "../media_encoder.ts";
-import { SharedJobs } from "../shared_jobs.ts";
-import type { PreparedImage } from "./vision_processor.ts";
+import { SharedJobs } from "../threads/shared_jobs.ts";
+import type { PreparedImage } from "../images/vision_processor.ts";
 import type { PromptImage } from "./vision_prompt.ts";
 
 /** Default of the bytes of encoded images on the device. */

@@ -5,16 +5,16 @@
  */
 import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
 import type { MediaSpan } from "../../engine/sequence.ts";
-import { HearthError, StartupError } from "../../errors.ts";
-import type { ChatPrompt } from "../chat_generation.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import type { ChatPrompt } from "../text/chat_generation.ts";
 import type { ChatMessage, MessagePart } from "../task.ts";
-import type { ChatTemplate } from "../chat/chat_template.ts";
+import type { ChatTemplate } from "../text/chat/chat_template.ts";
 import {
   type RenderOptions,
   type TemplateMessage,
   toTemplateMessages,
-} from "../chat/template_message.ts";
-import type { TextTokenizer } from "../tokenizer.ts";
+} from "../text/chat/template_message.ts";
+import type { TextTokenizer } from "../text/tokenizer.ts";
 import { type GridSpan, mropePositions } from "./mrope.ts";
 
 /** The properties of an image that the prompt depends on. */

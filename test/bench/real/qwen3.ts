@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import type { AttributeValue, Tensor } from "../../../src/onnx/file/proto.ts";
+import type { AttributeValue, Tensor } from "../../../src/graph/file/proto.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { constant, type Declared, ints } from "../../fixtures/onnx_builder.ts";
 import { Random } from "./random.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describeCut, summarizeCut } from "../../../src/cli/cut_report.ts";
-import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
-import { makeNode } from "../../../src/onnx/file/proto.ts";
+import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
 
 const hidden = { name: "hidden", dtype: "float16", shape: [1, "tokens", 64] } as const;
 const logits = { name: "logits", dtype: "float16", shape: [1, "rows", 100] } as const;

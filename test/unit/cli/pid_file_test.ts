@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { PidFile, pidFilePath } from "../../../src/cli/pid_file.ts";
-import { configureLog } from "../../../src/log.ts";
+import { configureLog } from "../../../src/base/log.ts";
 import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
 
 const RECORD = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { looksLikePath, readInputs } from "../../../src/cli/run_input.ts";
+import { looksLikePath, readInputs } from "../../../src/cli/run/input.ts";
 
 async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "hearth-input-" });

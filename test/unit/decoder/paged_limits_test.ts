@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { choosePagedLimits, type PagedLimitsOptions } from "../../../src/decoder/paged_limits.ts";
-import { StartupError } from "../../../src/errors.ts";
-import type { AttentionSite, GraphCut } from "../../../src/onnx/graph_cut.ts";
+import { StartupError } from "../../../src/base/errors.ts";
+import type { AttentionSite, GraphCut } from "../../../src/graph/graph_cut.ts";
 
 /** 28 layers of 8 KV heads of 128, as Qwen3-0.6B has them: 112 KiB a token in f16. */
 function cutOf(maxPositions?: number): GraphCut {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { planStorage } from "../../../src/decoder/storage_plan.ts";
-import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
-import type { GraphCut, TensorPort } from "../../../src/onnx/graph_cut.ts";
-import { readModel } from "../../../src/onnx/file/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/cut/split.ts";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import type { GraphCut, TensorPort } from "../../../src/graph/graph_cut.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
 async function cutDemo(): Promise<GraphCut> {

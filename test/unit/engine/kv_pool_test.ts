@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
-import type { HearthError } from "../../../src/errors.ts";
+import type { HearthError } from "../../../src/base/errors.ts";
 import { countFrom } from "./make_sequence.ts";
 import { GREEDY, limitsOf, nextToken, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
 

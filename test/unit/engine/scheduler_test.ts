@@ -3,7 +3,7 @@ import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
 import type { GenerationRequest } from "../../../src/engine/generation_request.ts";
 import { Scheduler, type SchedulerOptions } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
-import { HearthError } from "../../../src/errors.ts";
+import { HearthError } from "../../../src/base/errors.ts";
 import { countFrom } from "./make_sequence.ts";
 import { GREEDY, limitsOf } from "./simulated_decoder.ts";
 

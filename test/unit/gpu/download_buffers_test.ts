@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { keepDownloadBuffers } from "../../../src/gpu/download_buffers.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
 import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
-import { makeNode } from "../../../src/onnx/file/proto.ts";
-import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
+import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
 import { buildModel } from "../../fixtures/onnx_builder.ts";
 

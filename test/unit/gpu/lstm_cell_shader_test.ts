@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { shareLstmCell } from "../../../src/gpu/lstm_cell_shader.ts";
-import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Readback } from "../../../src/gpu/readback.ts";
-import { makeNode } from "../../../src/onnx/file/proto.ts";
-import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
+import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/gpu.ts";
 import { buildModel } from "../../fixtures/onnx_builder.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MODEL_KINDS } from "../../../src/config.ts";
+import { MODEL_KINDS } from "../../../src/base/config.ts";
 import { CATALOGUE, HUB_ID_OF_ALIAS } from "../../../src/hub/catalogue.ts";
 import { parseHubId } from "../../../src/hub/cache.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
-import { StartupError } from "../../../src/errors.ts";
+import { StartupError } from "../../../src/base/errors.ts";
 import { nameModel, resolveModel } from "../../../src/hub/resolve.ts";
 import { FakeHub } from "../../fixtures/fake_hub.ts";
 

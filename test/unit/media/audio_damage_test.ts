@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/compare_values.ts";
-import { HearthError } from "../../../src/errors.ts";
+import { HearthError } from "../../../src/base/errors.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
 import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { decode } from "fast-png";
 import { readColorProfile } from "../../../src/media/color_profile.ts";
-import { joinBytes } from "../../../src/join_bytes.ts";
+import { joinBytes } from "../../../src/base/join_bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
 import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { mattingTest, postImage } from "../../fixtures/matting_server.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HearthError } from "../../../src/errors.ts";
+import { HearthError } from "../../../src/base/errors.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { isFfmpeg } from "../../../src/media/ffmpeg.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";

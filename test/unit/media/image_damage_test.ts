@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
 import { deflateSync } from "node:zlib";
-import { HearthError } from "../../../src/errors.ts";
+import { HearthError } from "../../../src/base/errors.ts";
 import { decodeImage, type DecodeImageOptions } from "../../../src/media/image.ts";
 import { readImageHeader } from "../../../src/media/image_header.ts";
 import {

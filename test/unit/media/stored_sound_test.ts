@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { assertClose } from "../../fixtures/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { HearthError } from "../../../src/errors.ts";
-import { joinBytes } from "../../../src/join_bytes.ts";
+import { HearthError } from "../../../src/base/errors.ts";
+import { joinBytes } from "../../../src/base/join_bytes.ts";
 import { decodeWhole, makeWav, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
 
 const folder = new URL("../../fixtures/audio/stored/", import.meta.url);

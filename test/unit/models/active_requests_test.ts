@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { HearthError } from "../../../src/errors.ts";
-import { configureLog } from "../../../src/log.ts";
+import { HearthError } from "../../../src/base/errors.ts";
+import { configureLog } from "../../../src/base/log.ts";
 import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
 import type { ErrorEvent } from "../../../src/models/task.ts";
-import { ActiveRequests } from "../../../src/models/active_requests.ts";
+import { ActiveRequests } from "../../../src/models/threads/active_requests.ts";
 
 /** What is heard of work that ends with `error`. */
 async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]> {

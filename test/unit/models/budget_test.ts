@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Budget } from "../../../src/models/semaphore.ts";
+import { Budget } from "../../../src/models/threads/semaphore.ts";
 
 const never = new AbortController().signal;
 

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { StartupError } from "../../../src/errors.ts";
-import { checkPreprocessors } from "../../../src/models/preprocessor_rules.ts";
-import { readTokenizer } from "../../../src/models/tokenizer_files.ts";
+import { StartupError } from "../../../src/base/errors.ts";
+import { checkPreprocessors } from "../../../src/models/load/preprocessor_rules.ts";
+import { readTokenizer } from "../../../src/models/text/tokenizer_files.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
 type Json = Record<string, unknown>;

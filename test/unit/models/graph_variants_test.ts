@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { withGenaiConfig } from "../../../src/hub/genai_config.ts";
 import type { ModelFolder } from "../../../src/hub/model_folder.ts";
-import { familyOf } from "../../../src/models/families.ts";
-import { chooseGraphs } from "../../../src/models/graph_choice.ts";
-import { chooseFiles } from "../../../src/models/model_files.ts";
+import { familyOf } from "../../../src/models/load/families.ts";
+import { chooseGraphs } from "../../../src/models/folder/graph_choice.ts";
+import { chooseFiles } from "../../../src/models/load/model_files.ts";
 
 const CONFIG = { model_type: "phi3", architectures: ["Phi3ForCausalLM"] };
 const SETTINGS = ["genai_config.json", "tokenizer.json", "tokenizer_config.json"];

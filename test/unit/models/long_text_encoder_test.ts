@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/compare_values.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { LongTextEncoder } from "../../../src/models/long_text_encoder.ts";
+import { LongTextEncoder } from "../../../src/models/text/long_text_encoder.ts";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
 import { unlessThere } from "../../fixtures/goldens.ts";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { StartupError } from "../../../src/errors.ts";
+import { StartupError } from "../../../src/base/errors.ts";
 import {
   type MemoryNeeds,
   type MemoryOffer,
   requireMemory,
   weighOtherDtypes,
-} from "../../../src/models/memory.ts";
+} from "../../../src/models/folder/memory.ts";
 
 import { openFolder } from "../../../src/hub/model_folder.ts";
 

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { readPreprocessorConfig, tensorFormOf } from "../../../src/models/preprocessor_config.ts";
+import {
+  readPreprocessorConfig,
+  tensorFormOf,
+} from "../../../src/models/folder/preprocessor_config.ts";
 
 type Config = Record<string, unknown>;
 

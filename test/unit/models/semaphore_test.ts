@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Semaphore } from "../../../src/models/semaphore.ts";
+import { Semaphore } from "../../../src/models/threads/semaphore.ts";
 
 const never = new AbortController().signal;
 

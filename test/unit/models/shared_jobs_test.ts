@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SharedJobs } from "../../../src/models/shared_jobs.ts";
+import { SharedJobs } from "../../../src/models/threads/shared_jobs.ts";
 
 const { signal: NEVER } = new AbortController();
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { contextLengthOf, vocabSizeOf } from "../../../src/models/text_sizes.ts";
+import { contextLengthOf, vocabSizeOf } from "../../../src/models/folder/text_sizes.ts";
 
 function folder(config: Record<string, unknown>) {
   return { path: "/models/x", config, files: new Set<string>() };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { WorkerPool } from "../../../src/models/worker_pool.ts";
-import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
+import { WorkerPool } from "../../../src/models/threads/worker_pool.ts";
+import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
 import type { NumberedWorker } from "../../fixtures/numbered_worker.ts";
 
 const never = new AbortController().signal;

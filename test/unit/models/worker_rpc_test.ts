@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
-import { serveThreads } from "../../../src/start_thread.ts";
+import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
+import { serveThreads } from "../../../src/base/start_thread.ts";
 import type { NumberedWorker } from "../../fixtures/numbered_worker.ts";
 import { listWorkerThreads } from "../../fixtures/worker_threads.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../../fixtures/compare_values.ts";
 import { decodeAudio } from "../../../../src/media/audio.ts";
-import { joinBytes } from "../../../../src/join_bytes.ts";
+import { joinBytes } from "../../../../src/base/join_bytes.ts";
 import { closeWavHeader } from "../../../../src/media/sound/pcm_writer.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../../../src/media/sound_format.ts";
 import { createSoundWriter } from "../../../../src/media/write_sound.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { CALL_FORMATS, callFormatOf } from "../../../../src/models/calls/call_formats.ts";
-import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { CALL_FORMATS, callFormatOf } from "../../../../src/models/text/calls/call_formats.ts";
+import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 import { EXAMPLES, FUNCTIONS, NO_CALLS } from "./examples.ts";
 

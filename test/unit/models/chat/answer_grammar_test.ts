@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { GrammarCompiler } from "../../../../src/grammar/compiler.ts";
-import type { GrammarMatcher } from "../../../../src/grammar/grammar.ts";
-import { CALL_FORMATS } from "../../../../src/models/calls/call_formats.ts";
-import type { CallFormat } from "../../../../src/models/calls/call_format.ts";
-import { answerGrammarOf } from "../../../../src/models/chat/answer_grammar.ts";
-import type { AnswerForm } from "../../../../src/models/chat/answer_form.ts";
-import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { GrammarCompiler } from "../../../../src/engine/grammar/compiler.ts";
+import type { GrammarMatcher } from "../../../../src/engine/grammar/grammar.ts";
+import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
+import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
+import { answerGrammarOf } from "../../../../src/models/text/chat/answer_grammar.ts";
+import type { AnswerForm } from "../../../../src/models/text/chat/answer_form.ts";
+import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ChatTask, ToolOptions } from "../../../../src/models/task.ts";
 import { FUNCTIONS } from "../calls/examples.ts";
 

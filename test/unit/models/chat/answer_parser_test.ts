@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { HERMES } from "../../../../src/models/calls/formats/json.ts";
-import type { AnswerForm } from "../../../../src/models/chat/answer_form.ts";
-import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { HERMES } from "../../../../src/models/text/calls/formats/json.ts";
+import type { AnswerForm } from "../../../../src/models/text/chat/answer_form.ts";
+import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 
 const MARKERS = { open: "<think>", close: "</think>" };

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { JsonText } from "../../../../src/jinja/json_text.ts";
-import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
-import { renderOptions, toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
-import { reasoningMarkersOf, reasoningStateOf } from "../../../../src/models/chat/answer_form.ts";
+import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
+import {
+  renderOptions,
+  toTemplateMessages,
+} from "../../../../src/models/text/chat/template_message.ts";
+import {
+  reasoningMarkersOf,
+  reasoningStateOf,
+} from "../../../../src/models/text/chat/answer_form.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
 function templateOf(source: string, name = "default"): ChatTemplate {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { HearthError } from "../../../../src/errors.ts";
-import type { Grammar } from "../../../../src/grammar/grammar.ts";
-import type { CallFormat } from "../../../../src/models/calls/call_format.ts";
-import { CALL_FORMATS } from "../../../../src/models/calls/call_formats.ts";
-import { answerGrammarOf } from "../../../../src/models/chat/answer_grammar.ts";
-import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { HearthError } from "../../../../src/base/errors.ts";
+import type { Grammar } from "../../../../src/engine/grammar/grammar.ts";
+import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
+import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
+import { answerGrammarOf } from "../../../../src/models/text/chat/answer_grammar.ts";
+import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ToolFunction } from "../../../../src/models/task.ts";
 import { BYTES, walkGrammar } from "../../../fixtures/grammar_walk.ts";
 import { faultsOf } from "../../../fixtures/json_validator.ts";

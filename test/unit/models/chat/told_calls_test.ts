@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { callFormatOf } from "../../../../src/models/calls/call_formats.ts";
-import { type AnswerDelta, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
-import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
-import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
-import { reasoningMarkersOf, reasoningStateOf } from "../../../../src/models/chat/answer_form.ts";
+import { callFormatOf } from "../../../../src/models/text/calls/call_formats.ts";
+import { type AnswerDelta, AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
+import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
+import { toTemplateMessages } from "../../../../src/models/text/chat/template_message.ts";
+import {
+  reasoningMarkersOf,
+  reasoningStateOf,
+} from "../../../../src/models/text/chat/answer_form.ts";
 import { unlessThere } from "../../../fixtures/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { StartupError } from "../../../../src/errors.ts";
+import { StartupError } from "../../../../src/base/errors.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
-import { familyOf } from "../../../../src/models/families.ts";
+import { familyOf } from "../../../../src/models/load/families.ts";
 import { readLineOcrConfig } from "../../../../src/models/ocr/line_ocr_config.ts";
 
 const LEVELS = { image_mean: [0.5, 0.25, 0], image_std: [0.5, 0.5, 1] };

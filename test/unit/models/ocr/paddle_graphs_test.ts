@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { StartupError } from "../../../../src/errors.ts";
-import { familyOf } from "../../../../src/models/families.ts";
-import { chooseFiles } from "../../../../src/models/model_files.ts";
+import { StartupError } from "../../../../src/base/errors.ts";
+import { familyOf } from "../../../../src/models/load/families.ts";
+import { chooseFiles } from "../../../../src/models/load/model_files.ts";
 import { choosePaddleGraphs } from "../../../../src/models/ocr/paddle_graphs.ts";
 
 function folderOf(...files: readonly string[]) {

@@ -1,0 +1,62 @@
+/**
+ * What somebody may enter at the prompt of a chat besides messages.
+ *
+ * @module
+ */
+import { homedir } from "node:os";
+import { findNearNames } from "../../base/near_names.ts";
+
+/** A command's name and what follows it. */
+export interface ChatCommand {
+  readonly name: (typeof CHAT_COMMANDS)[number][0];
+  readonly rest: string;
+}
+
+const CHAT_COMMANDS = [
+  ["help", "", "Show this list (also /?)."],
+  ["system", "[text]", "Set the system prompt, or show it; /system none removes it."],
+  [
+    "image",
+    "<path>",
+    "Give the model an image with the next message; an OCR model reads it at once.",
+  ],
+  ["audio", "<path>", "Have a speech recognition model write down a recording."],
+  ["save", "<file>", "Write the conversation to a new file: .json as messages, else as Markdown."],
+  ["clear", "", "Forget the conversation, and begin anew."],
+  ["bye", "", "Leave (also /exit, /quit, ^D, or ^C twice)."],
+] as const;
+
+const ALIASES: Readonly<Record<string, string>> = { "?": "help", exit: "bye", quit: "bye" };
+
+/** The text of `/help`. */
+export const CHAT_HELP = [
+  ...CHAT_COMMANDS.map(([name, operand, help]) => `  ${`/${name} ${operand}`.padEnd(16)}${help}`),
+  "",
+  '  A line that ends in \\ goes on in the next one; """ begins and ends a text of several lines.',
+  "  ^C stops an answer. Arrows up and down bring back what was entered before.",
+  "",
+].join("\n");
+
+/**
+ * Reads a command.
+ *
+ * @returns `undefined` for a message; a text that says what is wrong where there is no such command.
+ */
+export function readChatCommand(text: string): ChatCommand | string | undefined {
+  const [, word, rest = ""] = /^\/([^\s/]*)(?:\s+([^]*))?$/.exec(text) ?? [];
+  if (word === undefined) return undefined;
+  const name = ALIASES[word.toLowerCase()] ?? word.toLowerCase();
+  const command = CHAT_COMMANDS.find(([each]) => each === name);
+  if (command !== undefined) return { name: command[0], rest: rest.trim() };
+  const [near] = findNearNames(name, CHAT_COMMANDS.map(([each]) => each), 1);
+  const hint = near === undefined ? "" : ` Did you mean /${near}?`;
+  return `There is no command /${word}.${hint} /help lists them.`;
+}
+
+/** A path as it is typed, or dragged onto a terminal: in quotes, with `\ ` for spaces, from `~`. */
+export function readTypedPath(text: string, home: string = homedir()): string {
+  const quoted = /^(["'])(.*)\1$/.exec(text)?.[2];
+  const isWindows = Deno.build.os === "windows";
+  const path = quoted ?? (isWindows ? text : text.replaceAll(/\\(.)/g, "$1"));
+  return path.replace(/^~(?=$|[/\\])/, () => home);
+}

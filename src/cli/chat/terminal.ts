@@ -1,0 +1,193 @@
+/**
+ * The terminal of a chat: a line editor, messages of several lines, and ^C.
+ *
+ * @module
+ */
+import process from "node:process";
+import { createInterface, type Interface } from "node:readline";
+import { Writable } from "node:stream";
+import { writeNote, writeText } from "../../base/write_text.ts";
+
+const PROMPT = ">>> ";
+const MORE_PROMPT = "... ";
+const QUOTES = '"""';
+/** Lines that come faster than somebody types are pasted together. */
+const PASTE_MS = 20;
+/** What would move the cursor, or change the terminal, if a model wrote it. */
+// deno-lint-ignore no-control-regex
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
+const [DIM, PLAIN] = Deno.noColor ? ["", ""] : ["\x1b[2m", "\x1b[0m"];
+
+/** A line that was entered, and when. */
+interface Line {
+  readonly text: string;
+  readonly atMs: number;
+}
+
+/** What the line editor draws, unless an answer is being written. */
+class EditorOutput extends Writable {
+  isMuted = false;
+
+  get columns(): number {
+    return process.stdout.columns;
+  }
+
+  override _write(piece: Uint8Array, _encoding: string, done: () => void): void {
+    if (!this.isMuted) writeNote(Deno.stdout, new TextDecoder().decode(piece));
+    done();
+  }
+}
+
+/** Owns standard input until it is closed. */
+export class ChatTerminal implements Disposable {
+  readonly #output = new EditorOutput();
+  readonly #editor: Interface;
+  readonly #lines: Line[] = [];
+  #wake: (() => void) | undefined;
+  #isClosed = false;
+  #isCancelled = false;
+  /** Whether a message has lines already. */
+  #isInside = false;
+  /** Whether ^C was the last key at an empty prompt. */
+  #isLeaving = false;
+  #answer: AbortController | undefined;
+
+  constructor() {
+    this.#editor = createInterface({
+      input: process.stdin,
+      output: this.#output,
+      terminal: true,
+      historySize: 1000,
+      removeHistoryDuplicates: true,
+    });
+    this.#editor.on("line", (text) => {
+      this.#isLeaving = false;
+      this.#lines.push({ text, atMs: performance.now() });
+      this.#wake?.();
+    });
+    this.#editor.on("SIGINT", () => this.#interrupt());
+    this.#editor.on("close", () => {
+      this.#isClosed = true;
+      this.#answer?.abort();
+      this.#wake?.();
+    });
+  }
+
+  /**
+   * Reads a message: a line, the lines after one that ends in `\`, or those between two `"""`; lines that are pasted at
+   * once are one message.
+   *
+   * @returns `undefined` when the user leaves.
+   */
+  async readMessage(): Promise<string | undefined> {
+    while (!this.#isClosed) {
+      this.#isInside = false;
+      this.#isCancelled = false;
+      let text = await this.#readLines(PROMPT);
+      while (text !== undefined && !isWhole(text)) {
+        this.#isInside = true;
+        const more = await this.#readLines(MORE_PROMPT);
+        text = more === undefined ? undefined : `${text}\n${more}`;
+      }
+      if (text !== undefined) return unwrap(text);
+    }
+    return undefined;
+  }
+
+  /** Writes an answer, without what a terminal would take for commands. */
+  write(text: string): void {
+    writeText(Deno.stdout, text.replaceAll(CONTROLS, ""));
+  }
+
+  /** Writes what is not the answer: reasoning, notes. */
+  writeAside(text: string): void {
+    writeText(Deno.stdout, `${DIM}${text.replaceAll(CONTROLS, "")}${PLAIN}`);
+  }
+
+  /**
+   * Runs what answers; ^C meanwhile aborts its signal. What is typed meanwhile is kept for the next prompt.
+   *
+   * @returns whether it was stopped.
+   */
+  async whileAnswering(run: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    const answer = new AbortController();
+    this.#answer = answer;
+    this.#output.isMuted = true;
+    try {
+      await run(answer.signal);
+    } catch (error) {
+      if (!answer.signal.aborted) throw error;
+    } finally {
+      this.#answer = undefined;
+      this.#output.isMuted = false;
+    }
+    return answer.signal.aborted;
+  }
+
+  /** Gives the terminal back as it was. */
+  close(): void {
+    if (!this.#isClosed) this.#editor.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** The next line, with those that were pasted with it; `undefined` when it was cancelled, or the user leaves. */
+  async #readLines(prompt: string): Promise<string | undefined> {
+    this.#editor.setPrompt(prompt);
+    const typedAhead = this.#lines[0];
+    this.#editor.prompt(true);
+    if (typedAhead !== undefined) writeText(Deno.stdout, `${typedAhead.text}\n`);
+    const texts: string[] = [];
+    let lastMs: number | undefined;
+    while (true) {
+      const next = this.#lines[0];
+      if (next !== undefined && (lastMs === undefined || next.atMs - lastMs < PASTE_MS)) {
+        this.#lines.shift();
+        texts.push(next.text);
+        lastMs = next.atMs;
+        // A paste's further lines come with it.
+        await new Promise((resolve) => setTimeout(resolve, 0));
+        continue;
+      }
+      const hasUnfinished = texts.length > 0 && this.#editor.line !== "" && next === undefined;
+      if (texts.length > 0 && !hasUnfinished) return texts.join("\n");
+      if (this.#isClosed || this.#isCancelled) return undefined;
+      if (hasUnfinished) lastMs = undefined;
+      await new Promise<void>((resolve) => this.#wake = resolve);
+      this.#wake = undefined;
+    }
+  }
+
+  #interrupt(): void {
+    if (this.#answer !== undefined) return this.#answer.abort();
+    const isEmpty = this.#editor.line === "" && !this.#isInside;
+    if (isEmpty && this.#isLeaving) {
+      writeNote(Deno.stdout, "\n");
+      return this.close();
+    }
+    this.#isLeaving = isEmpty;
+    writeNote(Deno.stdout, isEmpty ? "\nPress ^C again, ^D or /bye to leave.\n" : "\n");
+    this.#output.isMuted = true;
+    this.#editor.write(null, { ctrl: true, name: "e" });
+    this.#editor.write(null, { ctrl: true, name: "u" });
+    this.#output.isMuted = false;
+    this.#isCancelled = true;
+    this.#wake?.();
+  }
+}
+
+/** Whether no further line belongs to a message. */
+function isWhole(text: string): boolean {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith(QUOTES)) return !text.endsWith("\\");
+  return trimmed.length >= 2 * QUOTES.length && trimmed.endsWith(QUOTES);
+}
+
+/** The message without its `"""`, or the backslashes at the ends of its lines. */
+function unwrap(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed.startsWith(QUOTES)) return trimmed.slice(QUOTES.length, -QUOTES.length).trim();
+  return text.replaceAll("\\\n", "\n").trim();
+}

@@ -1,0 +1,75 @@
+/**
+ * `completions`: scripts that let a shell complete commands, flags, their values and model names, from the tables
+ * that parse.
+ *
+ * @module
+ */
+import { listBuiltIn } from "../../hub/built_in.ts";
+import { HUB_ID_OF_ALIAS } from "../../hub/catalogue.ts";
+import type { Command } from "../command.ts";
+import type { CompletedCommand, CompletedFlag, Values } from "../completed_command.ts";
+import { type Flag, flagName, UsageError } from "../flag.ts";
+import { COMMON_FLAGS } from "../shared_flags.ts";
+import { printLine } from "../print.ts";
+
+type Script = (commands: readonly CompletedCommand[]) => string;
+
+const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
+
+/** Loaded on demand. */
+const SCRIPTS: Readonly<Record<typeof SHELLS[number], () => Promise<Script>>> = {
+  bash: async () => (await import("./bash.ts")).writeBash,
+  zsh: async () => (await import("./zsh.ts")).writeZsh,
+  fish: async () => (await import("./fish.ts")).writeFish,
+  powershell: async () => (await import("./powershell.ts")).writePowerShell,
+};
+
+/** Prints the script for a shell. @returns 0. @throws {UsageError} for an unknown shell. */
+export async function completions(shell: string, commands: readonly Command[]): Promise<number> {
+  const known = SHELLS.find((name) => name === shell);
+  if (known === undefined) {
+    throw new UsageError(`completions wants one of ${SHELLS.join(", ")}, got "${shell}".`);
+  }
+  const models = [...await listBuiltIn(), ...HUB_ID_OF_ALIAS.keys()];
+  const write = await SCRIPTS[known]();
+  printLine(write(commands.map((command) => describeCommand(command, models))));
+  return 0;
+}
+
+function describeCommand(
+  { name, summary, flags, operands }: Command,
+  models: readonly string[],
+): CompletedCommand {
+  return {
+    name,
+    summary,
+    flags: Object.entries({ ...flags, ...COMMON_FLAGS }).map(([key, flag]) =>
+      describeFlag(key, flag, models)
+    ),
+    operands: operands.length === 0 ? "none" : valuesOf(operands[0]!, models),
+  };
+}
+
+function describeFlag(
+  key: string,
+  { short, help, placeholder, fallback }: Flag<unknown>,
+  models: readonly string[],
+): CompletedFlag {
+  return {
+    // A switch that is on by default is only useful as `--no-…`.
+    long: `--${fallback === true ? "no-" : ""}${flagName(key)}`,
+    short: short && `-${short}`,
+    help: help.replace(/[.:;] .*/s, "").replace(/\.$/, ""),
+    values: placeholder === undefined ? undefined : valuesOf(placeholder, models),
+  };
+}
+
+/** What a placeholder stands for: `<model>`, `<file>`, or words with bars between. */
+function valuesOf(placeholder: string, models: readonly string[]): Values {
+  if (/file|folder/.test(placeholder)) return "files";
+  if (placeholder === "<model>") return models;
+  if (placeholder === "<shell>") return SHELLS;
+  return placeholder.startsWith("<") || placeholder.startsWith("[")
+    ? "none"
+    : placeholder.split("|");
+}

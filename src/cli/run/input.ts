@@ -1,0 +1,106 @@
+/**
+ * The inputs of `run`: texts, files, standard input.
+ *
+ * @module
+ */
+import { StartupError } from "../../base/errors.ts";
+
+/** One input. */
+export interface RunInput {
+  /** As the user wrote it. */
+  readonly name: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly isFile: boolean;
+}
+
+/** A file's extension, as models take and people name them. */
+const EXTENSION = new RegExp(
+  "\\.(txt|md|json|jsonl|csv|html|xml|pdf|" +
+    "wav|mp3|flac|ogg|oga|opus|m4a|m4b|aac|aiff?|aifc|mp4|mov|webm|mka|mkv|amr|caf|wma|" +
+    "jpe?g|png|webp|gif|avif|tiff?|bmp|heic|svg|ico)$",
+  "i",
+);
+
+/**
+ * Reads the inputs: each is a file if there is one of this name, else the text itself, unless that looks like the path
+ * of a file; `-` is standard input, as none is.
+ *
+ * @throws {StartupError} when there is no input, or an empty one, or a file is missing or cannot be read.
+ */
+export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
+  if (given.filter((name) => name === "-").length > 1) {
+    throw new StartupError("Standard input is read once; want -i - once.");
+  }
+  const inputs = given.length > 0 ? await Promise.all(given.map(readInput)) : [await readStdin()];
+  for (const input of inputs) requireContent(input);
+  return inputs;
+}
+
+/** An unset variable of a shell script, or a command that failed, is not what somebody wants answered. */
+function requireContent(input: RunInput): void {
+  if (!isText(input) || textOf(input) !== "") return;
+  const name = input.isFile ? input.name : `-i "${input.name}"`;
+  throw new StartupError(`The input is empty: ${name}. Give a text or a file with -i.`);
+}
+
+/**
+ * Whether a text is rather the path of a file: one word with a slash or a known extension, or a slash in its first
+ * word and such an extension at its end. Addresses of the web are not.
+ */
+export function looksLikePath(text: string, os: typeof Deno.build.os = Deno.build.os): boolean {
+  if (/[\r\n]/.test(text) || /^[a-z][a-z\d+.-]+:\/\//i.test(text)) return false;
+  const separator = os === "windows" ? /[/\\]/ : /\//;
+  const [first = ""] = text.split(/\s/, 1);
+  const isWord = first === text;
+  return separator.test(first) ? isWord || EXTENSION.test(text) : isWord && EXTENSION.test(text);
+}
+
+async function readStdin(): Promise<RunInput> {
+  if (Deno.stdin.isTerminal()) {
+    throw new StartupError("There is no input: give a text or a file with -i.");
+  }
+  const bytes = new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer());
+  return { name: "standard input", bytes, isFile: true };
+}
+
+/** Whether an input is text; no image file is, by its first bytes. */
+export function isText({ bytes }: RunInput): boolean {
+  try {
+    return !new TextDecoder("utf-8", { fatal: true }).decode(bytes).includes("\0");
+  } catch {
+    return false;
+  }
+}
+
+/** The text of an input. @throws {StartupError} when it is not text. */
+export function textOf({ name, bytes }: RunInput): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
+  } catch {
+    throw new StartupError(`${name} is not UTF-8 text, which this model needs.`);
+  }
+}
+
+async function readInput(name: string): Promise<RunInput> {
+  if (name === "-") return await readStdin();
+  const found = await Deno.stat(name).catch((error: Error) => error);
+  if (!(found instanceof Error) && !found.isDirectory) return await readFile(name);
+  if (looksLikePath(name)) throw new StartupError(explainNoFile(name, found));
+  return { name, bytes: new TextEncoder().encode(name), isFile: false };
+}
+
+async function readFile(name: string): Promise<RunInput> {
+  try {
+    return { name, bytes: await Deno.readFile(name), isFile: true };
+  } catch (error) {
+    throw new StartupError(`${name} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function explainNoFile(name: string, found: Deno.FileInfo | Error): string {
+  if (!(found instanceof Error)) return `${name} is a folder; name a file in it.`;
+  if (found instanceof Deno.errors.PermissionDenied) {
+    return `${name} cannot be read: ${found.message}`;
+  }
+  return `There is no file ${name}. If that is itself the text, send it through standard input: -i -.`;
+}

@@ -1,0 +1,144 @@
+/**
+ * `run`: uses a model without a server: once, or in a conversation.
+ *
+ * @module
+ */
+import type { ModelKind, ResolvedModel } from "../../base/config.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import { openAnyFolder } from "../../hub/model_folder.ts";
+import { SETTING_FLAGS } from "../setting_flags.ts";
+import { nameModel } from "../../hub/resolve.ts";
+import { configureLog } from "../../base/log.ts";
+import { familyOf } from "../../models/load/families.ts";
+import { Session } from "../../server/session/session.ts";
+import { chat, requireChatKind } from "../chat/chat.ts";
+import { findCompanions, findFfmpeg } from "../find_folder.ts";
+import { flagName, type FlagValues } from "../flag.ts";
+import type { RUN_FLAGS } from "../flags.ts";
+import { DOWNLOAD_STOPPED, getModel } from "../get_model.ts";
+import { ProgressLine, removeOnStopSignal } from "../progress_line.ts";
+import { quietenVulkan } from "../quieten_vulkan.ts";
+import { readInputs } from "./input.ts";
+import { openOutput, type Output, requireExtension } from "./output.ts";
+import { RUNNERS, type RunTask } from "./tasks.ts";
+import { TimedSession } from "../timed_session.ts";
+
+/**
+ * Loads the model, runs it on the inputs and writes the results; without inputs, at a terminal, talks.
+ *
+ * @param options.prompt an input before those of the flags.
+ * @returns 0 on success, 1 when the model could not be loaded.
+ * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
+ */
+export async function run(
+  name: string,
+  { prompt, ...flags }: FlagValues<typeof RUN_FLAGS> & { readonly prompt: string | undefined },
+): Promise<number> {
+  const logSettings = { level: "warn", format: "text" } as const;
+  configureLog(logSettings);
+  quietenVulkan();
+  const named = await nameModel(name, undefined, { asksHub: !flags.offline });
+  const given = [...(prompt === undefined ? [] : [prompt]), ...flags.input];
+  const isChat = given.length === 0 && flags.output === undefined && isTerminal();
+  const inputs = isChat ? [] : await readInputs(given);
+  const companions = await findCompanions(flags);
+  const output = await openOutput(flags.output);
+  const progressLine = new ProgressLine(named.id);
+  let isDownloading = "hubId" in named;
+  let closeChat = () => {};
+  removeOnStopSignal(progressLine, () => {
+    closeChat();
+    return isDownloading ? DOWNLOAD_STOPPED : undefined;
+  });
+  const model = await getModel(named, {
+    ...flags,
+    onProgress: (progress) => progressLine.show(progress),
+  }).finally(() => progressLine.clear());
+  isDownloading = false;
+  const kindFlags = KIND_FLAGS.filter((key) => flags[key] !== undefined);
+  if (isChat || flags.output !== undefined || kindFlags.length > 0) {
+    const kind = flags.kind ?? await kindOf(model);
+    if (isChat) requireChatKind(kind);
+    if (flags.output !== undefined) requireExtension(kind, flags.output);
+    for (const key of kindFlags) requireFlagOf(kind, key);
+  }
+  const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
+  const maxImagePixels = flags.maxImageMegapixels * 1e6;
+  const ffmpeg = await findFfmpeg(flags.ffmpeg);
+  const engine = { prefixCache: isChat, maxSequences: 1, cpuThreads, maxImagePixels, ffmpeg };
+  const load = {
+    ...companions,
+    model,
+    device,
+    cpuRuntime,
+    dtype,
+    kind,
+    engine,
+    log: logSettings,
+    settingNames: SETTING_FLAGS,
+  };
+  const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
+  try {
+    const startMs = performance.now();
+    session.start();
+    if (!await untilReady(session, progressLine)) return 1;
+    await progressLine.remove();
+    const asked = flags.verbose ? new TimedSession(session, performance.now() - startMs) : session;
+    if (isChat) await chat({ ...flags, session: asked }, (close) => closeChat = close);
+    else await writeResult({ ...flags, session: asked, inputs }, output);
+    return 0;
+  } finally {
+    await session.stop();
+  }
+}
+
+/** Whether somebody is there to talk to. */
+function isTerminal(): boolean {
+  return Deno.stdin.isTerminal() && Deno.stdout.isTerminal();
+}
+
+/** Kinds of models that have a use for a flag. */
+const KINDS_OF = {
+  temperature: ["text", "vision", "ocr", "asr"],
+  maxTokens: ["text", "vision", "ocr", "asr"],
+  voice: ["tts"],
+  speed: ["tts"],
+} as const satisfies Partial<Record<keyof typeof RUN_FLAGS, readonly ModelKind[]>>;
+
+const KIND_FLAGS = Object.keys(KINDS_OF) as (keyof typeof KINDS_OF)[];
+
+/** @throws {StartupError} when models of this kind have no use for the flag. */
+function requireFlagOf(kind: ModelKind, key: keyof typeof KINDS_OF): void {
+  const kinds: readonly ModelKind[] = KINDS_OF[key];
+  if (kinds.includes(kind)) return;
+  throw new StartupError(
+    `--${flagName(key)} is for models of kind ${kinds.join(", ")}, and this one's is ${kind}.`,
+  );
+}
+
+/** @throws {StartupError} when its folder is of no known kind. */
+async function kindOf({ folder }: ResolvedModel): Promise<ModelKind> {
+  return familyOf(await openAnyFolder(folder)).kind;
+}
+
+/** Whether the model was loaded; if not, the log says why. */
+async function untilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
+  const unsubscribe = session.onStateChange((state) => {
+    if (state.phase === "loading" && state.progress) progressLine.show(state.progress);
+    else progressLine.clear();
+  });
+  await session.ready().catch(() => {});
+  unsubscribe();
+  return session.state.phase === "ready";
+}
+
+async function writeResult(task: RunTask, output: Output): Promise<void> {
+  const { kind } = task.session.requireReady();
+  try {
+    for await (const piece of RUNNERS[kind](task)) output.write(piece);
+  } catch (error) {
+    if (!(error instanceof HearthError)) throw error;
+    throw new StartupError(error.message, { cause: error });
+  }
+  output.finish();
+}

@@ -1,0 +1,136 @@
+/**
+ * Paged attention on the CPU: the SIMD kernels, fed with ONNX Runtime's tensors, and for prompts the native ONNX Runtime.
+ *
+ * @module
+ */
+import { SimdAttention, type SimdLayer } from "../../../kernels/attention_simd.ts";
+import { widen } from "../../../kernels/half.ts";
+import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
+import type { PackedStep } from "../../../kernels/step_plan.ts";
+import type { AttentionSite } from "../../graph/graph_cut.ts";
+import { Tensor } from "../ort/ort.ts";
+import { paramsOfSite, type SiteParams } from "../attention_params.ts";
+import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
+
+/** Optional help for the kernels. */
+interface CpuAttentionHelp {
+  readonly threads?: KernelThreads | undefined;
+  /** Opens a graph on a runtime that is faster than the kernels for prompts, if there is one. */
+  readonly openSession?: OpenSession | undefined;
+}
+
+/** The memory of the cache is allocated when it is made, or when it is resized. */
+export class CpuAttention implements PagedAttention {
+  readonly #sites: readonly AttentionSite[];
+  readonly #prompts: PromptAttention | undefined;
+  #kernels: SimdAttention | undefined;
+  #step: PackedStep | undefined;
+  /** Sequences that {@linkcode PromptAttention} takes. */
+  #prompted: readonly number[] = [];
+
+  /**
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  constructor(options: AttentionOptions, { threads, openSession }: CpuAttentionHelp = {}) {
+    this.#sites = options.sites;
+    const layers = options.sites.map((site) => layerOf(site, options));
+    this.#kernels = new SimdAttention(layers, { ...options, threads });
+    if (openSession !== undefined && PromptAttention.canRun(layers)) {
+      this.#prompts = new PromptAttention(layers, openSession);
+    }
+  }
+
+  resize(numBlocks: number): Promise<boolean> {
+    return Promise.resolve(this.#kernels!.resize(numBlocks));
+  }
+
+  begin(step: PackedStep): void {
+    this.#prompted = this.#prompts ? PromptAttention.choose(step) : [];
+    this.#kernels!.begin(step, this.#prompted);
+    this.#step = step;
+  }
+
+  run(
+    layer: number,
+    tensors: ReadonlyMap<string, Tensor>,
+    output?: Tensor,
+  ): Tensor | Promise<Tensor> {
+    const site = this.#sites[layer]!;
+    const kernels = this.#kernels!;
+    const { q, k, v } = kernels.inputs(layer);
+    copy(tensors.get(site.q.tensor)!, q);
+    if (!isPacked(site)) {
+      copy(tensors.get(site.k.tensor)!, k);
+      copy(tensors.get(site.v.tensor)!, v);
+    }
+    kernels.write(layer);
+    const out = output ?? this.#makeOutput(site);
+    if (this.#prompted.length > 0) return this.#runPrompts(layer, out);
+    // A copy, since ONNX Runtime takes no shared memory.
+    elementsOf(out).set(kernels.attend(layer));
+    return out;
+  }
+
+  async #runPrompts(layer: number, out: Tensor): Promise<Tensor> {
+    const site = this.#sites[layer]!;
+    const kernels = this.#kernels!;
+    const step = this.#step!;
+    const elements = elementsOf(out);
+    if (this.#prompted.length < step.sequences.length) elements.set(kernels.attend(layer));
+    const width = site.heads * site.vHeadDim;
+    for (const sequence of this.#prompted) {
+      const rows = elements.subarray(
+        step.queryStarts[sequence]! * width,
+        step.queryStarts[sequence + 1]! * width,
+      );
+      await this.#prompts!.run(layer, { kernels, step, sequence, into: rows });
+    }
+    return out;
+  }
+
+  #makeOutput({ dtype, heads, vHeadDim }: AttentionSite): Tensor {
+    const dims = [1, this.#step!.numTokens, heads * vHeadDim];
+    const length = dims[1]! * dims[2]!;
+    if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
+    return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
+  }
+
+  /** Drops the memory; the engine frees it. */
+  dispose(): void {
+    this.#kernels?.dispose();
+    this.#prompts?.dispose();
+    this.#kernels = undefined;
+  }
+}
+
+function layerOf(
+  site: AttentionSite,
+  { blockSize, isQuantized, constants }: AttentionOptions,
+): SimdLayer & SiteParams {
+  const params = paramsOfSite(site, { blockSize, elem: "f32", isQuantized });
+  return {
+    ...params,
+    isPacked: isPacked(site),
+    rotary: site.rotary && {
+      cos: constants.get(site.rotary.cos.name)!,
+      sin: constants.get(site.rotary.sin.name)!,
+    },
+    sinks: site.sinks && constants.get(site.sinks.name)!,
+  };
+}
+
+function isPacked({ q, k, v }: AttentionSite): boolean {
+  return q.tensor === k.tensor && q.tensor === v.tensor;
+}
+
+function elementsOf({ data }: Tensor): Float32Array | Float16Array {
+  return data as Float32Array | Float16Array;
+}
+
+/** The tensor's values as f32. */
+function copy({ data }: Tensor, into: Float32Array): void {
+  if (data instanceof Float32Array) into.set(data);
+  else widen(data as unknown as Float16Array, into);
+}

@@ -1,0 +1,204 @@
+/**
+ * The backend for machines without a GPU: ONNX Runtime on the CPU, attention in WebAssembly SIMD, and the references of
+ * the other kernels.
+ *
+ * @module
+ */
+import { KernelThreads } from "../../../kernels/kernel_threads.ts";
+import { ReferenceSampler } from "../../../kernels/sample_reference.ts";
+import { StartupError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import type { Program } from "../../program/program.ts";
+import type { ModelFiles } from "../../graph/file/external_data.ts";
+import type { GraphSession, Tensor } from "../ort/ort.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import type {
+  Backend,
+  OpenModelOptions,
+  OpenSessionOptions,
+  RowRange,
+  SamplerOptions,
+  Storage,
+  TensorRows,
+  TokenSampler,
+} from "../backend.ts";
+import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import { CpuAttention } from "./attention.ts";
+import { CpuCrossAttention } from "./cross_attention.ts";
+import type { CrossAttention, CrossAttentionOptions } from "../cross_attention.ts";
+import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runtime.ts";
+import { CpuPackedAttention } from "./packed_attention.ts";
+import { CpuKernels } from "./kernels.ts";
+import { refusalOf } from "./program.ts";
+import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
+import { CpuStorages } from "./storage.ts";
+import { CpuStates } from "./states.ts";
+import { CpuSpeech } from "./speech.ts";
+import { gatherRowsOnCpu } from "../gather_rows.ts";
+import { CpuImages } from "./images.ts";
+import { SampledTokens } from "../sampled_tokens.ts";
+import type { ImageKernels } from "../images.ts";
+import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
+import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
+import type { SpeechKernels, SpeechOptions } from "../speech.ts";
+
+export class CpuBackend implements Backend {
+  readonly kind = "cpu";
+  readonly hasF16 = false;
+  readonly maxBufferBytes = 2 ** 31;
+  readonly usesMachineMemory = true;
+  readonly lost = new Promise<string>(() => {});
+
+  readonly #options: Partial<CpuRuntimeOptions>;
+  #opening: Promise<CpuRuntime> | undefined;
+  #runtime: CpuRuntime | undefined;
+  #threads: KernelThreads | undefined;
+  readonly #storages = new CpuStorages();
+
+  /** The runtime is loaded with the first session, or by {@linkcode open}. */
+  constructor(options: Partial<CpuRuntimeOptions> = {}) {
+    this.#options = options;
+  }
+
+  /** @throws {StartupError} when the native runtime is asked for and does not load. */
+  static async open(options: Partial<CpuRuntimeOptions> = {}): Promise<CpuBackend> {
+    const backend = new CpuBackend(options);
+    await backend.#open();
+    return backend;
+  }
+
+  get adapter(): string {
+    return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
+  }
+
+  /** Before it is loaded, the expected one. */
+  get runtime(): CpuRuntime["name"] {
+    return this.#runtime?.name ?? (this.#options.choice === "web" ? "web" : "native");
+  }
+
+  #open(): Promise<CpuRuntime> {
+    this.#opening ??= openCpuRuntime({ choice: "auto", ...this.#options }).then((runtime) =>
+      this.#runtime = runtime
+    );
+    return this.#opening;
+  }
+
+  /** As many as the runtime has; none before it is loaded. */
+  #kernelThreads(): KernelThreads | undefined {
+    if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
+    return this.#threads;
+  }
+
+  prepareRuntime(): void {
+    // Errors are those of the graph that is opened.
+    this.#open().catch(() => {});
+  }
+
+  async openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession> {
+    return await (await this.#open()).openSession(model, options);
+  }
+
+  async openModel(
+    model: ModelProto,
+    files: ModelFiles,
+    options?: OpenModelOptions,
+  ): Promise<GraphSession> {
+    return await (await this.#open()).openModel(model, files, options);
+  }
+
+  openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
+    return this.openModel(model, files);
+  }
+
+  /** The native runtime maps weights from disk; onnxruntime-web copies them. */
+  openWeights(): undefined {}
+
+  /** onnxruntime-web writes into memory of its own. */
+  allocate(numBytes: number): Storage | undefined {
+    return this.#runtime?.name === "native" ? this.#storages.allocate(numBytes) : undefined;
+  }
+
+  gatherRows(parts: readonly TensorRows[]): Tensor {
+    return gatherRowsOnCpu(parts);
+  }
+
+  /** Unless it lies in a storage, ONNX Runtime has already copied the elements out of its own memory. */
+  read(tensor: Tensor): Promise<Float32Array> {
+    const data = tensor.data as Float32Array;
+    if (tensor.type === "float16") {
+      const halves = new Float16Array(data.buffer, data.byteOffset, data.length);
+      return Promise.resolve(Float32Array.from(halves));
+    }
+    return Promise.resolve(this.#storages.has(data.buffer) ? data.slice() : data);
+  }
+
+  copyRows(from: Tensor, to: Tensor, { fromRow, toRow, numRows }: RowRange): void {
+    const width = to.dims.at(-1)!;
+    const rows = (from.data as Float32Array).subarray(fromRow * width, (fromRow + numRows) * width);
+    (to.data as Float32Array).set(rows, toRow * width);
+  }
+
+  openAttention(options: AttentionOptions): PagedAttention {
+    return new CpuAttention(options, {
+      threads: this.#kernelThreads(),
+      // onnxruntime-web has no wider vectors than the kernels, and one thread.
+      openSession: this.runtime === "native" ? this.openSession.bind(this) : undefined,
+    });
+  }
+
+  openStates(options: StatesOptions): SequenceStates {
+    return new CpuStates(options);
+  }
+
+  refusalOf(program: Program): string | undefined {
+    return refusalOf(program);
+  }
+
+  /** onnxruntime-web writes to memory of its own. */
+  async openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined> {
+    if ((await this.#open()).name !== "native") return undefined;
+    try {
+      return await CpuKernels.open(options, this.#kernelThreads()!);
+    } catch (error) {
+      if (!(error instanceof StartupError)) throw error;
+      log.warn("all steps run in ONNX Runtime", { reason: error.message });
+      return undefined;
+    }
+  }
+
+  openPackedAttention(options: PackedAttentionOptions): PackedAttention {
+    return new CpuPackedAttention(options, this.#kernelThreads());
+  }
+
+  openCrossAttention(options: CrossAttentionOptions): CrossAttention {
+    return new CpuCrossAttention(options, this.#kernelThreads());
+  }
+
+  openSampler({ vocabSize }: SamplerOptions): TokenSampler {
+    const sampler = new ReferenceSampler(vocabSize);
+    return {
+      sample: async (parts) => {
+        const tokens = new SampledTokens();
+        for await (const { logits, rows } of parts) {
+          const data = logits.data as Float32Array | Float16Array;
+          tokens.add(rows.length, () => sampler.sample(data, vocabSize, rows));
+        }
+        return tokens.finish();
+      },
+      dispose: () => {},
+    };
+  }
+
+  openSpeech(options: SpeechOptions): SpeechKernels {
+    return new CpuSpeech(options);
+  }
+
+  openImages(): Promise<ImageKernels> {
+    return Promise.resolve(new CpuImages());
+  }
+
+  async dispose(): Promise<void> {
+    this.#threads?.dispose();
+    await (await this.#opening)?.dispose();
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Alignment to an encoder on the CPU: the reference, on the keys of the SIMD kernels.
+ *
+ * @module
+ */
+import { addAlignment } from "../../../kernels/alignment_reference.ts";
+import { widen } from "../../../kernels/half.ts";
+import { Tensor } from "../ort/ort.ts";
+import type { SiteParams } from "../attention_params.ts";
+import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
+
+/** An attention to the encoder. */
+interface KeptSite {
+  readonly params: SiteParams;
+  /** The keys of a head in a slot, from its first on: f32 `[numKeys, headSize]`. */
+  readonly keysOf: (head: number, slot: number, numKeys: number) => Float32Array;
+}
+
+interface Layer extends KeptSite {
+  readonly heads: readonly number[];
+  /** f32 `[maxTokens, stride]`. */
+  readonly queries: Float32Array;
+}
+
+export class CpuCrossAlignment implements CrossAlignment {
+  /** By the attention's index. */
+  readonly #layers: ReadonlyMap<number, Layer>;
+  readonly #numHeads: number;
+
+  /** @param kept every cross-attention. */
+  constructor({ sites, maxTokens }: CrossAlignmentOptions, kept: readonly KeptSite[]) {
+    this.#layers = new Map(sites.map(({ layer, heads }) => {
+      const site = kept[layer]!;
+      const queries = new Float32Array(maxTokens * site.params.write.q.stride);
+      return [layer, { ...site, heads, queries }];
+    }));
+    this.#numHeads = sites.reduce((sum, { heads }) => sum + heads.length, 0);
+  }
+
+  take(layer: number, { data, dims }: Tensor, firstToken: number): void {
+    const own = this.#layers.get(layer);
+    if (own === undefined) return;
+    const { stride } = own.params.write.q;
+    const rows = (data as Float32Array | Float16Array).subarray(0, dims[1]! * stride);
+    const into = own.queries.subarray(firstToken * stride);
+    if (rows instanceof Float32Array) into.set(rows);
+    else widen(rows, into);
+  }
+
+  align({ slot, numTokens, numPositions }: TakenText): Tensor {
+    const alignment = new Float32Array(numTokens * numPositions);
+    for (const { params, heads, queries, keysOf } of this.#layers.values()) {
+      const { shape: { heads: allHeads, kvHeads, headSize }, write: { q }, attend } = params;
+      for (const head of heads) {
+        const own = new Float32Array(numTokens * headSize);
+        for (let token = 0; token < numTokens; token++) {
+          const at = token * q.stride + q.offset + head * headSize;
+          own.set(queries.subarray(at, at + headSize), token * headSize);
+        }
+        addAlignment(alignment, {
+          queries: own,
+          keys: keysOf(Math.floor(head / (allHeads / kvHeads)), slot, numPositions),
+          ...{ numTokens, numKeys: numPositions, headSize },
+          scale: attend.scale,
+          share: 1 / this.#numHeads,
+        });
+      }
+    }
+    return new Tensor("float32", alignment, [numTokens, numPositions]);
+  }
+
+  /** Drops the memory; the engine frees it. */
+  dispose(): void {}
+}

@@ -1,0 +1,128 @@
+/**
+ * Attention to an encoder on the CPU: the SIMD kernels.
+ *
+ * @module
+ */
+import { SimdAttention } from "../../../kernels/attention_simd.ts";
+import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
+import { widen } from "../../../kernels/half.ts";
+import type { AttentionSite } from "../../graph/graph_cut.ts";
+import { Tensor } from "../ort/ort.ts";
+import {
+  blocksPerSlot,
+  type CrossAttention,
+  type CrossAttentionOptions,
+  type CrossTensors,
+  paramsOfCrossSite,
+  stepOfPositions,
+  stepOfTokens,
+} from "../cross_attention.ts";
+import type { SiteParams } from "../attention_params.ts";
+import { CpuCrossAlignment } from "./cross_alignment.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
+
+/** Positions written at a time: room for all would be as large as the cache itself. */
+const PLACES_AT_ONCE = 64;
+
+/** All its memory is allocated when it is made. */
+export class CpuCrossAttention implements CrossAttention {
+  readonly #sites: readonly AttentionSite[];
+  readonly #params: readonly SiteParams[];
+  /** Blocks of a slot. */
+  readonly #numBlocks: number;
+  /** Positions of each slot's input. */
+  readonly #lengths: Int32Array;
+  #kernels: SimdAttention | undefined;
+  #numTokens = 0;
+
+  /**
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  constructor(
+    { sites, numPositions, numSlots, maxTokens }: CrossAttentionOptions,
+    threads?: KernelThreads,
+  ) {
+    this.#sites = sites;
+    this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
+    const maxBlocksPerSequence = blocksPerSlot(numPositions);
+    this.#numBlocks = maxBlocksPerSequence;
+    this.#lengths = new Int32Array(numSlots);
+    this.#kernels = new SimdAttention(
+      this.#params.map((params) => ({ ...params, isPacked: false })),
+      {
+        maxTokens: Math.max(maxTokens, PLACES_AT_ONCE),
+        maxSequences: maxTokens,
+        maxBlocksPerSequence,
+        numBlocks: numSlots * maxBlocksPerSequence,
+        threads,
+        // A slot is filled at once, and read whole by every token.
+        hasLargePages: true,
+      },
+    );
+  }
+
+  keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
+    const kernels = this.#kernels!;
+    const { k, v } = kernels.inputs(layer);
+    const length = keys.dims[1]!;
+    const width = keys.size / (slots.length * length);
+    const numBlocks = this.#numBlocks;
+    slots.forEach((slot, input) => {
+      this.#lengths[slot] = length;
+      for (let first = 0; first < length; first += PLACES_AT_ONCE) {
+        const numPositions = Math.min(PLACES_AT_ONCE, length - first);
+        const from = (input * length + first) * width;
+        copy(keys, k, { from, length: numPositions * width });
+        copy(values, v, { from, length: numPositions * width });
+        kernels.begin(stepOfPositions([slot], { first, numPositions, numBlocks }));
+        kernels.write(layer);
+      }
+    });
+  }
+
+  begin(slots: readonly number[]): void {
+    this.#kernels!.begin(
+      stepOfTokens(slots, { lengths: this.#lengths, numBlocks: this.#numBlocks }),
+    );
+    this.#numTokens = slots.length;
+  }
+
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
+    const site = this.#sites[layer]!;
+    const q = tensors.get(site.q.tensor)!;
+    copy(q, this.#kernels!.inputs(layer).q, { from: 0, length: q.size });
+    const out = this.#kernels!.attend(layer);
+    const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
+    // A copy, since ONNX Runtime takes no shared memory.
+    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
+    return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+  }
+
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment {
+    const numBlocks = this.#numBlocks;
+    const kept = this.#params.map((params, layer) => ({
+      params,
+      keysOf: (head: number, slot: number, numKeys: number) =>
+        this.#kernels!.keysOf(layer, head, { firstBlock: slot * numBlocks, numKeys }),
+    }));
+    return new CpuCrossAlignment(options, kept);
+  }
+
+  /** Drops the memory; the engine frees it. */
+  dispose(): void {
+    this.#kernels?.dispose();
+    this.#kernels = undefined;
+  }
+}
+
+/** Some of a tensor's values as f32. */
+function copy(
+  { data }: Tensor,
+  into: Float32Array,
+  { from, length }: { readonly from: number; readonly length: number },
+): void {
+  const part = (data as Float32Array).subarray(from, from + length);
+  if (part instanceof Float32Array) into.set(part);
+  else widen(part as unknown as Float16Array, into);
+}

@@ -1,0 +1,40 @@
+/**
+ * The kernels of images on the CPU: their references. Masks are applied later, by the next pass over the pixels.
+ *
+ * @module
+ */
+import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { Tensor } from "../ort/ort.ts";
+import { elementsPerRow, tensorDims } from "../image_tensor.ts";
+import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "../images.ts";
+
+export class CpuImages implements ImageKernels {
+  #elements = new Float32Array();
+
+  open(pixels: Pixels): OpenImage {
+    return { pixels, close: () => {} };
+  }
+
+  toTensor(rows: readonly TensorRow[]): Tensor {
+    const perRow = elementsPerRow(rows);
+    if (this.#elements.length < rows.length * perRow) {
+      this.#elements = new Float32Array(rows.length * perRow);
+    }
+    const elements = this.#elements.subarray(0, rows.length * perRow);
+    rows.forEach(({ image, form }, row) => {
+      const output = elements.subarray(row * perRow, (row + 1) * perRow);
+      resizeNormalize(image.pixels, form, output);
+    });
+    return new Tensor("float32", elements, tensorDims(rows));
+  }
+
+  mask({ pixels }: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
+    const size = form.width * form.height;
+    const elements = masks.data as Float32Array;
+    const values = elements.slice(index * size, (index + 1) * size);
+    return Promise.resolve({ pixels, mask: { values, form } });
+  }
+
+  dispose(): void {}
+}

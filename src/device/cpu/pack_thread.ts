@@ -1,0 +1,19 @@
+/**
+ * A thread that packs weights in memory that it shares with the thread that started it, and ends; with a message if it
+ * fails.
+ *
+ * @module
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { KernelThreads } from "../../../kernels/kernel_threads.ts";
+import { SimdRows } from "../../../kernels/row_simd.ts";
+import { FolderFiles } from "../../graph/file/external_data.ts";
+import { type PackJob, packMatrices } from "./pack_weights.ts";
+
+const { folder, memory, matrices } = workerData as PackJob;
+try {
+  await using files = new FolderFiles(folder);
+  await packMatrices(new SimdRows(new KernelThreads(1), memory), matrices, files);
+} catch (error) {
+  parentPort!.postMessage(error instanceof Error ? error.message : String(error));
+}

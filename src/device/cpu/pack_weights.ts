@@ -1,0 +1,112 @@
+/**
+ * Packs the weights of small steps in the layout that the CPU's kernels read: large ones on a thread, since ONNX Runtime
+ * opens its sessions meanwhile.
+ *
+ * @module
+ */
+import type { MatrixForm } from "../../../kernels/matvec_params.ts";
+import type { ReadBytes } from "../../../kernels/row_kernel.ts";
+import type { SimdRows } from "../../../kernels/row_simd.ts";
+import type { RowMemory } from "../../../kernels/row_arena.ts";
+import { log } from "../../base/log.ts";
+import { startThread } from "../../base/start_thread.ts";
+import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts";
+import { readRange } from "../../graph/file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
+
+/** The matrix of a product, and what it is read from. */
+export interface PlannedMatrix {
+  readonly at: number;
+  readonly k: number;
+  readonly outputs: number;
+  /** Scales are there with weights of 4 bits. */
+  readonly kind: MatrixForm["kind"];
+  readonly weights: StoredTensor;
+  readonly scales: StoredTensor | undefined;
+}
+
+/** What a thread packs. */
+export interface PackJob {
+  readonly folder: string;
+  readonly memory: RowMemory;
+  readonly matrices: readonly PlannedMatrix[];
+}
+
+/** Fewer bytes are packed before a thread has started. */
+const MIN_THREAD_BYTES = 64 * 2 ** 20;
+
+/** Packs matrices, one after the other. @throws {StartupError} when a file is shorter or cannot be read. */
+export async function packMatrices(
+  rows: SimdRows,
+  matrices: readonly PlannedMatrix[],
+  files: ModelFiles,
+): Promise<void> {
+  const scratch = { bytes: new Uint8Array(0) };
+  const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
+    readRange(tensor, { files, offset, scratch }, into);
+  for (const { at, kind, k, outputs, ...matrix } of matrices) {
+    const weights = readerOf(matrix.weights);
+    if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
+    else {
+      const scales = matrix.scales!;
+      const blockSize = k * outputs / (storedBytes(scales) / Float32Array.BYTES_PER_ELEMENT);
+      const sources = { levels: weights, scales: readerOf(scales) };
+      await rows.packMatrix(at, { k, outputs, blockSize }, sources);
+    }
+  }
+}
+
+/**
+ * The same, on a thread where that is quicker.
+ *
+ * @throws {StartupError} when a file is shorter or cannot be read.
+ */
+export async function packWeights(
+  { rows, memory, matrices, files }: {
+    readonly rows: SimdRows;
+    readonly memory: RowMemory;
+    readonly matrices: readonly PlannedMatrix[];
+    readonly files: ModelFiles;
+  },
+): Promise<void> {
+  if (files instanceof FolderFiles && isForThread(matrices)) {
+    try {
+      return await packOnThread({ folder: files.folder, memory, matrices });
+    } catch (error) {
+      const { message: reason } = error as Error;
+      log.warn("weights are packed without a thread, which takes longer", { reason });
+    }
+  }
+  await packMatrices(rows, matrices, files);
+}
+
+function isForThread(matrices: readonly PlannedMatrix[]): boolean {
+  const sources = matrices.flatMap(({ weights, scales }) => scales ? [weights, scales] : weights);
+  const bytes = sources.reduce((sum, source) => sum + storedBytes(source), 0);
+  return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
+}
+
+/** Whether a thread can read it: one that is computed has a function. */
+function isStored({ data }: StoredTensor): boolean {
+  switch (data.kind) {
+    case "computed":
+      return false;
+    case "widened":
+      return isStored(data.source);
+    case "rows":
+      return data.parts.every(({ source }) => isStored(source));
+    default:
+      return true;
+  }
+}
+
+async function packOnThread(job: PackJob): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  startThread(new URL("./pack_thread.ts", import.meta.url), {
+    workerData: job,
+    isAwaited: true,
+    onEnd: resolve,
+  });
+  const failure = await promise;
+  if (failure !== undefined) throw new Error(failure);
+}

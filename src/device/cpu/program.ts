@@ -1,0 +1,246 @@
+/**
+ * A segment's program on our kernels on the CPU: where its tensors are, and the kernels that run it.
+ *
+ * @module
+ */
+import type { RowKernel } from "../../../kernels/row_kernel.ts";
+import { RowArena } from "../../../kernels/row_arena.ts";
+import { checkRowKernel, type SimdRows } from "../../../kernels/row_simd.ts";
+import { type Dispatch, type Program, tensorsOf } from "../../program/program.ts";
+import { RowFile } from "../../graph/file/row_file.ts";
+import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { KernelsOptions, KernelStep } from "../kernel_executor.ts";
+import type { PlannedMatrix } from "./pack_weights.ts";
+
+/** Rows that are computed at a time. */
+const MAX_ROWS = 8;
+
+/** Rows of larger tables are read from their file. */
+const MAX_TABLE_BYTES = 4 * 2 ** 20;
+
+/** Addresses of tensors, by name. */
+export class MemoryPlan implements Disposable {
+  readonly memory = new RowArena(MAX_ROWS);
+  readonly matrices = new Map<string, PlannedMatrix>();
+  /** Constants that rows are taken of: an address, or the file of a large one. */
+  readonly tables = new Map<string, number | RowFile>();
+  readonly #at = new Map<string, number>();
+
+  /** Plans what a program reads and writes. */
+  async add(program: Program, { readFloats, files }: KernelsOptions): Promise<void> {
+    const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
+    for (const dispatch of program.dispatches) {
+      if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
+      if (dispatch.kind === "take_rows") {
+        const { table } = dispatch.tensors;
+        const tensor = constants.get(table);
+        if (tensor && !this.tables.has(table)) {
+          this.tables.set(
+            table,
+            isLarge(tensor)
+              ? await RowFile.open(tensor, files)
+              : this.memory.arena.place(await readFloats(tensor)),
+          );
+        }
+      }
+      for (const [name, width] of widthsOf(dispatch)) {
+        if (this.#at.has(name)) continue;
+        const tensor = constants.get(name);
+        const at = tensor
+          ? this.memory.arena.place(await readFloats(tensor))
+          : this.memory.arena.reserve(MAX_ROWS * width);
+        this.#at.set(name, at);
+      }
+    }
+  }
+
+  /** Closes the files of tables. */
+  [Symbol.dispose](): void {
+    for (const table of this.tables.values()) if (table instanceof RowFile) table[Symbol.dispose]();
+  }
+
+  addressOf(name: string): number {
+    return this.#at.get(name) ?? this.matrices.get(name)!.at;
+  }
+
+  #addMatrix(
+    { params: { k, matrixRows, weights: { kind } }, tensors }: Extract<
+      Dispatch,
+      { kind: "matvec" }
+    >,
+    constants: ReadonlyMap<string, StoredTensor>,
+  ): void {
+    if (this.matrices.has(tensors.weights)) return;
+    this.matrices.set(tensors.weights, {
+      at: kind === "nbits"
+        ? this.memory.reserveMatrix(k, matrixRows)
+        : this.memory.reserveFloatMatrix(k, matrixRows),
+      k,
+      outputs: matrixRows,
+      kind,
+      weights: constants.get(tensors.weights)!,
+      scales: constants.get(tensors.scales ?? ""),
+    });
+  }
+}
+
+/** Names of what a dispatch reads and writes, matrices aside, and elements of a row of each. */
+function widthsOf(dispatch: Dispatch): [string, number][] {
+  const { tensors } = dispatch;
+  const widths = (() => {
+    switch (dispatch.kind) {
+      case "matvec": {
+        const { k, n, x, matrixRows } = dispatch.params;
+        return { x: x.stride, affine: 2 * k, bias: matrixRows, residual: n, out: n };
+      }
+      case "norm": {
+        const { k, heads, x } = dispatch.params;
+        return { x: x.stride, affine: 2 * k, residual: heads * k, out: heads * k };
+      }
+      case "pointwise": {
+        const { a, b, width } = dispatch.params;
+        return { a: a.stride, b: b.stride || width, out: width };
+      }
+      case "take_rows":
+        return { out: dispatch.params.rowBytes / 4 };
+    }
+  })();
+  return Object.entries(widths).flatMap(([role, width]) => {
+    const name = (tensors as Readonly<Record<string, string | undefined>>)[role];
+    return name === undefined ? [] : [[name, width]];
+  });
+}
+
+function isLarge(table: StoredTensor): boolean {
+  return storedBytes(table) > MAX_TABLE_BYTES;
+}
+
+/** Why our kernels do not run a program. */
+export function refusalOf({ dispatches, weights, scratch }: Program): string | undefined {
+  const constants = new Map(weights.map((tensor) => [tensor.name, tensor]));
+  try {
+    for (const dispatch of dispatches) {
+      if (dispatch.kind !== "take_rows") {
+        checkRowKernel(dispatch);
+        continue;
+      }
+      const { tensors: { table } } = dispatch;
+      const constant = constants.get(table);
+      if (constant && isLarge(constant) && !RowFile.canRead(constant)) {
+        throw new RangeError("It reads a large table that is not stored as f32 in a file.");
+      }
+      if (scratch.has(table)) throw new RangeError("It takes rows of what it computes.");
+    }
+  } catch (error) {
+    if (error instanceof RangeError) return error.message;
+    throw error;
+  }
+  return undefined;
+}
+
+/** Some rows of a step. */
+interface RowRange {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** A program's kernels, in their order, and the tensors that enter and leave it. */
+export class OpenProgram {
+  readonly #rows: SimdRows;
+  readonly #kernels: readonly ((tensors: KernelStep["tensors"], range: RowRange) => void)[];
+  readonly #entering: readonly (readonly [name: string, at: number, width: number])[];
+  readonly #leaving: readonly (readonly [name: string, at: number, width: number])[];
+
+  constructor(rows: SimdRows, { dispatches, weights, scratch }: Program, plan: MemoryPlan) {
+    this.#rows = rows;
+    const inside = new Set([...scratch.keys(), ...weights.map(({ name }) => name)]);
+    const entering = new Map<string, number>();
+    const leaving = new Map<string, number>();
+    for (const dispatch of dispatches) {
+      const { out } = dispatch.tensors;
+      for (const [name, width] of widthsOf(dispatch)) {
+        if (inside.has(name) || leaving.has(name)) continue;
+        (name === out ? leaving : entering).set(name, width);
+      }
+    }
+    const placed = (widths: ReadonlyMap<string, number>) =>
+      Array.from(widths, ([name, width]) => [name, plan.addressOf(name), width] as const);
+    this.#entering = placed(entering);
+    this.#leaving = placed(leaving);
+    this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
+  }
+
+  /** As many rows at a time as the tensors have room for. */
+  run(step: KernelStep): void {
+    for (let first = 0; first < step.numRows; first += MAX_ROWS) {
+      this.#runRows(step.tensors, { first, count: Math.min(MAX_ROWS, step.numRows - first) });
+    }
+  }
+
+  #runRows(tensors: KernelStep["tensors"], range: RowRange): void {
+    const { first, count } = range;
+    const rowsOf = (name: string, width: number) =>
+      (tensors.get(name)!.data as Float32Array).subarray(first * width, (first + count) * width);
+    for (const [name, at, width] of this.#entering) {
+      this.#rows.floats(at, count * width).set(rowsOf(name, width));
+    }
+    for (const kernel of this.#kernels) kernel(tensors, range);
+    for (const [name, at, width] of this.#leaving) {
+      rowsOf(name, width).set(this.#rows.floats(at, count * width));
+    }
+  }
+
+  #open(dispatch: Dispatch, before: Dispatch | undefined, plan: MemoryPlan) {
+    const { kind } = dispatch;
+    if (kind === "take_rows") return this.#takeRows(dispatch, plan);
+    const at = Object.fromEntries(
+      // They are packed with the levels.
+      tensorsOf(dispatch).filter(([role]) => role !== "scales")
+        .map(([role, name]) => [role, plan.addressOf(name)]),
+    );
+    const kernel: RowKernel = kind === "matvec"
+      ? this.#rows.product(dispatch.params, at, sharesRows(dispatch, before))
+      : kind === "norm"
+      ? this.#rows.norm(dispatch.params, at)
+      : this.#rows.pointwise(dispatch.params, at);
+    return (_: KernelStep["tensors"], { count }: RowRange) => kernel(count);
+  }
+
+  /** Of a constant, or of a tensor that enters straight from where it is: it has more rows than the others. */
+  #takeRows(
+    { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
+    plan: MemoryPlan,
+  ) {
+    const width = rowBytes / 4;
+    const out = plan.addressOf(names.out);
+    const constant = plan.tables.get(names.table);
+    const placed = typeof constant === "number"
+      ? this.#rows.floats(constant, tableRows * width)
+      : undefined;
+    const file = constant instanceof RowFile ? constant : undefined;
+    return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
+      const table = placed ?? tensors.get(names.table)?.data as Float32Array;
+      const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
+      for (let row = 0; row < count; row++) {
+        const number = Math.min(Number(numbers[first + row]!), tableRows - 1);
+        const elements = file?.read(number) ?? table.subarray(number * width, (number + 1) * width);
+        this.#rows.floats(out + row * rowBytes, width).set(elements);
+      }
+    };
+  }
+}
+
+/** Whether a product is with the same rows, normalised alike, as the product before it. */
+function sharesRows(
+  { params, tensors }: Dispatch & { kind: "matvec" },
+  before?: Dispatch,
+): boolean {
+  if (before?.kind !== "matvec" || before.tensors.out === tensors.x) return false;
+  const { params: first, tensors: read } = before;
+  // Weights of 4 bits are multiplied with rows of 8.
+  if ((first.weights.kind === "nbits") !== (params.weights.kind === "nbits")) return false;
+  const isSame = read.x === tensors.x && read.affine === tensors.affine;
+  return isSame && first.k === params.k && first.x.stride === params.x.stride &&
+    first.x.offset === params.x.offset && first.norm?.kind === params.norm?.kind &&
+    first.norm?.epsilon === params.norm?.epsilon;
+}

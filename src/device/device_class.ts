@@ -1,0 +1,24 @@
+/**
+ * The class of a device, for the choice of weights.
+ *
+ * @module
+ */
+import type { DeviceChoice } from "../base/config.ts";
+import { findAdapter } from "../gpu/device.ts";
+import type { Backend } from "./backend.ts";
+
+export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
+
+/** The class of an open device. */
+export function deviceClassOf({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
+  if (kind === "cpu") return "cpu";
+  return hasF16 ? "gpuWithF16" : "gpu";
+}
+
+/** That of the device that `openBackend` would take for a choice; the CPU where it would refuse. */
+export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
+  if (choice === "cpu") return "cpu";
+  const adapter = await findAdapter({ allowFallback: choice === "webgpu" });
+  if (adapter === undefined) return "cpu";
+  return adapter.features.has("shader-f16") ? "gpuWithF16" : "gpu";
+}

@@ -1,0 +1,181 @@
+/**
+ * The weights of a model in GPU memory: read from its files by ranges, once, for ONNX Runtime's segments and our own
+ * kernels alike.
+ *
+ * @module
+ */
+import { StartupError } from "../base/errors.ts";
+import { formatBytes } from "../base/format_bytes.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { queueDone } from "../gpu/queue_done.ts";
+import type { TensorType } from "../graph/file/dtype.ts";
+import type { ModelFiles } from "../graph/file/external_data.ts";
+import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
+import { readRange } from "../graph/file/stored_range.ts";
+
+/** Bytes held in JavaScript at a time, for tensors of any size. */
+const PIECE_BYTES = 16 * 2 ** 20;
+/** Bytes that the queue may hold before the device has taken them. */
+const QUEUED_BYTES = 4 * PIECE_BYTES;
+/** Padding for vec4 bindings; the bytes after a tensor's own are zero. */
+const ALIGNMENT = 16;
+
+/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
+export interface DeviceTensor {
+  /** ONNX Runtime binds buffers as a whole: each holds one tensor. */
+  readonly buffer: GPUBuffer;
+  readonly offset: number;
+  readonly size: number;
+  readonly dtype: TensorType;
+  readonly dims: readonly number[];
+}
+
+/** How to open. */
+export interface DeviceWeightsOptions {
+  /** Called with the bytes uploaded so far, over all calls. */
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
+/** It owns its buffers. */
+export class DeviceWeights {
+  readonly #gpu: GpuContext;
+  readonly #files: ModelFiles;
+  readonly #onProgress: (bytes: number) => void;
+  readonly #tensors = new Map<string, DeviceTensor>();
+  /** By file range: names that share a range share its buffer. */
+  readonly #buffers = new Map<string, GPUBuffer>();
+  #piece = new Uint8Array(0);
+  /** Of tensors that are joined from others. */
+  readonly #scratch = { bytes: new Uint8Array(0) };
+  #numBytes = 0;
+  #queuedBytes = 0;
+
+  /** @param files may be closed once all wanted tensors are uploaded. */
+  constructor(gpu: GpuContext, files: ModelFiles, { onProgress }: DeviceWeightsOptions = {}) {
+    this.#gpu = gpu;
+    this.#files = files;
+    this.#onProgress = onProgress ?? (() => {});
+  }
+
+  /** Bytes on the device. */
+  get numBytes(): number {
+    return this.#numBytes;
+  }
+
+  /** A tensor by its name in the graph; `undefined` unless it was uploaded. */
+  get(name: string): DeviceTensor | undefined {
+    return this.#tensors.get(name);
+  }
+
+  /**
+   * Uploads tensors that are not uploaded yet.
+   *
+   * @throws {StartupError} when a file is too short for a tensor, or the device is out of memory.
+   */
+  async upload(tensors: Iterable<StoredTensor>): Promise<void> {
+    await this.#scoped(["out-of-memory"], "the upload", async () => {
+      for (const tensor of tensors) await this.#upload(tensor);
+      await this.#flush();
+    });
+    // Data read only for the upload is no longer needed.
+    this.#piece = new Uint8Array(0);
+    this.#scratch.bytes = new Uint8Array(0);
+  }
+
+  /** Frees the buffers; sessions that read them must be gone. */
+  dispose(): void {
+    for (const buffer of this.#buffers.values()) buffer.destroy();
+    this.#buffers.clear();
+    this.#tensors.clear();
+    this.#numBytes = 0;
+  }
+
+  async #upload(tensor: StoredTensor): Promise<void> {
+    const { name, dtype, shape, data } = tensor;
+    if (this.#tensors.has(name)) return;
+    const size = storedBytes(tensor);
+    const key = data.kind === "file" ? `${data.offset}+${data.length} ${data.file}` : `= ${name}`;
+    let buffer = this.#buffers.get(key);
+    if (buffer === undefined) {
+      buffer = await this.#allocate(name, size);
+      try {
+        await this.#fill(buffer, tensor);
+      } catch (error) {
+        buffer.destroy();
+        throw error;
+      }
+      this.#buffers.set(key, buffer);
+      this.#numBytes += size;
+    }
+    this.#tensors.set(name, { buffer, offset: 0, size, dtype, dims: shape });
+  }
+
+  async #fill(buffer: GPUBuffer, tensor: StoredTensor): Promise<void> {
+    const files = this.#files;
+    const size = storedBytes(tensor);
+    for (let offset = 0; offset < size; offset += PIECE_BYTES) {
+      const piece = this.#take(Math.min(PIECE_BYTES, size - offset));
+      await readRange(tensor, { files, offset, scratch: this.#scratch }, piece);
+      await this.#write(buffer, offset, piece);
+    }
+  }
+
+  /** @throws {StartupError} with the sizes when the device has no such buffer. */
+  #allocate(label: string, size: number): Promise<GPUBuffer> {
+    // What is written to a buffer that is none would count as an error of the device.
+    const what = `"${label}" of ${formatBytes(size)}`;
+    return this.#scoped(["out-of-memory", "validation"], what, () =>
+      createBuffer(this.#gpu, {
+        label,
+        size: Math.max(ALIGNMENT, Math.ceil(size / ALIGNMENT) * ALIGNMENT),
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+      }));
+  }
+
+  /** Runs something on the device. @throws {StartupError} when the device reports an error of these kinds. */
+  async #scoped<T>(
+    kinds: readonly GPUErrorFilter[],
+    what: string,
+    run: () => T | Promise<T>,
+  ): Promise<T> {
+    const { device } = this.#gpu;
+    for (const kind of kinds) device.pushErrorScope(kind);
+    const running = Promise.try(run);
+    await Promise.allSettled([running]);
+    const errors: GPUError[] = [];
+    for (const _ of kinds) {
+      // The loss of the device is reported elsewhere.
+      const error = await device.popErrorScope().catch(() => null);
+      if (error !== null) errors.push(error);
+    }
+    if (errors.length === 0) return await running;
+    throw new StartupError(
+      `The GPU has no room for ${what}, besides ${formatBytes(this.#numBytes)} of weights that ` +
+        `it has: ${errors[0]!.message}`,
+    );
+  }
+
+  /** The start of the shared read buffer, which grows to the largest piece. */
+  #take(numBytes: number): Uint8Array<ArrayBuffer> {
+    if (this.#piece.length < numBytes) this.#piece = new Uint8Array(Math.ceil(numBytes / 4) * 4);
+    return this.#piece.subarray(0, numBytes);
+  }
+
+  /** @param piece may be reused afterwards; queues write multiples of 4 bytes. */
+  async #write(buffer: GPUBuffer, offset: number, piece: Uint8Array<ArrayBuffer>): Promise<void> {
+    const { length } = piece;
+    const padded = Math.ceil(length / 4) * 4;
+    this.#piece.fill(0, length, padded);
+    this.#gpu.device.queue.writeBuffer(buffer, offset, this.#piece, 0, padded);
+    this.#queuedBytes += padded;
+    if (this.#queuedBytes >= QUEUED_BYTES) await this.#flush();
+    this.#onProgress(this.#numBytes + offset + length);
+  }
+
+  /** Waits for the queue: each write holds a copy until it is done. */
+  async #flush(): Promise<void> {
+    if (this.#queuedBytes === 0) return;
+    this.#queuedBytes = 0;
+    await queueDone(this.#gpu.device);
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * Chooses and opens the backend.
+ *
+ * @module
+ */
+import type { CpuRuntimeChoice, DeviceChoice } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { openDevice } from "../gpu/device.ts";
+import type { Backend } from "./backend.ts";
+import { CpuBackend } from "./cpu/cpu.ts";
+import { WebGpuBackend } from "./webgpu/webgpu.ts";
+
+/** Which backend to open, and how. */
+export interface BackendOptions {
+  readonly device: DeviceChoice;
+  readonly cpuRuntime?: CpuRuntimeChoice | undefined;
+  /** Threads of the CPU's runtime; as many as there are cores if absent. */
+  readonly cpuThreads?: number | undefined;
+}
+
+/**
+ * Opens the backend for a device choice. `auto` passes over software adapters: the CPU backend is faster than those.
+ *
+ * @throws {StartupError} when WebGPU is forced and there is no adapter, or a requested CPU runtime does not load.
+ */
+export async function openBackend(
+  { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
+): Promise<Backend> {
+  const cpu = { choice: cpuRuntime, threads };
+  if (choice === "cpu") return await CpuBackend.open(cpu);
+  // After an uncaptured error (out of memory, validation) results cannot be trusted.
+  const failure = Promise.withResolvers<string>();
+  const gpu = await openDevice({
+    allowFallback: choice === "webgpu",
+    onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
+  });
+  if (gpu) {
+    return await WebGpuBackend.create(gpu, { failure: failure.promise });
+  }
+  if (choice === "auto") return await CpuBackend.open(cpu);
+  throw new StartupError(
+    "No WebGPU adapter was found, and WebGPU is asked for. On Linux it needs a Vulkan driver (Debian: apt-get " +
+      "install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); the CPU needs none.",
+    { setting: "device" },
+  );
+}

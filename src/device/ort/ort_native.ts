@@ -1,0 +1,127 @@
+/**
+ * onnxruntime-node: the CPU, on all its cores, with weights mapped from disk.
+ *
+ * @module
+ */
+import type { InferenceSession } from "onnxruntime-common";
+import { runStep } from "../../base/running_steps.ts";
+import { keepFreedBlocks } from "../../base/trim_heap.ts";
+import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
+
+/**
+ * A variable, so that it is not part of the module graph: the package holds the libraries of all platforms, and must
+ * only be downloaded when a model first runs on the CPU.
+ */
+const PACKAGE = "onnxruntime-node";
+
+type Native = Pick<typeof import("onnxruntime-common"), "InferenceSession" | "Tensor" | "env">;
+
+let loaded: Promise<Native> | undefined;
+
+/** Loads the library, downloading it the first time. @throws {Error} when it cannot be loaded. */
+export function loadNative(): Promise<Native> {
+  loaded ??= import(PACKAGE).then((native: Native) => {
+    // Errors are thrown as well.
+    native.env.logLevel = "fatal";
+    // Sessions that keep no memory allocate each tensor anew.
+    keepFreedBlocks();
+    return native;
+  });
+  return loaded;
+}
+
+/** How long threads spin before they sleep. */
+const SPIN_US = "20";
+
+/** How to open a graph. */
+export interface NativeSessionOptions {
+  /** Threads that share the work of one operation. */
+  readonly threads: number;
+  /** Folder of the files that its external data lies in; they are mapped, not read. */
+  readonly weightsFolder?: string | undefined;
+  /**
+   * Whether it keeps the memory of its largest run for the next one; it does if absent. Tensors of many megabytes,
+   * such as those of images, take a sixth longer in memory that the system has to clear first. Of many sessions that
+   * run in turn each would keep what one at a time needs.
+   */
+  readonly keepsMemory?: boolean | undefined;
+}
+
+/** This thread's sessions. Terminating a worker does not free them. */
+const open = new Set<InferenceSession>();
+
+/** Frees all sessions of this thread, synchronously: the thread may end right after. */
+export async function releaseNativeSessions(): Promise<void> {
+  const releasing = Array.from(open, (session) => session.release());
+  open.clear();
+  await Promise.all(releasing);
+}
+
+/**
+ * Opens a graph.
+ *
+ * @param model the bytes of its ModelProto.
+ * @throws {Error} with ONNX Runtime's own message when it refuses the graph.
+ */
+export async function openNativeSession(
+  model: Uint8Array,
+  { threads, weightsFolder, keepsMemory = true }: NativeSessionOptions,
+): Promise<GraphSession> {
+  const native = await loadNative();
+  const session = await native.InferenceSession.create(model, {
+    executionProviders: ["cpu"],
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    logSeverityLevel: 4,
+    // Off: it keeps a plan for every shape, and texts have all lengths.
+    enableMemPattern: false,
+    enableCpuMemArena: keepsMemory,
+    extra: {
+      // Spin between operations, where waking up would be slow; not between runs, where spinning wastes a core.
+      "session.intra_op.spin_duration_us": SPIN_US,
+      ...(weightsFolder === undefined
+        ? {}
+        : { "session.model_external_initializers_file_folder_path": weightsFolder }),
+    },
+  });
+  open.add(session);
+  return {
+    inputs: describeValues(session.inputMetadata),
+    outputs: describeValues(session.outputMetadata),
+    run: async (feeds, fetches) => {
+      const given = theirTensors(native, feeds);
+      const outputs = fetches && theirTensors(native, fetches);
+      const results = await runStep(() =>
+        outputs ? session.run(given, outputs) : session.run(given)
+      );
+      return ownTensors(results, fetches);
+    },
+    release: async () => {
+      if (open.delete(session)) await session.release();
+    },
+  };
+}
+
+/**
+ * Preallocated outputs must be of its own Tensor class; it takes others for options. Deno's Node-API does not know
+ * Float16Array: its bytes are passed as a Uint16Array.
+ */
+function theirTensors<T extends Tensor | null>(
+  { Tensor }: Native,
+  tensors: Readonly<Record<string, T>>,
+): Record<string, T> {
+  return Object.fromEntries(
+    Object.entries(tensors).map(([name, tensor]) => {
+      if (tensor === null) return [name, tensor];
+      const { type, dims } = tensor;
+      const theirs = new Tensor(type as "float32", tensor.data as Float32Array, dims);
+      if (type === "float16") {
+        const { buffer, byteOffset, length } = tensor.data as Uint16Array;
+        Object.defineProperty(theirs, "data", {
+          value: new Uint16Array(buffer, byteOffset, length),
+        });
+      }
+      return [name, theirs as T];
+    }),
+  );
+}

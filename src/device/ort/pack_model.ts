@@ -1,0 +1,111 @@
+/**
+ * Packs a model in memory for a runtime: a ModelProto whose large constants are external data.
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import { StartupError } from "../../base/errors.ts";
+import type { ModelFiles } from "../../graph/file/external_data.ts";
+import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
+import { storedBytes } from "../../graph/file/stored_tensor.ts";
+import type { ExternalData } from "./ort.ts";
+import type { ModelProto, Tensor } from "../../graph/file/proto.ts";
+import { writeModel } from "../../graph/file/proto_write.ts";
+
+/** Constants up to this size stay in the graph, where ONNX Runtime expects sizes and axes. */
+const INLINE_BYTES = 1024;
+/** Each tensor of a blob begins at a multiple of this. */
+const ALIGNMENT = 64;
+const BLOB = "weights.data";
+
+/** A model with its weights copied. */
+interface CopiedModel {
+  readonly bytes: Uint8Array;
+  /** For the session's `externalData`. */
+  readonly externalData: readonly ExternalData[];
+}
+
+/** A model that refers to the files its weights lie in. */
+interface MappedModel {
+  readonly bytes: Uint8Array;
+  /** Where those files are; `undefined` when there are none. */
+  readonly weightsFolder: string | undefined;
+}
+
+function withConstants(model: ModelProto, initializers: readonly Tensor[]): Uint8Array {
+  return writeModel({ ...model, graph: { ...model.graph, initializers } });
+}
+
+/** Reads the weights into one piece of memory. */
+export async function copyWeights(model: ModelProto, files: ModelFiles): Promise<CopiedModel> {
+  const parts: { readonly tensor: Tensor; readonly offset: number }[] = [];
+  let end = 0;
+  const initializers = model.graph.initializers.map((tensor): Tensor => {
+    const length = storedBytes(tensor);
+    const isInline = tensor.data.kind === "memory" &&
+      (length <= INLINE_BYTES || tensor.dtype === "string");
+    if (isInline) return tensor;
+    const offset = Math.ceil(end / ALIGNMENT) * ALIGNMENT;
+    end = offset + length;
+    parts.push({ tensor, offset });
+    return { ...tensor, data: { kind: "file", file: BLOB, offset, length } };
+  });
+  if (end === 0) return { bytes: withConstants(model, initializers), externalData: [] };
+  const data = new Uint8Array(end);
+  for (const { tensor, offset } of parts) {
+    await readRange(
+      tensor,
+      { files: files, offset: 0 },
+      data.subarray(offset, offset + storedBytes(tensor)),
+    );
+  }
+  return { bytes: withConstants(model, initializers), externalData: [{ path: BLOB, data }] };
+}
+
+/**
+ * Refers to the weights in their files. All external data of a session must then be on disk: computed constants go into
+ * the graph.
+ */
+export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<MappedModel> {
+  let folder: string | undefined;
+  const initializers: Tensor[] = [];
+  // Asked once of each: a graph has hundreds of tensors.
+  const known = new Map<string, { readonly path: string; readonly size: number } | undefined>();
+  const find = async (file: string) => {
+    if (!known.has(file)) {
+      const path = await files.pathOf?.(file);
+      known.set(file, path === undefined ? path : { path, size: await files.size(file) });
+    }
+    return known.get(file);
+  };
+  for (const tensor of model.graph.initializers) {
+    const { data } = tensor;
+    const found = data.kind === "file" ? await find(data.file) : undefined;
+    // Only one folder can be named; a cache's links may point to files in two.
+    const isMapped = found && (folder ??= dirname(found.path)) === dirname(found.path);
+    if (isMapped && data.kind === "file") {
+      requireBytes(found.size, data);
+      initializers.push({ ...tensor, data: { ...data, file: basename(found.path) } });
+    } else {
+      const bytes = await bytesOfStored(tensor, files);
+      initializers.push({ ...tensor, data: { kind: "memory", bytes } });
+    }
+  }
+  return { bytes: withConstants(model, initializers), weightsFolder: folder };
+}
+
+/** @throws {StartupError} when a file ends before the bytes that a graph wants of it. */
+function requireBytes(
+  size: number,
+  { file, offset, length }: {
+    readonly file: string;
+    readonly offset: number;
+    readonly length: number;
+  },
+): void {
+  if (offset + length <= size) return;
+  throw new StartupError(
+    `${file} ends at byte ${size}, but the graph wants ${length} bytes from ${offset} on; ` +
+      "the download may be incomplete.",
+  );
+}

@@ -1,0 +1,55 @@
+/**
+ * Attention of a cut encoder, within each of the texts of a packed batch.
+ *
+ * @module
+ */
+import type { PackedParams } from "../../kernels/packed_attention.ts";
+import type { PackedBounds, PackedLimits } from "../../kernels/packed_bounds.ts";
+import type { Elem } from "../gpu/kernel.ts";
+import type { EncoderSite } from "../graph/cut/encoder_cut.ts";
+import type { HeadRows } from "../graph/graph_cut.ts";
+import type { Tensor } from "./ort/ort.ts";
+
+/** The parameters of a packed attention. */
+export interface PackedAttentionOptions extends PackedLimits {
+  readonly sites: readonly EncoderSite[];
+}
+
+/** Packed attention, one call per site and batch. */
+export interface PackedAttention {
+  /** Takes the bounds of the next batch. */
+  begin(bounds: PackedBounds): void;
+  /**
+   * Attends at site `layer`, and writes the result to `output`.
+   *
+   * @param tensors by name, those the site names as q, k and v.
+   * @param output destination of the result; allocated if absent.
+   */
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
+  dispose(): void;
+}
+
+/**
+ * An encoder's attention in the kernel's terms.
+ *
+ * @param elem the element type that the kernel reads and writes.
+ * @throws {RangeError} when keys and values have heads of different sizes.
+ */
+export function paramsOfEncoderSite(site: EncoderSite, elem: Elem): PackedParams {
+  const { heads, kvHeads, headDim, vHeadDim, scale, softcap = 0, window = 0 } = site;
+  if (headDim !== vHeadDim) {
+    throw new RangeError(
+      `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernel wants equal ones.`,
+    );
+  }
+  const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
+  return {
+    shape: { heads, kvHeads, headSize: headDim, elem },
+    q: layoutOf(site.q),
+    k: layoutOf(site.k),
+    v: layoutOf(site.v),
+    scale,
+    softcap,
+    window,
+  };
+}

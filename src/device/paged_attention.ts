@@ -1,0 +1,82 @@
+/**
+ * Attention over a paged KV cache, as a decoder sees it.
+ *
+ * @module
+ */
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { SiteForm } from "../program/program.ts";
+import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { Tensor } from "./ort/ort.ts";
+
+/** The parameters of a paged attention. */
+export interface AttentionOptions {
+  readonly sites: readonly AttentionSite[];
+  readonly numBlocks: number;
+  /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
+  readonly blockSize: number;
+  /** Whether keys and values are kept in 8 bits. */
+  readonly isQuantized?: boolean | undefined;
+  readonly maxTokens: number;
+  readonly maxSequences: number;
+  readonly maxBlocksPerSequence: number;
+  /** Rotary tables and sinks that the sites name, as f32. */
+  readonly constants: ReadonlyMap<string, Float32Array>;
+}
+
+/** A step as attentions see it. */
+export interface AttentionStep extends PackedStep {
+  /** Where each sequence's keys and values of an encoder are, if it attends to one. */
+  readonly sequences: readonly { readonly encoderSlot?: number | undefined }[];
+}
+
+/** Attention over a paged KV cache, one call per site and step. */
+export interface PagedAttention {
+  /** Takes the layout of the next step; its arrays may change once the step is over. */
+  begin(step: AttentionStep): void;
+  /**
+   * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
+   *
+   * @param tensors by name, those the site names as q, k and v.
+   * @param output destination of the result; allocated if absent.
+   */
+  run(
+    layer: number,
+    tensors: ReadonlyMap<string, Tensor>,
+    output: Tensor | undefined,
+  ): Tensor | Promise<Tensor>;
+  /** Whether site `layer` takes its operands by {@linkcode openForm}; none does if absent. */
+  takesForm?(layer: number): boolean;
+  /**
+   * Lets a site take its operands in a compiled segment's layout.
+   *
+   * @throws {RangeError} when the kernels do not support the layout.
+   */
+  openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
+  /**
+   * Changes the number of blocks of the cache between steps; what the blocks hold that stay is kept.
+   *
+   * @returns false if there is no memory for it; the cache is as it was then.
+   */
+  resize?(numBlocks: number): Promise<boolean>;
+  dispose(): void;
+}
+
+/** What an attention reads in the form that a compiled segment leaves it. */
+export interface FormConstants {
+  /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the form's norms. */
+  readonly gammas?: Float32Array | undefined;
+  /** f32 `[positions, headDim / 2]` each: what the form's rotation is by. */
+  readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
+}
+
+/** Buffers that an attention reads, and the one that it writes. */
+export interface OperandBuffers {
+  readonly q: GPUBuffer;
+  readonly k: GPUBuffer;
+  readonly v: GPUBuffer;
+  readonly out: GPUBuffer;
+}
+
+/** Records the attention of one site on operands in one form. */
+export type AttentionForm = (buffers: OperandBuffers) => void;

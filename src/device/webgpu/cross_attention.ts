@@ -1,0 +1,136 @@
+/**
+ * Attention to an encoder on a GPU: `kv_write` once per input, `paged_attention` once per site and step.
+ *
+ * @module
+ */
+import { KvWrite } from "../../../kernels/kv_write.ts";
+import { PagedAttention as AttentionKernel } from "../../../kernels/paged_attention.ts";
+import { StepBuffer } from "../../../kernels/step_buffer.ts";
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { sizeOf } from "../../gpu/kernel.ts";
+import type { AttentionSite } from "../../graph/graph_cut.ts";
+import type { Tensor } from "../ort/ort.ts";
+import type { SiteParams } from "../attention_params.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
+import {
+  blocksPerSlot,
+  type CrossAttention,
+  type CrossAttentionOptions,
+  type CrossTensors,
+  paramsOfCrossSite,
+  PLACES_PER_BLOCK,
+  stepOfPositions,
+  stepOfTokens,
+} from "../cross_attention.ts";
+import { WebGpuCrossAlignment } from "./cross_alignment.ts";
+
+interface Layer {
+  readonly site: AttentionSite;
+  readonly params: SiteParams;
+  /** Of one input. */
+  readonly writeStep: StepBuffer;
+  readonly write: KvWrite;
+  readonly attend: AttentionKernel;
+  readonly kCache: GPUBuffer;
+  readonly vCache: GPUBuffer;
+}
+
+interface Steps {
+  readonly write: StepBuffer;
+  readonly attend: StepBuffer;
+}
+
+/** All its memory is allocated when it is made. */
+export class WebGpuCrossAttention implements CrossAttention {
+  readonly #gpu: GpuContext;
+  readonly #options: CrossAttentionOptions;
+  readonly #layers: readonly Layer[];
+  /** Positions of each slot's input. */
+  readonly #lengths: Int32Array;
+  /** By shape: sites of one shape share the steps' plans. */
+  readonly #steps = new Map<string, Steps>();
+
+  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  constructor(gpu: GpuContext, options: CrossAttentionOptions) {
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#lengths = new Int32Array(options.numSlots);
+    this.#layers = options.sites.map((site) => this.#openLayer(site));
+  }
+
+  keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
+    const { writeStep, write, kCache, vCache } = this.#layers[layer]!;
+    const numBlocks = blocksPerSlot(this.#options.numPositions);
+    const numPositions = keys.dims[1]!;
+    for (const slot of slots) this.#lengths[slot] = numPositions;
+    const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
+    writeStep.write(stepOfPositions(slots, { first: 0, numPositions, numBlocks }));
+    write.encode(this.#gpu.commands, { q: k, k, v, kCache, vCache });
+    this.#gpu.commands.submit();
+  }
+
+  begin(slots: readonly number[]): void {
+    // What was recorded still reads the last step's plan.
+    this.#gpu.commands.submit();
+    const numBlocks = blocksPerSlot(this.#options.numPositions);
+    const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });
+    for (const { attend } of this.#steps.values()) attend.write(step);
+  }
+
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
+    const { site, attend, kCache, vCache } = this.#layers[layer]!;
+    const q = tensors.get(site.q.tensor)!.gpuBuffer as GPUBuffer;
+    const out = output!.gpuBuffer as GPUBuffer;
+    attend.encode(this.#gpu.commands, { q, kCache, vCache, out });
+    return output!;
+  }
+
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment {
+    const { numPositions } = this.#options;
+    return new WebGpuCrossAlignment(this.#gpu, options, { kept: this.#layers, numPositions });
+  }
+
+  dispose(): void {
+    for (const { kCache, vCache } of this.#layers) {
+      kCache.destroy();
+      vCache.destroy();
+    }
+    for (const { write, attend } of this.#steps.values()) {
+      write.dispose();
+      attend.dispose();
+    }
+  }
+
+  #openLayer(site: AttentionSite): Layer {
+    const { numPositions, numSlots } = this.#options;
+    const elem = site.dtype === "float16" ? "f16" : "f32";
+    const params = paramsOfCrossSite(site, elem);
+    const steps = this.#stepsOf(params);
+    const numRows = numSlots * blocksPerSlot(numPositions) * PLACES_PER_BLOCK;
+    const size = numRows * site.kvHeads * site.headDim * sizeOf(elem);
+    const usage = GPUBufferUsage.STORAGE;
+    return {
+      site,
+      params,
+      writeStep: steps.write,
+      write: new KvWrite(this.#gpu, steps.write, params.write),
+      attend: new AttentionKernel(this.#gpu, steps.attend, params.attend),
+      kCache: createBuffer(this.#gpu, { label: "encoder's keys", size, usage }),
+      vCache: createBuffer(this.#gpu, { label: "encoder's values", size, usage }),
+    };
+  }
+
+  #stepsOf({ shape }: SiteParams): Steps {
+    const { numPositions, maxInputs, maxTokens } = this.#options;
+    const key = JSON.stringify(shape);
+    const maxBlocksPerSequence = blocksPerSlot(numPositions);
+    const open = (limits: { readonly maxTokens: number; readonly maxSequences: number }) =>
+      new StepBuffer(this.#gpu, shape, { ...limits, maxBlocksPerSequence });
+    const steps = this.#steps.get(key) ?? {
+      write: open({ maxTokens: maxInputs * numPositions, maxSequences: maxInputs }),
+      attend: open({ maxTokens, maxSequences: maxTokens }),
+    };
+    this.#steps.set(key, steps);
+    return steps;
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * The kernels of images on a GPU.
+ *
+ * @module
+ */
+import { CompositeAlpha } from "../../../kernels/composite_alpha.ts";
+import {
+  type ImageBuffer,
+  intermediateBytes,
+  ResizeNormalize,
+  type TensorSlice,
+} from "../../../kernels/resize_normalize.ts";
+import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { Readback } from "../../gpu/readback.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { toRgba } from "../../media/alpha.ts";
+import { Tensor } from "../ort/ort.ts";
+import { elementsPerRow, tensorDims } from "../image_tensor.ts";
+import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "../images.ts";
+
+const STAGING_BYTES = 2 ** 24;
+const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** An image with its copy on the device, where it has one. */
+class DeviceImage implements OpenImage {
+  readonly pixels: Pixels;
+  readonly onDevice: ImageBuffer | undefined;
+
+  constructor(pixels: Pixels, onDevice: ImageBuffer | undefined) {
+    this.pixels = pixels;
+    this.onDevice = onDevice;
+  }
+
+  close(): void {
+    this.onDevice?.buffer.destroy();
+  }
+}
+
+/** Images larger than a binding of the device are processed on the CPU. */
+export class WebGpuImages implements ImageKernels {
+  readonly #gpu: GpuContext;
+  readonly #readback: Readback;
+  readonly #maxBytes: number;
+  readonly #resize: ResizeNormalize;
+  readonly #composite: CompositeAlpha;
+  #tensor: GPUBuffer | undefined;
+
+  private constructor(gpu: GpuContext, readback: Readback, maxBytes: number) {
+    this.#gpu = gpu;
+    this.#readback = readback;
+    this.#maxBytes = maxBytes;
+    this.#resize = new ResizeNormalize(gpu);
+    this.#composite = new CompositeAlpha(gpu);
+  }
+
+  static async create(
+    gpu: GpuContext,
+    { takesImages = !gpu.isFallbackAdapter }: {
+      /**
+       * Whether images are processed on the device, rather than only tensors and masks. By default not on a software
+       * adapter, where the shaders take twice to five times as long as the references.
+       */
+      readonly takesImages?: boolean | undefined;
+    } = {},
+  ): Promise<WebGpuImages> {
+    const { maxBufferSize, maxStorageBufferBindingSize } = gpu.limits;
+    const maxBytes = takesImages ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : 0;
+    return new WebGpuImages(
+      gpu,
+      await Readback.create(gpu, { maxBytes: STAGING_BYTES }),
+      maxBytes,
+    );
+  }
+
+  open(pixels: Pixels): OpenImage {
+    const { width, height } = pixels;
+    if (4 * width * height > this.#maxBytes) return new DeviceImage(pixels, undefined);
+    const rgba = toRgba(pixels);
+    const buffer = this.#allocate("image", rgba.data.byteLength);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
+    return new DeviceImage(rgba, { buffer, width, height });
+  }
+
+  toTensor(rows: readonly TensorRow[]): Tensor {
+    const perRow = elementsPerRow(rows);
+    const size = rows.length * perRow * F32_BYTES;
+    if (this.#tensor === undefined || this.#tensor.size < size) {
+      this.#tensor?.destroy();
+      this.#tensor = this.#allocate("tensor of images", size);
+    }
+    for (const [row, each] of rows.entries()) {
+      this.#fillRow(each, { buffer: this.#tensor, start: row * perRow });
+    }
+    return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
+  }
+
+  async mask(image: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
+    const { pixels, onDevice } = image as DeviceImage;
+    const size = form.width * form.height;
+    const slice: TensorSlice = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
+    if (onDevice === undefined) {
+      const bytes = new Uint8Array(size * F32_BYTES);
+      await this.#read(slice.buffer, { offset: slice.start * F32_BYTES, into: bytes });
+      return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
+    }
+    this.#composite.encode(this.#gpu.commands, { image: onDevice, mask: slice, form });
+    this.#gpu.commands.submit();
+    const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
+    await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
+    return { pixels: cutOut };
+  }
+
+  dispose(): void {
+    this.#resize.dispose();
+    this.#composite.dispose();
+    this.#readback.dispose();
+    this.#tensor?.destroy();
+  }
+
+  #fillRow({ image, form }: TensorRow, output: TensorSlice): void {
+    const { pixels, onDevice } = image as DeviceImage;
+    if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
+      this.#resize.encode(this.#gpu.commands, { image: onDevice, form, output });
+      this.#gpu.commands.submit();
+      return;
+    }
+    const elements = new Float32Array(elementsPerRow([{ image, form }]));
+    resizeNormalize(pixels, form, elements);
+    this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
+  }
+
+  /** Reads back `into.length` bytes, a staging buffer at a time. */
+  async #read(
+    buffer: GPUBuffer,
+    { offset, into }: { offset: number; into: Uint8Array },
+  ): Promise<void> {
+    for (let at = 0; at < into.length; at += STAGING_BYTES) {
+      const size = Math.min(STAGING_BYTES, into.length - at);
+      const encoder = this.#gpu.device.createCommandEncoder();
+      into.set(await this.#readback.read(encoder, [{ buffer, offset: offset + at, size }]), at);
+    }
+  }
+
+  #allocate(label: string, size: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label,
+      size,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+  }
+}

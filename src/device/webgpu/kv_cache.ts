@@ -1,0 +1,122 @@
+/**
+ * The buffers of a paged KV cache on a GPU, which can be replaced by larger or smaller ones.
+ *
+ * @module
+ */
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { queueDone } from "../../gpu/queue_done.ts";
+
+/** The cache of one attention layer. The buffers change when the cache is resized. */
+export interface LayerCache {
+  keys: GPUBuffer;
+  values: GPUBuffer;
+}
+
+/** Memory that is left to everything else when the cache grows: activations of long prompts, encoders. */
+const HEADROOM_BYTES = 256 * 2 ** 20;
+/** Buffers that were replaced are freed when the device is done with them: it is waited for once so much is due. */
+const WAIT_BYTES = 2 ** 30;
+
+export class WebGpuKvCache {
+  readonly layers: readonly LayerCache[];
+  readonly #gpu: GpuContext;
+  /** Of a layer's keys, and of its values. */
+  readonly #blockBytes: readonly number[];
+  #numBlocks: number;
+
+  /** @param blockBytes of each layer, what a block of its keys takes; values take the same. */
+  constructor(gpu: GpuContext, blockBytes: readonly number[], numBlocks: number) {
+    this.#gpu = gpu;
+    this.#blockBytes = blockBytes;
+    this.#numBlocks = numBlocks;
+    this.layers = blockBytes.map((bytes) => this.#allocate(bytes * numBlocks));
+  }
+
+  /**
+   * Replaces all buffers by larger or smaller ones, layer by layer, and copies what the blocks hold that stay.
+   *
+   * @returns false if the device has no memory for it; all blocks are as they were then.
+   */
+  async resize(numBlocks: number): Promise<boolean> {
+    if (numBlocks > this.#numBlocks && !await this.#hasRoom(numBlocks)) return false;
+    // Recorded commands still use the buffers.
+    this.#gpu.commands.submit();
+    const kept = Math.min(numBlocks, this.#numBlocks);
+    let pendingBytes = 0;
+    for (const [index, layer] of this.layers.entries()) {
+      const bytes = this.#blockBytes[index]!;
+      const made = await this.#tryAllocate(bytes * numBlocks);
+      // Layers that are larger by now stay so: no one uses what they have more.
+      if (made === undefined) return false;
+      const encoder = this.#gpu.device.createCommandEncoder();
+      for (const name of ["keys", "values"] as const) {
+        encoder.copyBufferToBuffer(layer[name], 0, made[name], 0, bytes * kept);
+      }
+      this.#gpu.device.queue.submit([encoder.finish()]);
+      layer.keys.destroy();
+      layer.values.destroy();
+      Object.assign(layer, made);
+      pendingBytes += 2 * bytes * kept;
+      if (pendingBytes < WAIT_BYTES) continue;
+      await queueDone(this.#gpu.device);
+      pendingBytes = 0;
+    }
+    this.#numBlocks = numBlocks;
+    return true;
+  }
+
+  dispose(): void {
+    for (const { keys, values } of this.layers) {
+      keys.destroy();
+      values.destroy();
+    }
+  }
+
+  /** Whether the device gives what growth needs, which includes a layer's old buffers beside its new ones. */
+  async #hasRoom(numBlocks: number): Promise<boolean> {
+    const total = this.#blockBytes.reduce((sum, bytes) => sum + 2 * bytes, 0);
+    const largest = Math.max(...this.#blockBytes);
+    const most = Math.min(
+      this.#gpu.limits.maxBufferSize,
+      this.#gpu.limits.maxStorageBufferBindingSize,
+    );
+    if (largest * numBlocks > most) return false;
+    let needed = total * (numBlocks - this.#numBlocks) + 2 * largest * numBlocks + HEADROOM_BYTES;
+    const probes: GPUBuffer[] = [];
+    try {
+      for (; needed > 0; needed -= most) {
+        const probe = await this.#orRefused(() => this.#createBuffer(Math.min(needed, most)));
+        if (probe === undefined) return false;
+        probes.push(probe);
+      }
+      return true;
+    } finally {
+      for (const probe of probes) probe.destroy();
+      await queueDone(this.#gpu.device);
+    }
+  }
+
+  #tryAllocate(bytes: number): Promise<LayerCache | undefined> {
+    return this.#orRefused(() => this.#allocate(bytes));
+  }
+
+  /** @returns `undefined` if the device has no memory for it. */
+  async #orRefused<T>(allocate: () => T): Promise<T | undefined> {
+    const { device } = this.#gpu;
+    device.pushErrorScope("out-of-memory");
+    const made = allocate();
+    return await device.popErrorScope() === null ? made : undefined;
+  }
+
+  #allocate(bytes: number): LayerCache {
+    return { keys: this.#createBuffer(bytes), values: this.#createBuffer(bytes) };
+  }
+
+  #createBuffer(bytes: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label: "keys or values",
+      size: Math.ceil(bytes / 16) * 16,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+    });
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Packed attention on a GPU, one submit per site.
+ *
+ * @module
+ */
+import {
+  PackedAttention as AttentionKernel,
+  PackedBuffer,
+} from "../../../kernels/packed_attention.ts";
+import type { PackedBounds } from "../../../kernels/packed_bounds.ts";
+import type { GpuContext } from "../../gpu/device.ts";
+import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
+import type { Tensor } from "../ort/ort.ts";
+import {
+  type PackedAttention,
+  type PackedAttentionOptions,
+  paramsOfEncoderSite,
+} from "../packed_attention.ts";
+
+/** All its memory is allocated when it is made. */
+export class WebGpuPackedAttention implements PackedAttention {
+  readonly #gpu: GpuContext;
+  readonly #layers: readonly { readonly site: EncoderSite; readonly attend: AttentionKernel }[];
+  /** By shape: sites of one shape share the batch's plan. */
+  readonly #batches = new Map<string, PackedBuffer>();
+
+  /** @throws {RangeError} when the kernel cannot run a site's shape. */
+  constructor(gpu: GpuContext, options: PackedAttentionOptions) {
+    this.#gpu = gpu;
+    try {
+      this.#layers = options.sites.map((site) => {
+        const params = paramsOfEncoderSite(site, site.dtype === "float16" ? "f16" : "f32");
+        const key = JSON.stringify(params.shape);
+        const batch = this.#batches.get(key) ?? new PackedBuffer(gpu, params.shape, options);
+        this.#batches.set(key, batch);
+        return { site, attend: new AttentionKernel(gpu, batch, params) };
+      });
+    } catch (error) {
+      this.dispose();
+      throw error;
+    }
+  }
+
+  begin(bounds: PackedBounds): void {
+    for (const batch of this.#batches.values()) batch.write(bounds);
+  }
+
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
+    const { site, attend } = this.#layers[layer]!;
+    const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) =>
+      tensors.get(tensor)!.gpuBuffer as GPUBuffer
+    );
+    const out = output!.gpuBuffer as GPUBuffer;
+    attend.encode(this.#gpu.commands, { q: q!, k: k!, v: v!, out });
+    this.#gpu.commands.submit();
+    return output!;
+  }
+
+  dispose(): void {
+    for (const batch of this.#batches.values()) batch.dispose();
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * States of sequences on a GPU: `causal_conv` and `linear_attention`, recorded site by site.
+ *
+ * @module
+ */
+import { CausalConv, convFactors } from "../../../kernels/causal_conv.ts";
+import { LinearAttentionKernel } from "../../../kernels/linear_attention.ts";
+import { type StateStep, StateStepBuffer } from "../../../kernels/state_step.ts";
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import type { StateSite } from "../../graph/graph_cut.ts";
+import type { Tensor } from "../ort/ort.ts";
+import {
+  convParams,
+  linearParams,
+  type SequenceStates,
+  type StateCopy,
+  stateSize,
+  type StatesOptions,
+} from "../sequence_states.ts";
+
+/** Records one recurrence. */
+type Recorder = (tensors: ReadonlyMap<string, Tensor>, out: GPUBuffer) => void;
+
+/** All its memory is allocated when it is made. */
+export class WebGpuStates implements SequenceStates {
+  readonly #gpu: GpuContext;
+  readonly #options: StatesOptions;
+  readonly #step: StateStepBuffer;
+  readonly #states: readonly GPUBuffer[];
+  readonly #constants: GPUBuffer[] = [];
+  /** Room for one state, on its way from slot to slot. */
+  readonly #between: GPUBuffer;
+  readonly #recorders: readonly Recorder[];
+
+  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  constructor(gpu: GpuContext, options: StatesOptions) {
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#step = new StateStepBuffer(gpu, options.maxSequences);
+    this.#states = options.sites.map((site) =>
+      this.#createBuffer(`state of ${site.name}`, options.numSlots * stateSize(site))
+    );
+    this.#between = this.#createBuffer(
+      "state on its way",
+      Math.max(...options.sites.map((site) => stateSize(site))),
+    );
+    this.#recorders = options.sites.map((site, i) => this.#open(site, this.#states[i]!));
+  }
+
+  begin(step: StateStep & { readonly stateCopies?: readonly StateCopy[] | undefined }): void {
+    // Recorded commands still read the last step's sequences, and write the states.
+    this.#gpu.commands.submit();
+    this.#copy(step.stateCopies ?? []);
+    this.#step.write(step);
+  }
+
+  run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
+    this.#recorders[index]!(tensors, output!.gpuBuffer as GPUBuffer);
+    return output!;
+  }
+
+  dispose(): void {
+    this.#step.dispose();
+    for (const buffer of [...this.#states, ...this.#constants, this.#between]) buffer.destroy();
+  }
+
+  #copy(copies: readonly StateCopy[]): void {
+    if (copies.length === 0) return;
+    const encoder = this.#gpu.device.createCommandEncoder();
+    for (const { from, to } of copies) {
+      this.#options.sites.forEach((site, i) => {
+        const size = stateSize(site) * Float32Array.BYTES_PER_ELEMENT;
+        if (size === 0) return;
+        const state = this.#states[i]!;
+        // A copy within one buffer is not allowed.
+        encoder.copyBufferToBuffer(state, from * size, this.#between, 0, size);
+        encoder.copyBufferToBuffer(this.#between, 0, state, to * size, size);
+      });
+    }
+    this.#gpu.commands.submit(encoder);
+  }
+
+  #open(site: StateSite, state: GPUBuffer): Recorder {
+    const { recurrence, operands } = site;
+    const pass = this.#gpu.commands;
+    const bufferOf = (tensors: ReadonlyMap<string, Tensor>, name: string) =>
+      tensors.get(name)!.gpuBuffer as GPUBuffer;
+    if (recurrence.kind === "convolution") {
+      const kernel = new CausalConv(this.#gpu, this.#step, convParams(site, recurrence));
+      const { constants } = this.#options;
+      const { weights, bias } = recurrence;
+      const factors = this.#upload(convFactors({
+        weights: constants.get(weights.name)!,
+        bias: bias && constants.get(bias.name)!,
+      }, recurrence));
+      const [{ tensor }] = operands as [StateSite["operands"][number]];
+      return (tensors, out) =>
+        kernel.encode(pass, { x: bufferOf(tensors, tensor), factors, state, out });
+    }
+    const { decaysName, betasName, ...params } = linearParams(site, recurrence);
+    const kernel = new LinearAttentionKernel(this.#gpu, this.#step, params);
+    const [q, k, v] = operands.map(({ tensor }) => tensor) as [string, string, string];
+    return (tensors, out) => {
+      const of = (name: string) => bufferOf(tensors, name);
+      kernel.encode(pass, {
+        ...{ q: of(q), k: of(k), v: of(v), state, out },
+        decays: decaysName === undefined ? undefined : of(decaysName),
+        betas: betasName === undefined ? undefined : of(betasName),
+      });
+    };
+  }
+
+  #upload(values: Float32Array<ArrayBuffer>): GPUBuffer {
+    const buffer = this.#createBuffer("factors of a convolution", values.length);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, values);
+    this.#constants.push(buffer);
+    return buffer;
+  }
+
+  #createBuffer(label: string, numFloats: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label,
+      size: Math.max(16, Math.ceil(numFloats / 4) * 16),
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+    });
+  }
+}

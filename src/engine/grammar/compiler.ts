@@ -1,0 +1,148 @@
+/**
+ * Grammars for one model, compiled when they are first asked for.
+ *
+ * @module
+ */
+import { HearthError } from "../../base/errors.ts";
+import { BusyTurns } from "../../base/next_turn.ts";
+import { Expressions } from "./expressions.ts";
+import { Frontiers } from "./frontier.ts";
+import type { Grammar, GrammarTokens } from "./grammar.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { CompiledGrammar, MaskCache } from "./matcher.ts";
+import { Rules } from "./rules.ts";
+import type { GrammarSpec } from "./spec.ts";
+import { specPhrase } from "./spec_phrase.ts";
+import type { Pieces } from "./token_trie.ts";
+import { Vocabulary } from "./vocabulary.ts";
+
+/** Most grammars that are kept, and most characters of what they were made from. */
+const MAX_KEPT = 64;
+const MAX_KEPT_CHARS = 2 ** 22;
+
+/** Longest turn of reading the vocabulary: an engine step may wait for one at each of its segments. */
+const MAX_TURN_MS = 1;
+
+/** Its memory is allocated when the first grammar is compiled. */
+export class GrammarCompiler {
+  readonly #readTokens: () => GrammarTokens;
+  #reading: Pieces<Vocabulary> | undefined;
+  #preparing: Promise<void> | undefined;
+  #vocabulary: Vocabulary | undefined;
+  #masks: MaskCache | undefined;
+  /** By what they were made from, the longest unused first. */
+  readonly #kept = new Map<string, Grammar>();
+  #numKeptChars = 0;
+
+  constructor(readTokens: () => GrammarTokens) {
+    this.#readTokens = readTokens;
+  }
+
+  /** Whether the vocabulary has been read. */
+  get isPrepared(): boolean {
+    return this.#vocabulary !== undefined;
+  }
+
+  /** Reads the vocabulary in turns of a millisecond, so that the thread can do other work in between. */
+  prepare(): Promise<void> {
+    return this.#preparing ??= (async () => {
+      const turns = new BusyTurns();
+      while (this.#read(MAX_TURN_MS) === undefined) await turns.next();
+    })();
+  }
+
+  /** Reads the vocabulary for `maxMs`. @returns it once it is complete. */
+  #read(maxMs = Infinity): Vocabulary | undefined {
+    this.#reading ??= Vocabulary.read(this.#readTokens());
+    const end = performance.now() + maxMs;
+    while (this.#vocabulary === undefined && performance.now() < end) {
+      const { done, value } = this.#reading.next();
+      if (done) this.#vocabulary = value;
+    }
+    return this.#vocabulary;
+  }
+
+  /**
+   * Compiles a grammar, or finds it. Reads the rest of the vocabulary if {@linkcode prepare} has not.
+   *
+   * @throws {HearthError} `invalid_value` with the path in the request when it cannot be enforced, or is too complex.
+   */
+  compile(spec: GrammarSpec): Grammar {
+    const key = keyOf(spec);
+    let grammar = this.#kept.get(key);
+    if (grammar === undefined) grammar = this.#make(spec);
+    else this.#forget(key);
+    this.#kept.set(key, grammar);
+    this.#numKeptChars += key.length;
+    while (this.#kept.size > MAX_KEPT || this.#numKeptChars > MAX_KEPT_CHARS) {
+      this.#forget(this.#kept.keys().next().value!);
+    }
+    return grammar;
+  }
+
+  #forget(key: string): void {
+    this.#kept.delete(key);
+    this.#numKeptChars -= key.length;
+  }
+
+  #make(spec: GrammarSpec): Grammar {
+    const vocabulary = this.#read()!;
+    this.#masks ??= new MaskCache(vocabulary.numWords);
+    try {
+      const expressions = new Expressions();
+      expressions.beginWork();
+      const rules = new Rules(expressions);
+      const root = rules.declare();
+      rules.define(root, specPhrase(spec, rules, vocabulary.tokens));
+      const grammar = new CompiledGrammar(new Frontiers(rules.build(root)), {
+        vocabulary,
+        masks: this.#masks,
+      });
+      // A grammar that fails at the first token is refused now.
+      grammar.maskOf(grammar.start);
+      return grammar;
+    } catch (error) {
+      throw refusal(error, paramOf(spec));
+    }
+  }
+}
+
+/** Equal only for equal grammars. A document that several parts are within is written once. */
+function keyOf(spec: GrammarSpec): string {
+  const documents = new Map<unknown, number>();
+  return JSON.stringify(spec, (name, value) => {
+    if (name !== "within" || typeof value !== "object" || value === null) return value;
+    const known = documents.get(value);
+    if (known === undefined) documents.set(value, documents.size);
+    return known ?? value;
+  });
+}
+
+/** The client's error for an invalid grammar. */
+export function refusal(error: unknown, fallbackParam?: string): unknown {
+  const isTooDeep = error instanceof RangeError && /call stack/.test(error.message);
+  if (!(error instanceof GrammarError) && !isTooDeep) return error;
+  const param = (error instanceof GrammarError ? error.param : undefined) ?? fallbackParam;
+  const reason = isTooDeep ? "it is nested too deeply" : error.message;
+  const subject = param === undefined ? "The grammar" : param;
+  return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
+}
+
+/** The path of a grammar in its request. */
+function paramOf(spec: GrammarSpec): string | undefined {
+  if ("param" in spec) return spec.param;
+  switch (spec.kind) {
+    case "sequence":
+      return spec.items.map(paramOf).find((param) => param !== undefined);
+    case "any_of":
+      return spec.options.map(paramOf).find((param) => param !== undefined);
+    case "list":
+      return spec.items.map((each) => paramOf(each.grammar)).find((param) => param !== undefined);
+    case "repeat":
+      return paramOf(spec.item);
+    case "lazy":
+      return spec.triggers.map(({ then }) => paramOf(then)).find((param) => param !== undefined);
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * Rows of an embedding table, read from its file on demand.
+ *
+ * @module
+ */
+import { StartupError } from "../../base/errors.ts";
+import type { EmbeddingLookup } from "./embedding_lookup.ts";
+import type { ModelFiles } from "../file/external_data.ts";
+import { bytesOfStored } from "../file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
+
+/** Bytes of recently read rows that are kept. */
+const CACHE_BYTES = 4 * 2 ** 20;
+
+type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
+/** Copies bytes of one tensor, from `offset` on, to `into`. */
+type ReadBytes = (offset: number, into: Uint8Array) => void;
+
+/** It owns open files. */
+export class EmbeddingTable {
+  readonly #lookup: EmbeddingLookup;
+  readonly #files = new Map<string, Deno.FsFile>();
+  readonly #cache = new Map<number, Uint8Array>();
+  #readValues!: ReadBytes;
+  #readScales: ReadBytes | undefined;
+  #readZeroPoints: ReadBytes | undefined;
+
+  private constructor(lookup: EmbeddingLookup) {
+    this.#lookup = lookup;
+  }
+
+  /** @param files may be closed afterwards. @throws {StartupError} when a file ends before the table does. */
+  static async open(lookup: EmbeddingLookup, files: ModelFiles): Promise<EmbeddingTable> {
+    const table = new EmbeddingTable(lookup);
+    try {
+      table.#readValues = await table.#open(lookup.values, files);
+      if (lookup.quantized) {
+        const { scales, zeroPoints } = lookup.quantized;
+        table.#readScales = await table.#open(scales, files);
+        table.#readZeroPoints = zeroPoints && await table.#open(zeroPoints, files);
+      }
+    } catch (error) {
+      table.close();
+      throw error;
+    }
+    return table;
+  }
+
+  /** Bytes of one row as it is given. */
+  get rowBytes(): number {
+    const { dtype, width } = this.#lookup;
+    return width * (dtype === "float16" ? 2 : 4);
+  }
+
+  /**
+   * Copies the rows of token ids, one after the other, to `into`.
+   *
+   * @throws {RangeError} when an id is not in the table. @throws {Error} when the file has become shorter.
+   */
+  read(ids: ArrayLike<bigint>, into: Uint8Array<ArrayBuffer>): void {
+    const { numRows } = this.#lookup;
+    const { rowBytes } = this;
+    for (let i = 0; i < ids.length; i++) {
+      const id = Number(ids[i]);
+      if (!(id >= 0 && id < numRows)) {
+        throw new RangeError(`Token ${id} has no embedding: the table has ${numRows} rows.`);
+      }
+      into.set(this.#row(id), i * rowBytes);
+    }
+  }
+
+  close(): void {
+    for (const file of this.#files.values()) file.close();
+    this.#files.clear();
+  }
+
+  #row(id: number): Uint8Array {
+    const known = this.#cache.get(id);
+    if (known !== undefined) return known;
+    const { dtype, values, quantized } = this.#lookup;
+    const stored = (quantized?.scales ?? values).dtype;
+    const kept = this.#readRow(id, stored === "float16" ? Float16Array : Float32Array);
+    const given = stored === dtype ? kept : Float32Array.from(kept);
+    const row = new Uint8Array(given.buffer);
+    if ((this.#cache.size + 1) * row.length > CACHE_BYTES) {
+      const [oldest] = this.#cache.keys();
+      if (oldest !== undefined) this.#cache.delete(oldest);
+    }
+    this.#cache.set(id, row);
+    return row;
+  }
+
+  /** In the table's own type. */
+  #readRow(id: number, kind: typeof Float16Array | typeof Float32Array): FloatRow {
+    const row = new kind(this.#lookup.width);
+    if (this.#lookup.quantized) this.#unpack(id, row);
+    else this.#readValues(id * row.byteLength, new Uint8Array(row.buffer));
+    return row;
+  }
+
+  /** `(value - zeroPoint) * scale` in the table's type, rounded once, as ONNX Runtime's kernel does. */
+  #unpack(id: number, row: FloatRow): void {
+    const { width, quantized } = this.#lookup;
+    const { bits, blockSize } = quantized!;
+    const numBlocks = Math.ceil(width / blockSize);
+    const values = new Uint8Array(width * bits / 8);
+    this.#readValues(id * values.length, values);
+    const kind = row.constructor as new (length: number) => FloatRow;
+    const scales = new kind(numBlocks);
+    this.#readScales!(id * scales.byteLength, new Uint8Array(scales.buffer));
+    const zeroPoints = new Uint8Array(Math.ceil(numBlocks * bits / 8)).fill(
+      bits === 4 ? 0x88 : 0x80,
+    );
+    this.#readZeroPoints?.(id * zeroPoints.length, zeroPoints);
+    const at = bits === 4
+      ? (packed: Uint8Array, i: number) => (packed[i >> 1]! >> (4 * (i & 1))) & 15
+      : (packed: Uint8Array, i: number) => packed[i]!;
+    for (let i = 0; i < width; i++) {
+      const block = Math.floor(i / blockSize);
+      row[i] = (at(values, i) - at(zeroPoints, block)) * scales[block]!;
+    }
+  }
+
+  async #open(tensor: StoredTensor, files: ModelFiles): Promise<ReadBytes> {
+    const { data } = tensor;
+    const path = data.kind === "file" ? await files.pathOf?.(data.file) : undefined;
+    if (data.kind !== "file" || path === undefined) {
+      const bytes = await bytesOfStored(tensor, files);
+      return (offset, into) => into.set(bytes.subarray(offset, offset + into.length));
+    }
+    let file = this.#files.get(path);
+    if (file === undefined) this.#files.set(path, file = await Deno.open(path));
+    const { size } = await file.stat();
+    if (data.offset + storedBytes(tensor) > size) {
+      throw new StartupError(
+        `${path} ends at byte ${size}, but the graph wants ${data.length} bytes from ` +
+          `${data.offset} on; the download may be incomplete.`,
+      );
+    }
+    return (offset, into) => readAt(file, data.offset + offset, into);
+  }
+}
+
+/** Synchronous: rows are usually in the page cache, and waiting for an I/O thread would take longer. */
+function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): void {
+  file.seekSync(offset, Deno.SeekMode.Start);
+  for (let done = 0; done < into.length;) {
+    const count = file.readSync(into.subarray(done));
+    if (count === null) throw new Error("The model's file has become shorter while it is served.");
+    done += count;
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * The files of a model, read range by range: the graph itself and the external data beside it.
+ *
+ * @module
+ */
+import { StartupError } from "../../base/errors.ts";
+
+/** Reads a graph and its external data; files are named as in the graph. */
+export interface ModelFiles {
+  /** Bytes of a file. @throws {StartupError} when it cannot be read. */
+  size(file: string): Promise<number>;
+  /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
+  read(file: string, offset: number, into: Uint8Array): Promise<void>;
+  /** The real path of a file, links followed; absent if files cannot be mapped. */
+  pathOf?(file: string): Promise<string>;
+  /** @throws {StartupError} when a file has changed since it was first read. */
+  requireUnchanged?(): Promise<void>;
+}
+
+/** Longest synchronous reads: a graph is hundreds of short ones, each of which would wait for another thread twice. */
+const MAX_SYNC_BYTES = 64 * 1024;
+
+/** A file, and its size and time when it was opened. */
+interface OpenFile {
+  readonly handle: Deno.FsFile;
+  readonly first: Deno.FileInfo;
+}
+
+/** The files of one folder, opened when first read. */
+export class FolderFiles implements ModelFiles, AsyncDisposable {
+  /** Where they are. */
+  readonly folder: string;
+  readonly #open = new Map<string, Promise<OpenFile>>();
+  /** Serializes reads: seek and read must not be interleaved. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /** @param folder the folder of the graph. */
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** A path outside the folder is refused: a model must not be able to name any file of the machine. */
+  #path(file: string): string {
+    const parts = file.split(/[\\/]/);
+    if (file === "" || /^[\\/]|^[a-zA-Z]:/.test(file) || parts.includes("..")) {
+      throw new StartupError(
+        `The graph names the external data file "${file}", which is not inside the model's folder.`,
+      );
+    }
+    return `${this.folder}/${parts.join("/")}`;
+  }
+
+  #file(file: string): Promise<OpenFile> {
+    let opened = this.#open.get(file);
+    if (opened === undefined) {
+      const path = this.#path(file);
+      opened = openFile(path).catch((cause) => {
+        throw new StartupError(`Cannot read ${path}, which the model needs: ${cause.message}`, {
+          cause,
+        });
+      });
+      this.#open.set(file, opened);
+    }
+    return opened;
+  }
+
+  async size(file: string): Promise<number> {
+    return (await (await this.#file(file)).handle.stat()).size;
+  }
+
+  async pathOf(file: string): Promise<string> {
+    await this.#file(file);
+    return await Deno.realPath(this.#path(file));
+  }
+
+  async requireUnchanged(): Promise<void> {
+    for (const [file, opened] of this.#open) {
+      const { size, mtime } = await Deno.stat(this.#path(file));
+      const { first } = await opened;
+      if (size === first.size && mtime?.getTime() === first.mtime?.getTime()) continue;
+      throw new StartupError(
+        `${this.#path(file)} changed while it was loaded (${first.size} bytes, now ${size}): ` +
+          "start again when nothing writes it any more.",
+      );
+    }
+  }
+
+  read(file: string, offset: number, into: Uint8Array): Promise<void> {
+    const done = this.#turn.then(() => this.#readNow(file, offset, into));
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+
+  async #readNow(file: string, offset: number, into: Uint8Array): Promise<void> {
+    const { handle } = await this.#file(file);
+    handle.seekSync(offset, Deno.SeekMode.Start);
+    const isShort = into.length <= MAX_SYNC_BYTES;
+    for (let done = 0; done < into.length;) {
+      const rest = into.subarray(done);
+      const count = isShort ? handle.readSync(rest) : await handle.read(rest);
+      if (count === null) {
+        throw new StartupError(
+          `${this.#path(file)} ends at byte ${offset + done}, but the graph wants ` +
+            `${into.length} bytes from ${offset} on; the download may be incomplete.`,
+        );
+      }
+      done += count;
+    }
+  }
+
+  /** Closes the files. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const opened of this.#open.values()) {
+      // A file that could not be opened needs no closing.
+      await opened.then(({ handle }) => handle.close(), () => {});
+    }
+    this.#open.clear();
+  }
+}
+
+async function openFile(path: string): Promise<OpenFile> {
+  const handle = await Deno.open(path);
+  return { handle, first: await handle.stat() };
+}

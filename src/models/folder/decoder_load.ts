@@ -1,0 +1,233 @@
+/**
+ * The decoder of a model folder, as the engine runs it: cut if its graph and the device allow that, else whole.
+ *
+ * @module
+ */
+import { cachedHeadBytes, checkQuantized } from "../../../kernels/kv_cache.ts";
+import type { Dtype } from "../../base/config.ts";
+import type { Decoder } from "../../decoder/decoder.ts";
+import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import {
+  type EncoderDecoderOptions,
+  openEncoderDecoder,
+} from "../../decoder/open_encoder_decoder.ts";
+import type { KernelRule } from "../../decoder/kernel_rule.ts";
+import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
+import { blockBytesOf, choosePagedLimits, stepLimits } from "../../decoder/paged_limits.ts";
+import { mostOf } from "../../decoder/paged_decoder.ts";
+import { UnsupportedGraphError } from "../../decoder/whole_cache.ts";
+import { WholeDecoder } from "../../decoder/whole_decoder.ts";
+import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decoder.ts";
+import { chooseStateSlots } from "../../decoder/state_slots.ts";
+import { StartupError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { cutForGpu } from "../../program/gpu_cut.ts";
+import { widenCut } from "../../graph/rewrite/widen_cut.ts";
+import type { GraphSession, ValueInfo } from "../../device/ort/ort.ts";
+import type { TensorType } from "../../graph/file/dtype.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { divideMerged } from "../../graph/cut/merged_decoder.ts";
+import { splitGraph } from "../../graph/cut/split.ts";
+import type { GraphCut } from "../../graph/graph_cut.ts";
+import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
+import type { OpenContext } from "./open_context.ts";
+import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
+import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
+import { contextLengthOf, readHeadSizes, vocabSizeOf } from "./text_sizes.ts";
+
+/** How to load a decoder, which is the main one of the graphs. */
+export interface DecoderLoadOptions
+  extends Pick<OpenContext, "folder" | "graphs" | "backend" | "engine" | "onProgress"> {
+  /** Tokens of the longest sequence; as many as the model was made for if absent. */
+  readonly contextLength?: number | undefined;
+  /** Opens what turns tokens into embeddings of a dtype, where the decoder takes those; `embed_tokens` if absent. */
+  readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
+  /** What kernels run; what suits the device if absent. */
+  readonly rule?: KernelRule | undefined;
+}
+
+/** What a decoder's graph calls embeddings that it takes in place of token ids. */
+const EMBEDDINGS = "inputs_embeds";
+
+interface LoadedDecoder {
+  readonly decoder: Decoder;
+  readonly dtype: Dtype;
+  /** The embeddings' graph, if separate. */
+  readonly embeddings: ValueInfo | undefined;
+}
+
+/** @throws {StartupError} when there is no such graph, or `config.json` lacks a size. */
+export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
+  await using graph = await readGraph(options);
+  const { model, dtype } = graph;
+  let embeddings: ValueInfo | undefined;
+  const toOpen: GraphToOpen = {
+    ...options,
+    graph,
+    contextLength: options.contextLength ?? contextLengthOf(options.folder),
+    openEmbedding: async () => {
+      const { dtype } = model.graph.inputs.find(({ name }) => name === EMBEDDINGS) ?? {};
+      const session = await (options.openEmbedding?.(dtype ?? "float32") ??
+        openEmbeddingGraph(options));
+      embeddings = session.outputs[0];
+      return session;
+    },
+  };
+  const decoder = await openCutOrWhole<Decoder, Decoder>(graph, {
+    cut: () => openPaged(toOpen),
+    whole: () => openWhole(toOpen),
+  });
+  return { decoder, dtype, embeddings };
+}
+
+interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
+  readonly graph: GraphFile;
+  readonly contextLength: number;
+  readonly openEmbedding: () => Promise<GraphSession>;
+}
+
+/** Opens the graph cut at its attentions; or says why that is not possible. */
+async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
+  const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
+  const result = splitGraph(model, { contextLength });
+  if ("refused" in result) return result;
+  const { maxBufferBytes } = backend;
+  const isQuantized = engine.kvCacheDtype === "q8";
+  const headBytes = (dtype: "float32" | "float16", headSize: number) => {
+    const elem = dtype === "float16" && backend.kind === "webgpu" ? "f16" : "f32";
+    return cachedHeadBytes({ headSize, elem, isQuantized });
+  };
+  const cut = backend.kind === "webgpu"
+    ? cutForGpu(result.cut, maxBufferBytes)
+    : widenCut(result.cut);
+  if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
+  // Weights are mapped from disk, or in buffers shared by the segments.
+  const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
+  const most = mostOf(stepLimits(engine));
+  const availableBytes = await readAvailableBytes();
+  const slots = { maxSequences: most.rows, maxBufferBytes };
+  const numStateSlots = chooseStateSlots(cut, slots);
+  const needs = needsOfCut(cut, { most, sharesWeights, numStateSlots });
+  const shares = shareMemory(needs, availableBytes);
+  const limits = choosePagedLimits(cut, {
+    ...{ contextLength, settings: engine, maxBufferBytes, headBytes },
+    memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
+  });
+  const blockBytes = blockBytesOf(cut, headBytes);
+  const isSet = engine.kvCacheMb !== undefined;
+  const numBlocks = isSet ? limits.maxBlocks ?? limits.numBlocks : limits.numBlocks;
+  const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
+  const offer = { backend, availableBytes, otherDtypes };
+  requireMemory({ ...needs, cacheBytes: numBlocks * blockBytes }, offer);
+  const hasRoom = isSet || !backend.usesMachineMemory
+    ? undefined
+    : (numBlocks: number) => hasRoomFor(numBlocks * blockBytes);
+  const { spareBytes } = shares;
+  const what = `loading ${options.graph.path}`;
+  const onProgress = (fraction: number) => options.onProgress({ what, fraction });
+  return await openPagedDecoder({
+    ...options,
+    cut,
+    files,
+    limits,
+    spareBytes,
+    isQuantized,
+    hasRoom,
+    onProgress,
+  });
+}
+
+/** @throws {StartupError} when keys and values have heads that a GPU cannot keep in 8 bits. */
+function requireQuantizable({ attentions }: GraphCut): void {
+  for (const { headDim: headSize } of attentions) {
+    try {
+      checkQuantized({ headSize, elem: "f32", isQuantized: true });
+    } catch (cause) {
+      const { message } = cause as Error;
+      throw new StartupError(message, { cause, setting: "kvCacheDtype" });
+    }
+  }
+}
+
+async function openWhole(
+  { graph: { model, files, path }, contextLength, folder, ...options }: GraphToOpen,
+): Promise<Decoder> {
+  return await explainRefusal(`${folder.path}/${path}`, () => {
+    const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
+    const { maxModelLength } = options.engine;
+    const headSizes = readHeadSizes(folder);
+    const sizes = { contextLength, maxModelLength, vocabSize, headSizes };
+    return WholeDecoder.load({ ...options, model, files, ...sizes });
+  });
+}
+
+/** Opens a graph whole. @throws {StartupError} naming the graph, when it cannot be run. */
+async function explainRefusal(
+  path: string,
+  open: () => Promise<WholeDecoder>,
+): Promise<WholeDecoder> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!(error instanceof UnsupportedGraphError)) throw error;
+    throw new StartupError(`${path}: ${error.message}`, { cause: error });
+  }
+}
+
+/** The vocabulary's size, where the graph says it. */
+function widthOfLogits({ graph }: ModelProto): number | undefined {
+  const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
+  return typeof width === "number" ? width : undefined;
+}
+
+interface EncoderDecoderLoadOptions<Input extends object>
+  extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
+  /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
+  readonly numPositions: number | undefined;
+  /** Of the uncut graph, which does not declare it. */
+  readonly vocabSize: number;
+}
+
+/** Loads a folder's merged decoder, the main one of its graphs. @throws {StartupError} when it is not as Optimum exports it. */
+export async function loadEncoderDecoder<Input extends object>(
+  options: EncoderDecoderLoadOptions<Input>,
+): Promise<EncoderDecoder<Input> | WholeDecoder> {
+  await using graph = await readGraph(options);
+  const { model: merged, files, path } = graph;
+  const { numPositions, folder } = options;
+  return await openCutOrWhole(graph, {
+    cut: async () => {
+      const parts = divideMerged(merged);
+      if (parts === undefined) return { refused: "It is not merged of two decoders." };
+      if (numPositions === undefined) {
+        return { refused: "Inputs of different sizes have different numbers of positions." };
+      }
+      return await openEncoderDecoder(parts, { ...options, numPositions, files });
+    },
+    whole: () =>
+      explainRefusal(
+        `${folder.path}/${path}`,
+        () => openWholeEncoderDecoder(merged, { ...options, path, files }),
+      ),
+  });
+}
+
+/** In one sentence, why a graph is not cut. */
+type Refused = { readonly refused: string };
+
+/** Opens a graph cut; whole where that is refused, also by a `RangeError`: a kernel cannot run a part. */
+async function openCutOrWhole<Cut extends object, Whole>(
+  { path }: GraphFile,
+  open: { readonly cut: () => Promise<Cut | Refused>; readonly whole: () => Promise<Whole> },
+): Promise<Cut | Whole> {
+  const opened = await open.cut().catch((error): Refused => {
+    if (error instanceof RangeError) return { refused: error.message };
+    throw error;
+  });
+  if (!("refused" in opened)) {
+    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+    return opened;
+  }
+  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
+  return await open.whole();
+}

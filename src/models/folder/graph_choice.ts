@@ -1,0 +1,242 @@
+/**
+ * Which of a model's graphs are run, and in which dtype: used by the download, the memory check and the loaders.
+ *
+ * @module
+ */
+import type { DeviceClass } from "../../device/device_class.ts";
+import { type Dtype, DTYPES } from "../../base/config.ts";
+import { StartupError } from "../../base/errors.ts";
+import { dtypesOf, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
+import { findVariants, type GraphVariant } from "./graph_variants.ts";
+
+/** Preferred dtypes where the user does not choose, by the device. */
+const PREFERRED = {
+  gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
+  gpu: ["q4", "fp32"],
+  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it. Products
+  // of 4-bit weights quantise row by row; with scales in f16 they take as long, in two thirds of the file.
+  cpu: ["q4", "q4f16", "q8", "fp32"],
+  cpuInBatches: ["fp32", "fp16", "q4", "q8"],
+  // Quantisation errors in sound are heard as noise.
+  sound: ["fp32", "fp16", "q8", "q4"],
+} as const satisfies Record<string, readonly Dtype[]>;
+
+type Preference = keyof typeof PREFERRED;
+
+/** A graph that a model runs. */
+export interface WantedGraph {
+  /** The same in every dtype: `onnx/model_q4.onnx` is `model`. */
+  readonly name: string;
+  /**
+   * Which dtypes suit it: `batches` where the rows of many requests run together, `sound` where it makes sound;
+   * those that suit the device if absent.
+   */
+  readonly suits?: "batches" | "sound" | undefined;
+  /** Its file by dtype, for a graph outside `onnx/`. */
+  readonly paths?: Readonly<Partial<Record<Dtype, string>>>;
+}
+
+/** The user's choice, and the device. */
+export interface GraphChoice {
+  readonly device: DeviceClass;
+  /** The one that suits best if absent. */
+  readonly dtype?: Dtype | undefined;
+}
+
+/** A graph in the chosen dtype. */
+export interface ChosenGraph {
+  readonly name: string;
+  readonly dtype: Dtype;
+  /** In the folder: `onnx/model_q4.onnx`. */
+  readonly path: string;
+}
+
+/** The graphs of a model, each in its dtype. */
+export class ChosenGraphs {
+  /** The main one first. */
+  readonly all: readonly ChosenGraph[];
+  /** Preferred files that do not exist. */
+  readonly missed: readonly string[];
+  readonly #folderPath: string;
+
+  constructor(
+    folder: ModelFolder,
+    { all, missed }: Pick<ChosenGraphs, "all" | "missed">,
+  ) {
+    this.#folderPath = folder.path;
+    this.all = all;
+    this.missed = missed;
+  }
+
+  /** The one whose dtype is the model's. */
+  get main(): ChosenGraph {
+    return this.all[0]!;
+  }
+
+  has(name: string): boolean {
+    return this.all.some((graph) => graph.name === name);
+  }
+
+  /** @throws {StartupError} when the folder has no such graph. */
+  of(name: string): ChosenGraph {
+    const found = this.all.find((graph) => graph.name === name);
+    if (found !== undefined) return found;
+    throw new StartupError(`${this.#folderPath} has no onnx/${name}*.onnx.`);
+  }
+}
+
+/**
+ * Chooses the dtype of each graph. The main one must have the requested dtype. Its companions often come in fewer: they
+ * are taken in the requested dtype, else in the main graph's, else in the best one.
+ *
+ * @param wanted the main graph first.
+ * @throws {StartupError} when the folder lacks one, or the main one in the requested dtype.
+ */
+export function chooseGraphs(
+  folder: ModelFolder,
+  wanted: readonly WantedGraph[],
+  { device, dtype: asked }: GraphChoice,
+): ChosenGraphs {
+  const all: ChosenGraph[] = [];
+  const missed: string[] = [];
+  const mainPreference = preferenceOf(wanted[0]!, device);
+  for (const graph of wanted) {
+    const { name, paths } = graph;
+    const outside = findOutside(folder, graph, device);
+    if (outside.length > 0) {
+      const variant = outside.find(({ dtype }) => asked === undefined || dtype === asked);
+      if (variant === undefined && all.length === 0) throw refuseDtype(folder, outside, asked!);
+      const { path, dtype, target } = variant ?? outside[0]!;
+      all.push({ name, dtype, path });
+      // Stands for all those that the repository may have for the device.
+      const own = device === "cpu" ? "cpu" : "gpu";
+      if (asked === undefined && target !== "any" && target !== own) {
+        missed.push(`${own}/${name}.onnx`);
+      }
+      continue;
+    }
+    const preference = preferenceOf(graph, device);
+    const fileOf = (dtype: Dtype) =>
+      paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "";
+    const there = DTYPES.filter((dtype) => folder.files.has(fileOf(dtype)));
+    const isAlike = paths !== undefined || preference === mainPreference;
+    const given = all.length === 0
+      ? asked
+      : [asked, isAlike ? all[0]!.dtype : undefined].find((dtype) =>
+        dtype && there.includes(dtype)
+      );
+    const wishes: readonly Dtype[] = given === undefined ? PREFERRED[preference] : [given];
+    const dtype = wishes.find((wish) => there.includes(wish)) ??
+      (given === undefined ? there[0] : undefined);
+    if (dtype === undefined) throw refuse(folder, graph, { wishes, there });
+    all.push({ name, dtype, path: fileOf(dtype) });
+    if (asked === undefined && given === undefined && paths === undefined) {
+      const better = wishes.includes(dtype) ? wishes.slice(0, wishes.indexOf(dtype)) : wishes;
+      missed.push(...better.map(fileOf));
+    }
+  }
+  return new ChosenGraphs(folder, { all, missed });
+}
+
+/** The forms of a graph that lies outside `onnx/`, the best first; none of one that lies there. */
+function findOutside(
+  folder: ModelFolder,
+  { name, paths }: WantedGraph,
+  device: DeviceClass,
+): GraphVariant[] {
+  const isElsewhere = paths === undefined && dtypesOf(folder, name).length === 0;
+  return isElsewhere ? findVariants(folder, name, device) : [];
+}
+
+/** The error for a dtype that no variant has. */
+function refuseDtype(
+  { path }: ModelFolder,
+  variants: readonly GraphVariant[],
+  asked: Dtype,
+): StartupError {
+  const there = variants.map((variant) => `${variant.path} (${variant.dtype})`).join(", ");
+  return new StartupError(`${path} has no graph of dtype ${asked}: it has ${there}.`, {
+    setting: "dtype",
+  });
+}
+
+/** The dtypes in which a folder has a graph, of those that suit a device, the best first. */
+export function preferredDtypes(
+  folder: ModelFolder,
+  graph: WantedGraph,
+  device: DeviceClass,
+): Dtype[] {
+  const { name, paths } = graph;
+  return PREFERRED[preferenceOf(graph, device)].filter((dtype) =>
+    folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "")
+  );
+}
+
+/** Graphs that a message shows. */
+const MAX_SHOWN = 12;
+
+/** The error for a graph that a folder lacks, or has in other dtypes. */
+function refuse(
+  { path, files }: ModelFolder,
+  { name, paths }: WantedGraph,
+  { wishes, there }: { readonly wishes: readonly Dtype[]; readonly there: readonly Dtype[] },
+): StartupError {
+  if (paths !== undefined) {
+    return there.length === 0
+      ? new StartupError(`${path} has no ${Object.values(paths).join(" and no ")}.`)
+      : new StartupError(
+        `${path}/${paths[there[0]!]} comes in ${there.join(", ")} alone, not in ${wishes[0]}.`,
+        { setting: "dtype" },
+      );
+  }
+  const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
+  const shown = [...graphs.slice(0, MAX_SHOWN), ...graphs.length > MAX_SHOWN ? ["…"] : []];
+  const found = there.length > 0
+    ? `it has ${there.join(", ")}`
+    : `it has no onnx/${name}*.onnx${graphs.length > 0 ? `, but ${shown.join(", ")}` : ""}`;
+  const advice = graphs.length > 0
+    ? ""
+    : " Hearth runs models in ONNX form: look for one whose name ends in -ONNX.";
+  return new StartupError(
+    `${path} has no graph of dtype ${wishes.join(" or ")}: ${found}.${advice}`,
+  );
+}
+
+function preferenceOf({ suits }: WantedGraph, device: DeviceClass): Preference {
+  if (suits === "sound") return "sound";
+  return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
+}
+
+/** Wants graphs that lie beside `config.json`, as `x.onnx` and `x.int8.onnx`, the main one first. */
+export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
+  return () =>
+    names.map((name) => ({
+      name,
+      paths: { fp32: `${name}.onnx`, q8: `${name}.int8.onnx` },
+    }));
+}
+
+/** Wants graphs by their names, the main one first. */
+export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
+  return () => names.map((name) => ({ name }));
+}
+
+/** Optimum's graph of two decoders, with and without keys and values of earlier tokens. */
+export const MERGED = "decoder_model_merged";
+/** Separate decoders that a merged one replaces. */
+const HALVES = ["decoder_model", "decoder_with_past_model"];
+const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
+
+/** Wants all graphs of a folder. @param main comes first where there is one of that name. */
+export function allGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {
+  return ({ files }) => {
+    const found = new Set(
+      [...files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file))
+        .map((file) => file.slice("onnx/".length).replace(DTYPE_SUFFIX, "")),
+    );
+    const names = [...found]
+      .filter((name) => !(found.has(MERGED) && HALVES.includes(name)))
+      .sort((a, b) => Number(b === main) - Number(a === main) || (a < b ? -1 : 1));
+    return (names.length === 0 ? [main ?? "model"] : names).map((name) => ({ name }));
+  };
+}

@@ -1,0 +1,137 @@
+/**
+ * Graphs that do not lie in `onnx/`: at the folder's root, as Optimum and Olive write them, or in a subfolder for each
+ * device and precision, as onnxruntime-genai's models are published (`cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx`).
+ *
+ * @module
+ */
+import type { DeviceClass } from "../../device/device_class.ts";
+import type { Dtype } from "../../base/config.ts";
+import { modelNameOf } from "../../hub/cache.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+
+/** One form of a graph. */
+export interface GraphVariant {
+  /** In the folder: `gpu/gpu-int4-rtn-block-32/model.onnx`. */
+  readonly path: string;
+  readonly dtype: Dtype;
+  /** What it was made for. */
+  readonly target: Target;
+}
+
+type Target = "cpu" | "gpu" | "any";
+
+/** Compiled for devices that have a runtime of their own. */
+const FOREIGN =
+  /(^|[/_-])(npu|qnn|qdq|openvino|vitis-?ai|tensorrt|trt(rtx)?|snapdragon|coreml|rai)([/_-]|$)/i;
+const FOR_CPU = /(^|[/_-])(cpu|mobile)([/_-]|$)/i;
+const FOR_GPU = /(^|[/_-])(gpu|cuda|webgpu|dml|directml|rocm)([/_-]|$)/i;
+
+/** Suffixes of file names, as `onnx/` has them, then words of paths; the first that is found counts. */
+const BY_SUFFIX: readonly (readonly [string, Dtype])[] = [
+  ["_q4f16", "q4f16"],
+  ["_fp16", "fp16"],
+  ["_q4", "q4"],
+  ["_int8", "int8"],
+  ["_uint8", "uint8"],
+  ["_quantized", "q8"],
+  ["_bnb4", "bnb4"],
+  ["", "fp32"],
+];
+const FOUR_BITS = /int4|uint4|q4|4-?bit|awq|gptq|rtn|kquant/i;
+const HALF = /fp16|float16|bf16/i;
+const EIGHT_BITS = /int8|q8|8-?bit/i;
+
+/**
+ * The variants of a graph that run here, those that suit a device first.
+ *
+ * @param name as in `onnx/`: `model`.
+ */
+export function findVariants(
+  folder: ModelFolder,
+  name: string,
+  device: DeviceClass,
+): GraphVariant[] {
+  const found = [...folder.files].flatMap((path) => readVariant(folder, name, path) ?? []);
+  return found.sort((a, b) =>
+    rank(a, device) - rank(b, device) || (a.path < b.path ? -1 : a.path > b.path ? 1 : 0)
+  );
+}
+
+/** Whether a folder has a graph of this name outside `onnx/`. */
+export function hasVariant(folder: ModelFolder, name: string): boolean {
+  return [...folder.files].some((path) => readVariant(folder, name, path) !== undefined);
+}
+
+/** The folders of several models, each with variants for devices; one or none if all variants are of one. */
+export function listModels({ files }: ModelFolder): string[] {
+  const models = new Set<string>();
+  for (const file of files) {
+    if (!file.endsWith("/genai_config.json")) continue;
+    const parts = file.split("/");
+    const device = parts.findIndex((part) => FOR_CPU.test(part) || FOR_GPU.test(part));
+    if (device >= 0) models.add(parts.slice(0, device).join("/"));
+  }
+  return [...models].sort();
+}
+
+function readVariant(
+  folder: ModelFolder,
+  name: string,
+  path: string,
+): GraphVariant | undefined {
+  const isUsual = /^onnx\/[^/]+$/.test(path);
+  if (!path.endsWith(".onnx") || isUsual || FOREIGN.test(path)) return undefined;
+  const at = path.lastIndexOf("/");
+  const [place, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
+  const target = FOR_CPU.test(path) ? "cpu" : FOR_GPU.test(path) ? "gpu" : "any";
+  const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
+  // onnxruntime-genai names the graph itself, and has one beside its configuration.
+  const isNamed = suffix !== undefined ||
+    name === "model" && isAlone(folder, place) &&
+      folder.files.has(join(place, "genai_config.json"));
+  if (!isNamed) return undefined;
+  const told = suffix !== undefined && suffix[0] !== "" ? suffix[1] : undefined;
+  return { path, target, dtype: told ?? guessDtype(path, { folder, target }) };
+}
+
+function join(place: string, file: string): string {
+  return place === "" ? file : `${place}/${file}`;
+}
+
+/** Whether a subfolder has one graph. */
+function isAlone({ files }: ModelFolder, place: string): boolean {
+  const graphs = [...files].filter((file) =>
+    file.endsWith(".onnx") && file.slice(0, Math.max(file.lastIndexOf("/"), 0)) === place
+  );
+  return graphs.length === 1;
+}
+
+/** The dtype that the words of a path, or else of the model's name, tell. */
+function guessDtype(
+  path: string,
+  { folder, target }: { readonly folder: ModelFolder; readonly target: Target },
+): Dtype {
+  for (const words of [path, modelNameOf(folder.path)]) {
+    if (FOUR_BITS.test(words)) return target === "gpu" || HALF.test(words) ? "q4f16" : "q4";
+    if (HALF.test(words)) return "fp16";
+    if (EIGHT_BITS.test(words)) return "q8";
+  }
+  return "fp32";
+}
+
+const DTYPES_OF_DEVICE: Readonly<Record<DeviceClass, readonly Dtype[]>> = {
+  gpuWithF16: ["q4f16", "q4", "fp16", "fp32", "q8"],
+  gpu: ["q4", "fp32", "q8"],
+  cpu: ["q4", "q4f16", "q8", "fp32", "fp16"],
+};
+
+/** Its place among the variants for a device: its target counts first, then its dtype, then how it computes. */
+function rank({ path, dtype, target }: GraphVariant, device: DeviceClass): number {
+  const own = device === "cpu" ? "cpu" : "gpu";
+  const targetRank = target === own ? 0 : target === "any" ? 1 : 2;
+  const dtypes = DTYPES_OF_DEVICE[device];
+  const dtypeRank = dtypes.includes(dtype) ? dtypes.indexOf(dtype) : dtypes.length;
+  // On the CPU level 4 computes with integers; on a GPU WebGPU's own exports come first.
+  const isBest = device === "cpu" ? /acc-level-4/.test(path) : /webgpu/i.test(path);
+  return targetRank * 100 + dtypeRank * 10 + (isBest ? 0 : 1);
+}

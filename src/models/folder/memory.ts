@@ -1,0 +1,182 @@
+/**
+ * Checks whether a model fits into memory before it is loaded: a refusal with numbers says more than a machine that
+ * swaps or a device that fails half-way.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../../device/backend.ts";
+import type { Dtype } from "../../base/config.ts";
+import { type AxisSizes, bytesOf } from "../../decoder/step_executor.ts";
+import { stateBytesOf } from "../../decoder/state_slots.ts";
+import { planStorage } from "../../decoder/storage_plan.ts";
+import { type Setting, StartupError } from "../../base/errors.ts";
+import { formatBytes } from "../../base/format_bytes.ts";
+import {
+  dtypesOf,
+  externalDataFiles,
+  graphFile,
+  type ModelFolder,
+} from "../../hub/model_folder.ts";
+import { SMALLEST_KV_CACHE_MIB } from "./free_memory.ts";
+import { log } from "../../base/log.ts";
+import { storedBytes } from "../../graph/file/stored_tensor.ts";
+import type { GraphCut } from "../../graph/graph_cut.ts";
+
+/** onnxruntime-web keeps weights in the memory of one WebAssembly module. */
+const WASM_HEAP_BYTES = 2 ** 32;
+const MIB = 2 ** 20;
+
+export interface MemoryNeeds {
+  readonly weightsBytes: number;
+  /** The largest tensor of weights, which takes one buffer. */
+  readonly largestWeightBytes: number;
+  /** Keys and values: as many as the user chose, else what they take at first. */
+  readonly cacheBytes: number;
+  /** What sequences keep beside keys and values, and snapshots of that. */
+  readonly stateBytes: number;
+  readonly activationBytes: number;
+}
+
+/** Initial needs. */
+export const NOTHING: MemoryNeeds = {
+  weightsBytes: 0,
+  largestWeightBytes: 0,
+  cacheBytes: 0,
+  stateBytes: 0,
+  activationBytes: 0,
+};
+
+export interface MemoryOffer {
+  readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
+  /** Available memory of the machine; `undefined` if unknown. */
+  readonly availableBytes: number | undefined;
+  /** The weights in the folder's other dtypes. */
+  readonly otherDtypes: readonly { readonly dtype: Dtype; readonly weightsBytes: number }[];
+}
+
+/**
+ * The needs of a cut graph's paged decoder, but for its keys and values.
+ *
+ * @param options.most the largest step.
+ * @param options.sharesWeights whether weights that several segments read are in memory once.
+ */
+export function needsOfCut(
+  cut: GraphCut,
+  { most, sharesWeights, numStateSlots }: {
+    readonly most: AxisSizes;
+    readonly sharesWeights: boolean;
+    readonly numStateSlots?: number | undefined;
+  },
+): MemoryNeeds {
+  const tensors = cut.segments.flatMap(({ model }) => model.graph.initializers);
+  const counted = sharesWeights
+    ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
+    : tensors;
+  const sizes = counted.map(storedBytes);
+  const { pieces } = planStorage(cut, (port) => bytesOf(port, most));
+  return {
+    ...NOTHING,
+    weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
+    largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
+    stateBytes: stateBytesOf(cut, numStateSlots),
+    activationBytes: pieces.reduce((sum, bytes) => sum + bytes, 0),
+  };
+}
+
+/** The bytes of a graph's weights in each dtype of its folder, except the given one. */
+export async function weighOtherDtypes(
+  { folder, graph, dtype }: { folder: ModelFolder; graph: string; dtype?: Dtype | undefined },
+): Promise<MemoryOffer["otherDtypes"]> {
+  const others = dtypesOf(folder, graph).filter((other) => other !== dtype);
+  return await Promise.all(others.map(async (other) => {
+    const file = graphFile(graph, other);
+    const weightsBytes = await weighFiles(folder, [file, ...externalDataFiles(folder, file)]);
+    return { dtype: other, weightsBytes };
+  }));
+}
+
+/** The bytes of files of a folder. */
+export async function weighFiles(
+  folder: ModelFolder,
+  files: readonly string[],
+): Promise<number> {
+  const sizes = files.map(async (file) => (await Deno.stat(join(folder.path, file))).size);
+  return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/**
+ * Checks that a model fits. WebGPU does not report the GPU's memory, only its largest buffer: if the machine's memory
+ * would not suffice, the log warns.
+ *
+ * @throws {StartupError} with the numbers, and what would fit.
+ */
+export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
+  const { backend, availableBytes = Infinity } = offer;
+  const isNative = backend.runtime === "native";
+  if (needs.largestWeightBytes > backend.maxBufferBytes && !isNative) {
+    throw refusal(
+      `The largest tensor of this model takes ${
+        formatBytes(needs.largestWeightBytes)
+      }, and a buffer of this device at most ${formatBytes(backend.maxBufferBytes)}.`,
+      adviseOnWeights(offer, backend.maxBufferBytes),
+    );
+  }
+  if (backend.kind === "cpu" && !isNative && needs.weightsBytes > WASM_HEAP_BYTES) {
+    throw refusal(
+      `The weights of this model take ${formatBytes(needs.weightsBytes)}, and onnxruntime-web ` +
+        `loads at most ${formatBytes(WASM_HEAP_BYTES)} on the CPU.`,
+      adviseOnWeights(offer, WASM_HEAP_BYTES),
+    );
+  }
+  const total = needs.weightsBytes + needs.cacheBytes + needs.stateBytes + needs.activationBytes;
+  if (total <= availableBytes) return;
+  const numbers =
+    `${formatBytes(needs.weightsBytes)} for weights, ${
+      formatBytes(needs.cacheBytes)
+    } for keys and ` +
+    `values, ${
+      needs.stateBytes > 0 ? `${formatBytes(needs.stateBytes)} for other states of sequences, ` : ""
+    }${formatBytes(needs.activationBytes)} for activations; ${
+      formatBytes(availableBytes)
+    } of the ` +
+    "machine's memory are free";
+  if (backend.kind !== "cpu") {
+    return log.warn("this model may not fit, unless the GPU has memory of its own", { numbers });
+  }
+  throw refusal(
+    `This model does not fit: it takes ${numbers}.`,
+    adviseOnTotal(needs, offer, availableBytes),
+  );
+}
+
+interface Advice {
+  readonly text: string;
+  readonly setting: Setting;
+}
+
+function refusal(fault: string, { text, setting }: Advice): StartupError {
+  return new StartupError(`${fault} ${text}`, { setting });
+}
+
+function adviseOnTotal(
+  { weightsBytes, stateBytes, activationBytes }: MemoryNeeds,
+  offer: MemoryOffer,
+  availableBytes: number,
+): Advice {
+  const leftMib = Math.floor((availableBytes - weightsBytes - stateBytes - activationBytes) / MIB);
+  if (leftMib >= SMALLEST_KV_CACHE_MIB) {
+    return { text: `It would fit with a KV cache of ${leftMib} MiB.`, setting: "kvCacheMb" };
+  }
+  const cacheBytes = SMALLEST_KV_CACHE_MIB * MIB;
+  return adviseOnWeights(offer, availableBytes - stateBytes - activationBytes - cacheBytes);
+}
+
+function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advice {
+  const names = otherDtypes.filter(({ weightsBytes }) => weightsBytes <= roomBytes)
+    .map(({ dtype, weightsBytes }) => `${dtype} (${formatBytes(weightsBytes)})`);
+  const text = names.length === 0
+    ? "Free some memory, or choose a smaller model, or smaller weights of it."
+    : `It would fit in ${names.join(" or ")}.`;
+  return { text, setting: "dtype" };
+}

@@ -1,0 +1,208 @@
+/**
+ * A model's image preprocessing: its folder's `preprocessor_config.json`, with the defaults of transformers.js.
+ *
+ * @module
+ */
+import type { TensorForm } from "../../../kernels/image_form.ts";
+import { StartupError } from "../../base/errors.ts";
+import type { ResampleFilter } from "../../media/resample.ts";
+import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";
+import type { Json } from "../../hub/model_folder.ts";
+
+/** Settings that would misplace the mask, or are not supported. */
+const REFUSED = [
+  "do_center_crop",
+  "do_crop_margin",
+  "do_thumbnail",
+  "do_flip_channel_order",
+  "keep_aspect_ratio",
+];
+
+/** Width and height in pixels. */
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+type Triple = readonly [number, number, number];
+
+/** The size to which an image is resized, or `undefined` if it is not. */
+type SizeRule =
+  | Size
+  /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
+  | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
+  | undefined;
+
+export interface PreprocessorConfig extends Levels {
+  readonly size: SizeRule;
+  /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
+  readonly multipleOf: number;
+  readonly border: "none" | "toMultiple" | Size;
+  readonly filter: ResampleFilter;
+}
+
+/** @throws {StartupError} when it has unsupported settings. */
+export function readPreprocessorConfig(config: Json): PreprocessorConfig {
+  const refused = REFUSED.find((name) => config[name] === true);
+  if (refused !== undefined) {
+    throw new StartupError(`preprocessor_config.json asks for ${refused}, which is not supported.`);
+  }
+  const given = config["size"] ?? config["image_size"];
+  const size = config["do_resize"] ?? given !== undefined
+    ? readSize(given, config["max_size"])
+    : undefined;
+  const multipleOf = Number(config["size_divisibility"] ?? config["size_divisor"] ?? 1);
+  const filter = RESAMPLE_FILTERS[Number(config["resample"] ?? 2)];
+  if (filter === undefined) {
+    throw new StartupError(
+      `preprocessor_config.json: resample wants a number from 0 to 5, has ${config["resample"]}.`,
+    );
+  }
+  return {
+    size,
+    multipleOf,
+    border: readBorder(config, size, multipleOf),
+    filter,
+    ...readLevels(config),
+  };
+}
+
+/** Pixel levels to numbers, by channel in the order that the graph takes them: `level · scale + offset`. */
+export interface Levels {
+  readonly scale: Triple;
+  readonly offset: Triple;
+}
+
+/**
+ * Rescaling and normalising combined.
+ *
+ * @param options.mean of each channel, once levels are rescaled.
+ */
+export function levelsOf(
+  { rescale = 1 / 255, mean, std }: {
+    readonly rescale?: number;
+    readonly mean: readonly number[];
+    readonly std: readonly number[];
+  },
+): Levels {
+  const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
+    compute(0),
+    compute(1),
+    compute(2),
+  ];
+  return {
+    scale: perChannel((channel) => rescale / std[channel]!),
+    offset: perChannel((channel) => (0 - mean[channel]!) / std[channel]!),
+  };
+}
+
+function readLevels(config: Json): Levels {
+  const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
+  const isNormalized = config["do_normalize"] === true;
+  const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
+  const std = isNormalized ? tripleOf(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
+  return levelsOf({ rescale, mean, std });
+}
+
+function tripleOf(value: unknown, fallback: number): number[] {
+  const values = Array.isArray(value) ? value : Array(3).fill(value ?? fallback);
+  if (values.length === 3 && values.every((each) => typeof each === "number")) return values;
+  throw new StartupError(
+    `preprocessor_config.json: image_mean and image_std want 3 numbers, have ${
+      JSON.stringify(value)
+    }.`,
+  );
+}
+
+function readSize(size: unknown, maxSize: unknown): SizeRule {
+  if (typeof size === "number") {
+    return { shortestEdge: size, longestEdge: Number(maxSize ?? size) };
+  }
+  const named = (size ?? {}) as Json;
+  const [width, height] = [named["width"], named["height"]];
+  if (typeof width === "number" && typeof height === "number") return { width, height };
+  const [shortest, longest] = [named["shortest_edge"], named["longest_edge"]];
+  if (shortest === undefined && longest === undefined) return undefined;
+  return {
+    shortestEdge: shortest === undefined ? undefined : Number(shortest),
+    longestEdge: longest === undefined ? undefined : Number(longest),
+  };
+}
+
+function readBorder(
+  config: Json,
+  size: SizeRule,
+  multipleOf: number,
+): PreprocessorConfig["border"] {
+  if (config["do_pad"] !== true) return "none";
+  const given = config["pad_size"];
+  if (typeof given === "number") return { width: given, height: given };
+  const { width, height } = (given ?? {}) as Json;
+  if (typeof width === "number" && typeof height === "number") return { width, height };
+  if (multipleOf > 1) return "toMultiple";
+  return size !== undefined && "width" in size ? size : "none";
+}
+
+/** The form of an image; a graph of fixed size overrides it, and images are stretched to that. */
+export function tensorFormOf(
+  processor: PreprocessorConfig,
+  { image, graph, layout }: {
+    readonly image: Size;
+    readonly graph: Size | undefined;
+    readonly layout: TensorForm["layout"];
+  },
+): TensorForm {
+  const content = contentOf(processor, image);
+  const whole = borderedOf(processor, content);
+  const { filter, scale, offset } = processor;
+  const agrees = graph === undefined ||
+    graph.width === whole.width && graph.height === whole.height;
+  const [inner, outer] = agrees ? [content, whole] : [graph, graph];
+  return {
+    layout,
+    width: outer.width,
+    height: outer.height,
+    contentWidth: inner.width,
+    contentHeight: inner.height,
+    filter,
+    scale,
+    offset,
+  };
+}
+
+function contentOf({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
+  if (size !== undefined && "width" in size) return size;
+  const factor = size === undefined ? 1 : edgeFactor(image, size);
+  // A border makes up for what is missing to a multiple; without one the image is cut down to it.
+  const step = border === "toMultiple" ? 1 : multipleOf;
+  const fit = (length: number) => {
+    // Rounded first, so that 0.1 + 0.2 does not lose a pixel.
+    const whole = Math.floor(Number((length * factor).toFixed(2)));
+    return Math.max(step, Math.floor(whole / step) * step);
+  };
+  return { width: fit(image.width), height: fit(image.height) };
+}
+
+function edgeFactor(
+  { width, height }: Size,
+  { shortestEdge, longestEdge }: {
+    shortestEdge?: number | undefined;
+    longestEdge?: number | undefined;
+  },
+): number {
+  const [shorter, longer] = width < height ? [width, height] : [height, width];
+  const factor = shortestEdge === undefined ? 1 : shortestEdge / shorter;
+  return longestEdge === undefined ? factor : Math.min(factor, longestEdge / longer);
+}
+
+function borderedOf({ border, multipleOf }: PreprocessorConfig, content: Size): Size {
+  if (border === "none") return content;
+  const fit = (length: number) => Math.ceil(length / multipleOf) * multipleOf;
+  const whole = border === "toMultiple"
+    ? { width: fit(content.width), height: fit(content.height) }
+    : border;
+  return {
+    width: Math.max(whole.width, content.width),
+    height: Math.max(whole.height, content.height),
+  };
+}

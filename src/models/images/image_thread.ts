@@ -1,0 +1,73 @@
+/**
+ * The thread that decodes images and prepares them, so that the one that owns the device is not blocked.
+ *
+ * @module
+ */
+import "../../device/ort/no_location.ts";
+import { HearthError } from "../../base/errors.ts";
+import { onWhite } from "../../media/alpha.ts";
+import { decodeImage } from "../../media/image.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import type { ImageProcessor, NormalizedImage } from "./image_processor.ts";
+import type { ImageToPrepare, PreparedImage, VisionProcessor } from "./vision_processor.ts";
+import { serveFunctions } from "../threads/worker_rpc.ts";
+
+/** A file of any supported format. */
+interface ImageFile extends ImageToPrepare {
+  /** Largest width × height that is decoded; the decoder's own limit if absent. */
+  readonly maxPixels: number | undefined;
+}
+
+let imageProcessor: ImageProcessor | undefined;
+let processor: VisionProcessor | undefined;
+
+const functions = {
+  /** Loads a folder's image processor, for `normalize`; pixels alone need no transformers.js. */
+  async loadImageProcessor(folder: string): Promise<string> {
+    const { ImageProcessor } = await import("./image_processor.ts");
+    imageProcessor = await ImageProcessor.load(folder);
+    return "";
+  },
+  /** Loads a folder's processor, for `prepare`. @returns the placeholder of an image in the rendered chat template. */
+  async loadProcessor(folder: string): Promise<string> {
+    const { VisionProcessor } = await import("./vision_processor.ts");
+    processor = await VisionProcessor.load(folder);
+    return processor.placeholder;
+  },
+  /** The pixels on white ground. */
+  async decode({ bytes, maxPixels }: ImageFile): Promise<Pixels> {
+    return onWhite(await decodeImage(bytes, { maxPixels }));
+  },
+  /** An image alone, for a model's first graph. */
+  async normalize(file: ImageFile): Promise<NormalizedImage> {
+    return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
+  },
+  /** An image and its text in a prompt. */
+  async prepare(file: ImageFile): Promise<PreparedImage> {
+    return await fit(file, (pixels) => processor!.prepare(pixels, file));
+  },
+};
+
+/** Decodes a file, and fits it to the model. @throws {HearthError} `invalid_media` when it does not fit. */
+async function fit<T>(
+  { bytes, maxPixels }: ImageFile,
+  prepare: (pixels: Pixels) => Promise<T>,
+): Promise<T> {
+  const pixels = await decodeImage(bytes, { maxPixels });
+  try {
+    return await prepare(pixels);
+  } catch (error) {
+    if (error instanceof HearthError) throw error;
+    // The processor worked at startup, so the image is the cause.
+    const size = `${pixels.width} × ${pixels.height}`;
+    throw new HearthError(
+      "invalid_media",
+      `The model does not support an image of ${size} pixels: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}
+
+export type ImageThread = typeof functions;
+
+serveFunctions(functions);

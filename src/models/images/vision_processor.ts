@@ -1,0 +1,167 @@
+/**
+ * Preprocesses images with the processor classes of transformers.js: to the encoder's inputs, and the image's text in
+ * the prompt.
+ *
+ * @module
+ */
+import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
+import { dirname } from "node:path";
+import type { RawImage } from "@huggingface/transformers";
+import { StartupError } from "../../base/errors.ts";
+import { onWhite } from "../../media/alpha.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
+import { toRawImage } from "../../device/ort/raw_image.ts";
+import {
+  type Json,
+  type ModelFolder,
+  openFolder,
+  readJson,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
+
+export interface ImageToPrepare {
+  /** A file of any supported format. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Whether to disable tiling in models that also tile an image. */
+  readonly inOnePiece?: boolean | undefined;
+}
+
+export interface PreparedImage {
+  /** Its text in the prompt, with one image token for each of the encoder's rows. */
+  readonly text: string;
+  /** The encoder's inputs, by transformers.js's names. */
+  readonly tensors: PlainTensors;
+}
+
+/** Whether a class takes the text before the image. */
+const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
+  Qwen2VLProcessor: true,
+  Qwen2_5_VLProcessor: true,
+  Qwen3VLProcessor: true,
+  Glm46VProcessor: true,
+  Idefics3Processor: true,
+  SmolVLMProcessor: true,
+  Gemma3Processor: true,
+  Gemma3nProcessor: true,
+  Gemma4Processor: true,
+  LlavaProcessor: false,
+  PixtralProcessor: false,
+  Lfm2VlProcessor: false,
+};
+/** Classes with optional tiling. */
+const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
+/** These classes' image placeholders, if neither they nor their configuration give them. */
+const DEFAULT_PLACEHOLDER = "<image>";
+
+/** The used part of a processor; its declaration lacks the classes' own fields. */
+interface Processor {
+  (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
+  readonly config: Json;
+  readonly image_token?: unknown;
+  readonly boi_token?: unknown;
+}
+
+type ProcessorClass =
+  & (new (config: Json, components: Json, chatTemplate: null) => Processor)
+  & {
+    readonly name: string;
+    readonly uses_processor_config: boolean;
+    readonly image_token?: unknown;
+  };
+
+export class VisionProcessor {
+  /** Placeholder of an image in the rendered chat template. */
+  readonly placeholder: string;
+  readonly #processor: Processor;
+  readonly #takesTextFirst: boolean;
+  readonly #hasTiles: boolean;
+  readonly #RawImage: typeof RawImage;
+
+  private constructor(
+    processor: Processor,
+    options: { name: string; placeholder: string; RawImage: typeof RawImage },
+  ) {
+    this.#processor = processor;
+    this.placeholder = options.placeholder;
+    this.#takesTextFirst = TAKES_TEXT_FIRST[options.name]!;
+    this.#hasTiles = HAVE_TILES.has(options.name);
+    this.#RawImage = options.RawImage;
+  }
+
+  /**
+   * Loads the processor of a folder, without its tokenizer.
+   *
+   * @throws {StartupError} when the folder names no known one.
+   */
+  static async load(folderPath: string): Promise<VisionProcessor> {
+    const folder = await openFolder(folderPath);
+    const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
+    const images = await readJson(folder.path, "preprocessor_config.json");
+    const { name, Class } = findClass(folder, { named: images["processor_class"], transformers });
+    const config = Class.uses_processor_config
+      ? await readJson(folder.path, "processor_config.json")
+      : {};
+    // No tokenizer: the prompt is tokenized later, with the other messages; only the text is needed.
+    const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
+      config: await readOptionalJson(folder, "tokenizer_config.json"),
+    });
+    // Gemma 4 keeps the image settings in its main configuration, and its class is not named.
+    const settings = name === "Gemma4Processor"
+      ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
+      : images;
+    const image_processor = makeImageProcessor(settings, transformers);
+    const processor = new Class(config, { tokenizer, image_processor }, null);
+    return new VisionProcessor(processor, {
+      name,
+      placeholder: placeholderOf(processor, { name, Class }),
+      RawImage: transformers.RawImage,
+    });
+  }
+
+  /** @throws {Error} when the model's preprocessing refuses the image's shape. */
+  async prepare(
+    pixels: Pixels,
+    { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
+  ): Promise<PreparedImage> {
+    const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
+    const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
+    const given = inOnePiece && this.#hasTiles
+      ? await this.#processor(...operands, { do_image_splitting: false })
+      : await this.#processor(...operands);
+    const { texts, ...rest } = given;
+    return { text: (texts as string[])[0]!, tensors: plainTensorsOf(rest) };
+  }
+}
+
+function findClass(
+  { path }: ModelFolder,
+  { named, transformers }: { readonly named: unknown; readonly transformers: Transformers },
+): { name: string; Class: ProcessorClass } {
+  const name = String(named ?? "");
+  const Class = (transformers as unknown as Record<string, ProcessorClass | undefined>)[name];
+  if (Class !== undefined && name in TAKES_TEXT_FIRST) return { name, Class };
+  throw new StartupError(
+    `${path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
+      Object.keys(TAKES_TEXT_FIRST).join(", ")
+    }.`,
+  );
+}
+
+/** @param settings of `preprocessor_config.json`. */
+function makeImageProcessor(settings: Json, transformers: Transformers): unknown {
+  const classes = transformers as unknown as Record<string, new (settings: Json) => unknown>;
+  const type = settings["image_processor_type"] ?? settings["feature_extractor_type"];
+  const Class = classes[String(type).replace(/Fast$/, "")] ?? classes["ImageProcessor"]!;
+  return new Class(settings);
+}
+
+function placeholderOf(
+  processor: Processor,
+  { name, Class }: { name: string; Class: ProcessorClass },
+): string {
+  // Gemma 3's template writes the token before an image, its processor the image's.
+  if (name === "Gemma3Processor") return String(processor.boi_token);
+  const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
+  return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
+}

@@ -1,0 +1,92 @@
+/**
+ * Chooses among the dtypes of a decoder by how they would run: one whose graph is cut serves many requests at once, and
+ * is preferred to one that the device would compute faster but that runs whole.
+ *
+ * @module
+ */
+import { basename, dirname, join } from "node:path";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+import { log } from "../../base/log.ts";
+import { cutStep, divideMerged } from "../../graph/cut/merged_decoder.ts";
+import { splitGraph } from "../../graph/cut/split.ts";
+import { FolderFiles } from "../../graph/file/external_data.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { readModel } from "../../graph/file/proto_read.ts";
+import {
+  chooseGraphs,
+  type ChosenGraphs,
+  type GraphChoice,
+  preferredDtypes,
+  type WantedGraph,
+} from "../folder/graph_choice.ts";
+import { knownContextLengthOf } from "../folder/text_sizes.ts";
+
+/**
+ * The graphs as {@linkcode chooseGraphs} takes them, or the first in the order of preference whose main graph is cut.
+ * If no dtype was asked for, the folder has several and the main graph is a decoder, reads their nodes.
+ *
+ * @throws {StartupError} when the folder lacks a graph, or a file that was read is damaged.
+ */
+export async function chooseCutGraphs(
+  folder: ModelFolder,
+  wanted: readonly WantedGraph[],
+  choice: GraphChoice,
+): Promise<ChosenGraphs> {
+  const chosen = chooseGraphs(folder, wanted, choice);
+  const dtypes = preferredDtypes(folder, wanted[0]!, choice.device);
+  if (choice.dtype !== undefined || dtypes.length < 2) return chosen;
+  for (const dtype of dtypes) {
+    const graphs = dtype === chosen.main.dtype
+      ? chosen
+      : chooseGraphs(folder, wanted, { ...choice, dtype });
+    const refused = await whyNotCut(folder, graphs.main.path);
+    if (refused === undefined) return graphs;
+    if (refused === NO_DECODER) return chosen;
+    log.info("weights of another dtype are tried: this graph is not cut", {
+      graph: graphs.main.path,
+      reason: refused,
+    });
+  }
+  return chosen;
+}
+
+/**
+ * How a folder's main graph runs on the CPU, if it is a decoder: sequences share steps and a prefix cache where it is
+ * cut, and are computed one at a time where it is not. `undefined` of other graphs.
+ *
+ * @throws {StartupError} when the folder lacks a graph, or it is damaged.
+ */
+export async function findRunPath(
+  folder: ModelFolder,
+  wanted: readonly WantedGraph[],
+): Promise<"batched" | "one at a time" | undefined> {
+  const { main } = await chooseCutGraphs(folder, wanted, { device: "cpu" });
+  const refused = await whyNotCut(folder, main.path);
+  if (refused === NO_DECODER) return undefined;
+  return refused === undefined ? "batched" : "one at a time";
+}
+
+const NO_DECODER = Symbol("no decoder");
+
+/** Masks are evaluated for so many tokens at most: enough to tell graphs that are cut, and cheap if a folder claims more. */
+const MOST_TOKENS = 2 ** 15;
+
+/** Why a graph is not cut; `undefined` if it is. */
+async function whyNotCut(
+  folder: ModelFolder,
+  path: string,
+): Promise<string | typeof NO_DECODER | undefined> {
+  await using files = new FolderFiles(join(folder.path, dirname(path)));
+  const model = await readModel(files, basename(path));
+  if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
+  const contextLength = Math.min(knownContextLengthOf(folder) ?? MOST_TOKENS, MOST_TOKENS);
+  const result = cutAny(model, contextLength);
+  return "refused" in result ? result.refused : undefined;
+}
+
+function cutAny(model: ModelProto, contextLength: number) {
+  const merged = divideMerged(model);
+  return merged !== undefined && merged.project.graph.outputs.length > 0
+    ? cutStep(merged.step, { contextLength })
+    : splitGraph(model, { contextLength });
+}

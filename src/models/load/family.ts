@@ -1,0 +1,106 @@
+/**
+ * A family of models: how its folders are recognised, which graphs it runs, and how it is opened; and what families of
+ * one kind share.
+ *
+ * @module
+ */
+import type { ModelKind } from "../../base/config.ts";
+import { modelNameOf } from "../../hub/cache.ts";
+import { dtypesOf, hasGraph, type ModelFolder } from "../../hub/model_folder.ts";
+import { allGraphs, MERGED, type WantedGraph } from "../folder/graph_choice.ts";
+import { hasVariant } from "../folder/graph_variants.ts";
+import type { LOADERS } from "./loaders.ts";
+
+export interface Family {
+  /** Its `model_type`, if it has one. */
+  readonly name: string;
+  readonly kind: ModelKind;
+  /** Whether a folder is of this family. */
+  matches(folder: ModelFolder): boolean;
+  /** Whether it takes a folder whose kind the user has named; as `matches` if absent. */
+  accepts?(folder: ModelFolder): boolean;
+  /** The graphs that run, the main one first. */
+  graphs(folder: ModelFolder): readonly WantedGraph[];
+  /** Its files beside graphs and configuration. */
+  readonly files?: RegExp;
+  /** What opens its models, which only the thread that owns the device imports. */
+  readonly loader: keyof typeof LOADERS;
+  /** Whether it clones voices by embeddings of an x-vector model (`--speaker-encoder`). */
+  readonly takesSpeakerEncoder?: boolean;
+}
+
+/** Whether the configuration names an architecture of this form. */
+export function isBuiltAs({ config }: ModelFolder, form: RegExp): boolean {
+  const value = config["architectures"];
+  return Array.isArray(value) && value.some((name) => typeof name === "string" && form.test(name));
+}
+
+/** Whether the `model_type` is one of these. */
+export function isOfType({ config }: ModelFolder, ...types: readonly string[]): boolean {
+  return types.includes(String(config["model_type"] ?? ""));
+}
+
+/** Whether a folder declares a task, regardless of its architecture. */
+export function isForTask({ config }: ModelFolder, task: string): boolean {
+  return config["task"] === task;
+}
+
+const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
+
+/** A family of speech recognition models, recognised by its types. */
+export function asr(
+  name: string,
+  types: readonly string[],
+  options: Pick<Family, "graphs" | "files" | "loader">,
+): Family {
+  return { name, kind: "asr", matches: (folder) => isOfType(folder, ...types), ...options };
+}
+
+/** A family of speech synthesis models, recognised by its type; all graphs in precisions that suit sound, if not told. */
+export function tts(
+  type: Family["loader"],
+  options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
+): Family {
+  return {
+    name: type,
+    kind: "tts",
+    matches: (folder) => isOfType(folder, type),
+    graphs: soundGraphs,
+    files: VOICES,
+    loader: type,
+    ...options,
+  };
+}
+
+function soundGraphs(folder: ModelFolder): WantedGraph[] {
+  return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
+}
+
+/** The graphs of a decoder, and of its embeddings if separate. */
+export function textGraphs(folder: ModelFolder): WantedGraph[] {
+  const has = (name: string) => dtypesOf(folder, name).length > 0 || hasVariant(folder, name);
+  const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
+  const needsEmbeddings = main.name === MERGED && has("embed_tokens");
+  return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
+}
+
+/** The same, and the one that encodes images. */
+export function visionGraphs(folder: ModelFolder): WantedGraph[] {
+  return [...textGraphs(folder), { name: "vision_encoder" }];
+}
+
+/** A vision-language decoder, unlike an encoder-decoder for images. */
+export function isVisionLanguageModel(folder: ModelFolder): boolean {
+  return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
+}
+
+/**
+ * Language models trained to embed or rerank keep their architecture; they are recognised by name, and by a single
+ * graph that takes tokens.
+ */
+export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
+  const name = modelNameOf(folder.path);
+  const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
+  return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
+    !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);
+}

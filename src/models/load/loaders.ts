@@ -1,0 +1,70 @@
+/**
+ * The loaders of the families' models. Each is imported on demand, yet importing this module makes Deno fetch all their
+ * packages: it is for the thread that owns the device.
+ *
+ * @module
+ */
+import type { LoadRecogniser } from "../asr/recogniser.ts";
+import type { OpenContext } from "../folder/open_context.ts";
+import type { Model } from "../model.ts";
+import type { ReadLineOcrConfig } from "../ocr/line_ocr.ts";
+import type { OcrFamily, OcrFamilyOptions } from "../ocr/ocr_families.ts";
+import type { LoadSynthesizer } from "../tts/synthesizer.ts";
+
+type Load = (context: OpenContext) => Promise<Model>;
+
+const asr = (load: () => Promise<LoadRecogniser>): Load => async (context) =>
+  await (await import("../asr/asr.ts")).AsrModel.load(context, await load());
+
+/** A speech recogniser that generates text without times. */
+const generating = (name: keyof typeof import("../asr/generating_families.ts")): Load =>
+  asr(async () => {
+    const { loadGenerating } = await import("../asr/generating_recogniser.ts");
+    const { [name]: describe } = await import("../asr/generating_families.ts");
+    return (context, options) => loadGenerating(context, { ...options, describe });
+  });
+
+const tts = (load: () => Promise<LoadSynthesizer>): Load => async (context) =>
+  await (await import("../tts/tts.ts")).TtsModel.load(context, await load());
+
+const ocr =
+  (load: () => Promise<(options: OcrFamilyOptions) => OcrFamily>): Load => async (context) =>
+    await (await import("../ocr/ocr_load.ts")).loadOcr(context, await load());
+
+const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context) =>
+  await (await import("../ocr/line_ocr.ts")).LineOcrModel.load(context, await load());
+
+const vision = (kind: "vision" | "ocr"): Load => async (context) =>
+  await (await import("../vision/vision.ts")).loadVision({ ...context, kind });
+
+/** What opens a model, by the name that families have for it. */
+export const LOADERS = {
+  text: async (context) =>
+    await (await import("../text/text.ts")).TextGenerationModel.load(context),
+  vision: vision("vision"),
+  visionOcr: vision("ocr"),
+  embedding: async (context) =>
+    await (await import("../embedding/embedding.ts")).EmbeddingModel.load(context),
+  rerank: async (context) =>
+    await (await import("../embedding/rerank.ts")).RerankModel.load(context),
+  matting: async (context) =>
+    await (await import("../matting/matting_load.ts")).loadMatting(context),
+  visionEncoderDecoder: ocr(
+    async () => (await import("../ocr/ocr_families.ts")).openVisionEncoderDecoder,
+  ),
+  florence: ocr(async () => (await import("../ocr/ocr_families.ts")).openFlorence),
+  lineOcr: lineOcr(async () => (await import("../ocr/line_ocr_config.ts")).readLineOcrConfig),
+  paddleOcr: lineOcr(async () => (await import("../ocr/paddle_config.ts")).readPaddleConfig),
+  whisper: asr(async () => (await import("../asr/whisper_load.ts")).loadWhisper),
+  ctc: asr(async () => (await import("../asr/ctc_load.ts")).loadCtc),
+  tdt: asr(async () => (await import("../asr/tdt_load.ts")).loadTdt),
+  moonshine: generating("describeMoonshine"),
+  cohere: generating("describeCohere"),
+  granite: generating("describeGranite"),
+  voxtral: generating("describeVoxtral"),
+  chatterbox: tts(async () => (await import("../tts/chatterbox.ts")).loadChatterbox),
+  style_text_to_speech_2: tts(async () => (await import("../tts/kokoro.ts")).loadKokoro),
+  supertonic: tts(async () => (await import("../tts/supertonic.ts")).loadSupertonic),
+  vits: tts(async () => (await import("../tts/vits.ts")).loadVits),
+  speecht5: tts(async () => (await import("../tts/speecht5.ts")).loadSpeechT5),
+} satisfies Record<string, Load>;

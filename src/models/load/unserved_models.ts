@@ -1,0 +1,142 @@
+/**
+ * Models that are not served, told by what they are, so that none is taken for a model of another kind.
+ *
+ * @module
+ */
+import type { ModelKind } from "../../base/config.ts";
+import { modelNameOf } from "../../hub/cache.ts";
+import { otherParts } from "../../hub/genai_config.ts";
+import { hasGraph, isJson, locate, type ModelFolder } from "../../hub/model_folder.ts";
+import { sentenceModelType } from "../embedding/sentence_modules.ts";
+import { isBuiltAs, isOfType } from "./family.ts";
+
+interface Unserved {
+  /** What such a model is: "a translation model". */
+  readonly is: string;
+  readonly types: readonly string[];
+}
+
+const UNSERVED: readonly Unserved[] = [
+  {
+    is:
+      "a streaming speech recogniser, whose encoder keeps a cache of its own (of Voxtral, Mini 3B is served)",
+    types: ["voxtral_realtime"],
+  },
+  {
+    is: "a language model that answers speech, and writes no transcript of it",
+    types: ["ultravox", "qwen2_audio", "qwen2_5_omni", "qwen3_omni_moe"],
+  },
+  {
+    is: "a codec of sound, which turns sound into codes and back",
+    types: ["snac", "mimi", "dac", "encodec", "xcodec", "xcodec2", "vocos"],
+  },
+  {
+    is: "a translation model (an encoder-decoder)",
+    types: ["marian", "m2m_100", "nllb-moe", "fsmt", "seamless_m4t", "seamless_m4t_v2"],
+  },
+  {
+    is: "a segmentation model, which outlines what a user points at",
+    types: ["sam", "sam_hq", "sam2", "sam2_video", "sam3", "sam3_tracker", "edgetam", "slimsam"],
+  },
+  { is: "a model that makes music or sounds", types: ["musicgen", "musicgen_melody", "bark"] },
+  {
+    is: "a model that compares images with texts",
+    types: [
+      ...["clip", "chinese_clip", "siglip", "siglip2", "jina_clip", "clipseg", "align", "blip"],
+      ...["clip_vision_model", "clip_text_model", "siglip_vision_model", "siglip_text_model"],
+    ],
+  },
+  { is: "a model that compares sounds with texts", types: ["clap"] },
+  { is: "a model that tells speakers apart", types: ["wespeaker-resnet", "pyannote"] },
+  { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
+  {
+    is: "an image encoder",
+    types: [
+      ...["dinov2", "dinov2_with_registers", "dinov3_vit", "dinov3_convnext", "vit", "vit_mae"],
+      ...["deit", "beit", "swin", "convnext", "convnextv2", "hiera", "ijepa", "efficientnet"],
+    ],
+  },
+];
+
+/** What architectures do, by the ends of their names. */
+const TASKS: readonly (readonly [RegExp, string])[] = [
+  [/ForTokenClassification$/, "labels the tokens of a text (names of persons and places)"],
+  [/ForQuestionAnswering$/, "marks the answer to a question in a text"],
+  [/ForMultipleChoice$/, "chooses among answers"],
+  [/ForImageClassification$/, "labels images"],
+  [/ForAudioClassification$|ForSequenceClassification$/, "labels what it is given"],
+  [/For(Zero-?Shot)?ObjectDetection$/, "finds objects in images"],
+  [/For(Semantic|Instance|Universal|Image)Segmentation$/, "segments images"],
+  [/ForDepthEstimation$/, "estimates depths in images"],
+  [/ForImageSuperResolution$|ForSuperResolution$/, "enlarges images"],
+  [/ForXVector$/, "tells speakers apart"],
+  [/ForAudioFrameClassification$/, "tells who speaks when"],
+  [/ForTextToWaveform$|MusicgenForConditionalGeneration$/, "makes sounds"],
+];
+
+/** Names of models that are trained to rank, whatever their labels are called. */
+const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
+
+/**
+ * What a folder holds that no family serves, as the end of a sentence that begins with its name: "is a translation
+ * model".
+ *
+ * @param kind that a family takes it for, if any.
+ * @returns `undefined` if it may be served.
+ */
+export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
+  const parts = otherParts(folder.identity?.["genai_config.json"]);
+  if (parts.length > 0 && !hasGraph(folder, "")) {
+    return `is a model with more than a decoder (${
+      parts.join(", ")
+    }) in onnxruntime-genai's form; ` +
+      "of that form language models of one graph are served, and others as transformers.js has them";
+  }
+  const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
+  if (listed !== undefined) return `is ${listed.is}`;
+  const saved = sentenceModelType(folder);
+  if (saved === "SparseEncoder") {
+    return "is a sparse encoder (SPLADE), which weighs the words of a vocabulary";
+  }
+  if (saved === "MultiVectorEncoder") {
+    return "is a late-interaction model (ColBERT), which makes a vector of each token";
+  }
+  if (kind === "rerank") return describeClassifier(folder);
+  if (kind === "embedding" && saved === undefined && isMediaEncoder(folder)) {
+    return "is an encoder of images or sounds";
+  }
+  const isOther = kind !== "text" && kind !== "embedding" || saved === "SentenceTransformer" ||
+    isBuiltAs(folder, /EncoderModel$/);
+  if (isOther || folder.config["is_encoder_decoder"] !== true) return undefined;
+  return "is an encoder-decoder for texts (as T5, BART and NLLB are)";
+}
+
+/** Whether a folder says how to prepare media, and has no tokenizer. */
+function isMediaEncoder(folder: ModelFolder): boolean {
+  return locate(folder, "preprocessor_config.json") !== undefined &&
+    locate(folder, "tokenizer.json") === undefined;
+}
+
+/** What a folder's architecture is for, as {@linkcode describeUnserved} says it, if no family takes it. */
+export function describeTask(folder: ModelFolder): string | undefined {
+  return TASKS.find(([form]) => isBuiltAs(folder, form))?.[1];
+}
+
+/** A classifier of texts ranks nothing, unless it has one label, or is named as one that ranks. */
+function describeClassifier(folder: ModelFolder): string | undefined {
+  const isTold = sentenceModelType(folder) === "CrossEncoder" ||
+    RERANKER.test(modelNameOf(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
+  const labels = labelsOf(folder);
+  if (isTold || labels.length === 1) return undefined;
+  const shown = [...labels.slice(0, MAX_LABELS), ...labels.length > MAX_LABELS ? ["…"] : []];
+  return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
+}
+
+/** Labels that a message shows. */
+const MAX_LABELS = 5;
+
+/** Names of the labels; transformers leaves two unnamed ones out of the file. */
+function labelsOf({ config }: ModelFolder): string[] {
+  const labels = config["id2label"];
+  return isJson(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];
+}

@@ -1,0 +1,167 @@
+/**
+ * Formats that write each argument between tags of its own.
+ *
+ * @module
+ */
+import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/spec.ts";
+import type { ToolFunction } from "../../../task.ts";
+import type { CallFormat, CallParsing } from "../call_format.ts";
+import { escape } from "../json_call.ts";
+import { markedFormat } from "../marked_calls.ts";
+import { typesOf } from "../argument_schemas.ts";
+import { isText, jsonOfRaw, parametersOf } from "../parameters.ts";
+import type { Parsing } from "../text_reader.ts";
+
+const [START, END] = ["<tool_call>", "</tool_call>"];
+
+/** What opens and closes a part. */
+type Tags = readonly [open: string, close: string];
+
+/** What tells one format from another. */
+interface TaggedForm {
+  readonly name: string;
+  /** Around the function's name; without a tag behind it the first key or the end ends it. */
+  readonly called: Tags;
+  readonly key: Tags;
+  readonly value: Tags;
+  /** Whether line breaks around values are markup. */
+  readonly isInLines: boolean;
+  /** Behind the last argument; what ends the call if absent. */
+  readonly end?: string;
+  readonly matches: (template: string) => boolean;
+  /** Tags that are special tokens. */
+  readonly markers?: readonly string[];
+}
+
+/**
+ * `<tool_call>f<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>`: GLM-4.5 and later.
+ *
+ * @see https://huggingface.co/zai-org/GLM-4.5
+ */
+export const GLM = taggedFormat({
+  name: "glm",
+  matches: (template) => template.includes("<arg_key>"),
+  called: ["", ""],
+  key: ["<arg_key>", "</arg_key>"],
+  value: ["<arg_value>", "</arg_value>"],
+  markers: ["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
+  isInLines: false,
+});
+
+/**
+ * `<tool_call><function=f><parameter=city>Paris</parameter></function></tool_call>`, a line each: Qwen3-Coder, Qwen3.5.
+ *
+ * @see https://huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct
+ */
+export const QWEN_XML = taggedFormat({
+  name: "qwen_xml",
+  matches: (template) => template.includes("<function=") && template.includes("<parameter="),
+  called: ["<function=", ">"],
+  key: ["<parameter=", ">"],
+  value: ["", "</parameter>"],
+  isInLines: true,
+  end: "</function>",
+});
+
+/** Whether a name can stand between tags. */
+function isWritable(name: string): boolean {
+  return name !== "" && name.trim() === name && !/[<>\n]/.test(name);
+}
+
+function taggedFormat(form: TaggedForm): CallFormat {
+  const { name, matches, markers = [], called, key, value, isInLines, end } = form;
+  const lineBreak = isInLines ? "\n" : "";
+  const close = `${lineBreak}${END}`;
+  return markedFormat({
+    ...{ name, matches, close },
+    starts: [START],
+    end: END,
+    markers: [START, END, ...markers],
+    readCalls: (parsing) => readCall(parsing, form),
+    open: lineBreak,
+    separator: `${close}\n${START}${lineBreak}`,
+    call: (function_, param) =>
+      sequence(
+        text(`${called[0]}${function_.name}${called[1]}\n`),
+        ...parametersOf(function_, { param, isWritable }).map((parameter): GrammarSpec => {
+          const { isRequired, grammar, types } = parameter;
+          const ending = `${lineBreak}${value[1]}`;
+          const item = sequence(
+            text(`${key[0]}${parameter.name}${key[1]}\n${value[0]}`),
+            ...isText(types) ? [parameter.textUntil(ending, value[1])] : [grammar, text(ending)],
+            text("\n"),
+          );
+          return isRequired ? item : { kind: "repeat", item, min: 0, max: 1 };
+        }),
+        text(end ?? ""),
+      ),
+  });
+}
+
+function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
+  const { reader, sink, functions } = parsing;
+  const { called: [before, after], key, end } = form;
+  yield* reader.skipSpace();
+  if (!(yield* reader.take(before))) return false;
+  yield* reader.skipSpace();
+  const name = yield* reader.takeRun(/[^<>\s]/);
+  yield* reader.skipSpace();
+  if (name === "" || !(yield* reader.take(after))) return false;
+  if (after === "" && !(yield* sees(key[0])) && !(yield* sees(END))) return false;
+  sink.begin(name);
+  sink.write("{");
+  for (let isFirst = true;; isFirst = false) {
+    yield* reader.skipSpace();
+    if (!(yield* reader.take(key[0]))) break;
+    const called = functions.get(name);
+    const isRead = yield* readArgument(parsing, { form, called, isFirst });
+    if (isRead === undefined) return sink.end(), true;
+    if (!isRead) break;
+  }
+  const isWhole = end === undefined ? !reader.isCutShort : yield* reader.take(end);
+  if (isWhole) sink.write("}");
+  sink.end();
+  return true;
+
+  function* sees(text: string): Parsing<boolean> {
+    const { position } = reader;
+    const isNext = yield* reader.take(text);
+    reader.moveTo(position);
+    return isNext;
+  }
+}
+
+/**
+ * Reads a key, behind its opening tag, and its value.
+ *
+ * @returns whether there are both; `undefined` when the text ends within the value.
+ */
+function* readArgument(
+  { reader, sink }: CallParsing,
+  { form: { key, value, isInLines }, called, isFirst }: {
+    readonly form: TaggedForm;
+    readonly called: ToolFunction | undefined;
+    readonly isFirst: boolean;
+  },
+): Parsing<boolean | undefined> {
+  const name = (yield* reader.takeRun(/[^<>\n]/)).trim();
+  if (name === "" || !(yield* reader.take(key[1]))) return false;
+  if (isInLines) yield* reader.take("\n");
+  else yield* reader.skipSpace();
+  if (!(yield* reader.take(value[0]))) return false;
+  sink.write(`${isFirst ? "" : ", "}${JSON.stringify(name)}: `);
+  const endings = [...isInLines ? [`\n${value[1]}`] : [], value[1]];
+  const types = typesOf(called, name);
+  if (isText(types)) {
+    sink.write('"');
+    const found = yield* reader.until(endings, (piece) => sink.write(escape(piece)));
+    if (found === undefined) return undefined;
+    sink.write('"');
+    return true;
+  }
+  let raw = "";
+  const found = yield* reader.until(endings, (piece) => raw += piece);
+  if (found === undefined) return undefined;
+  sink.write(jsonOfRaw(raw, types));
+  return true;
+}

@@ -1,0 +1,201 @@
+/**
+ * Calls as JSON objects: `{"name": "f", "arguments": {…}}`.
+ *
+ * @module
+ */
+import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
+import type { ToolFunction } from "../../task.ts";
+import type { CallParsing } from "./call_format.ts";
+import type { Parsing, TextReader } from "./text_reader.ts";
+
+const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
+const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
+
+/** What counts as a call; anything if absent. */
+interface CallTest {
+  /** Whether a function of this name exists. */
+  readonly isCalled?: (name: string) => boolean;
+  /** Whether a key other than name and arguments may come before the name. */
+  readonly isKey?: (key: string) => boolean;
+}
+
+/**
+ * Reads one call, its keys in any order. Arguments are emitted incrementally once the name is known.
+ *
+ * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
+ */
+function* readJsonCall(
+  { reader, sink }: CallParsing,
+  { isCalled = () => true, isKey = () => true }: CallTest,
+): Parsing<boolean> {
+  const start = reader.position;
+  let name: string | undefined;
+  /** Arguments that came before the name. */
+  let early: string | undefined;
+  let hasBegun = false;
+  const begin = (name: string) => {
+    hasBegun = true;
+    sink.begin(name);
+  };
+  const isWhole = (yield* reader.take("{")) && (yield* reader.takeItems("}", function* () {
+    const key = yield* readString(reader);
+    yield* reader.skipSpace();
+    if (key === undefined || !(yield* reader.take(":"))) return false;
+    yield* reader.skipSpace();
+    if (NAME_KEYS.has(key) && name === undefined) {
+      name = yield* readString(reader);
+      if (name === undefined || !isCalled(name)) return false;
+      if (early !== undefined) {
+        begin(name);
+        sink.write(early);
+      }
+      return true;
+    }
+    const isArguments = ARGUMENT_KEYS.has(key) && !hasBegun && early === undefined;
+    if (!isArguments) {
+      return (name !== undefined || isKey(key)) && (yield* readValue(reader, () => {}));
+    }
+    if (name !== undefined) {
+      begin(name);
+      return yield* readArguments(reader, sink.write);
+    }
+    let json = "";
+    const isRead = yield* readArguments(reader, (piece) => json += piece);
+    early = json;
+    return isRead;
+  }));
+  if (name === undefined || (!isWhole && !hasBegun)) {
+    reader.moveTo(start);
+    return false;
+  }
+  if (!hasBegun) {
+    begin(name);
+    sink.write("{}");
+  }
+  sink.end();
+  return true;
+}
+
+/**
+ * Reads calls in an array, or a single one.
+ *
+ * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
+ */
+export function* readJsonCalls(
+  parsing: CallParsing,
+  test: CallTest = {},
+): Parsing<boolean> {
+  const { reader } = parsing;
+  const start = reader.position;
+  let hasCalls = false;
+  const takeCall = function* () {
+    const isCall = yield* readJsonCall(parsing, test);
+    hasCalls ||= isCall;
+    return isCall;
+  };
+  yield* reader.skipSpace();
+  if (yield* reader.take("[")) yield* reader.takeItems("]", takeCall);
+  else yield* takeCall();
+  if (!hasCalls) reader.moveTo(start);
+  return hasCalls;
+}
+
+/** Reads arguments: an object; a string that holds one, or `null`, as some models write them. */
+export function* readArguments(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Parsing<boolean> {
+  const first = yield* reader.peek();
+  if (first === "{") return yield* readValue(reader, onJson);
+  if (first === '"') {
+    const text = yield* readString(reader);
+    if (text !== undefined) onJson(text.trim() === "" ? "{}" : text);
+    return text !== undefined;
+  }
+  const isNull = yield* reader.take("null");
+  if (isNull) onJson("{}");
+  return isNull;
+}
+
+/** Reads a string of JSON. */
+export function* readString(reader: TextReader): Parsing<string | undefined> {
+  const start = reader.position;
+  if ((yield* reader.peek()) !== '"' || !(yield* readValue(reader, () => {}))) return undefined;
+  try {
+    return JSON.parse(reader.since(start));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Reads one JSON value; within an object or an array only strings and brackets are parsed.
+ *
+ * @param onJson receives the value verbatim, in pieces.
+ * @returns whether it was complete.
+ */
+function* readValue(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Parsing<boolean> {
+  const open: string[] = [];
+  let isInString = false;
+  for (;;) {
+    const character = yield* reader.peek();
+    if (character === "") return false;
+    const isScalar = !isInString && open.length === 0 && !/["[{]/.test(character);
+    if (isScalar) {
+      const word = yield* reader.takeRun(/[-+.\w]/);
+      onJson(word);
+      return word !== "";
+    }
+    yield* reader.next();
+    onJson(character);
+    if (isInString) {
+      if (character === "\\") onJson(yield* reader.next());
+      else if (character === '"') isInString = false;
+    } else if (character === '"') isInString = true;
+    else if (character === "{" || character === "[") open.push(character === "{" ? "}" : "]");
+    else if (character === "}" || character === "]") {
+      if (open.pop() !== character) return false;
+    }
+    if (!isInString && open.length === 0) return true;
+  }
+}
+
+/** Text within a string of JSON. */
+export function escape(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** Keywords with which a schema names properties. */
+const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
+
+/** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
+function argumentsGrammar(
+  { parameters, strict }: ToolFunction,
+  param: string,
+): GrammarSpec {
+  if (parameters === undefined || strict === false) return { kind: "json_object" };
+  const isListed = NAMING.some((keyword) => parameters[keyword] !== undefined);
+  const schema = {
+    type: "object",
+    $ref: "#",
+    // Names may be in schemas beside each other, which additionalProperties would not see.
+    ...isListed && { unevaluatedProperties: false },
+  };
+  return { kind: "json_schema", schema, param, within: { schema: parameters, param } };
+}
+
+/** A call of which only the arguments vary. @param param path of the function's parameters in the request. */
+export function argumentsCallGrammar(
+  called: ToolFunction,
+  { param, head, tail }: { readonly param: string; readonly head: string; readonly tail: string },
+): GrammarSpec {
+  return sequence(text(head), argumentsGrammar(called, param), text(tail));
+}
+
+export function jsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
+  const head = `{"name": ${JSON.stringify(called.name)}, "arguments": `;
+  return argumentsCallGrammar(called, { param, head, tail: "}" });
+}

@@ -1,0 +1,165 @@
+/**
+ * The parameters of a function, one by one, for formats that do not write arguments as one JSON object.
+ *
+ * @module
+ */
+import { HearthError } from "../../../base/errors.ts";
+import { refusal } from "../../../engine/grammar/compiler.ts";
+import { GrammarError } from "../../../engine/grammar/grammar_error.ts";
+import { patternTest } from "../../../engine/grammar/pattern_names.ts";
+import { memberParam } from "../../../engine/grammar/schema_document.ts";
+import { typeOfValue } from "../../../engine/grammar/schema_facts.ts";
+import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
+import type { ToolFunction } from "../../task.ts";
+import {
+  asObject,
+  namesOf,
+  type Schema,
+  schemasHolding,
+  schemasOf,
+  stringsAt,
+  typesOfSchemas,
+} from "./argument_schemas.ts";
+
+interface Parameter {
+  readonly name: string;
+  readonly isRequired: boolean;
+  /** Types that its value may have; empty if the schema does not say. */
+  readonly types: ReadonlySet<string>;
+  /** Its value as JSON. */
+  readonly grammar: GrammarSpec;
+  /** Its value as a string without quotation marks, and the ending; `without` occurs nowhere in it. */
+  textUntil(ending: string, without: string): GrammarSpec;
+}
+
+/** Keywords that bind several parameters together, or their names. */
+const UNENFORCED = [
+  "anyOf",
+  "oneOf",
+  "not",
+  "if",
+  "propertyNames",
+  "dependencies",
+  "dependentRequired",
+  "dependentSchemas",
+];
+
+/** Keywords of strings that any text fits. */
+const FREE = new Set(["type", "title", "description", "default", "examples", "$comment"]);
+
+/**
+ * A function's parameters in the order of its schema.
+ *
+ * @throws {HearthError} `invalid_value` when the schema is to be kept to and binds several parameters together, or
+ * wants one whose name cannot be written.
+ */
+export function parametersOf(
+  called: ToolFunction,
+  { param, isWritable }: {
+    /** Path of the schema in the request. */
+    readonly param: string;
+    /** Whether the format can write a name. */
+    readonly isWritable: (name: string) => boolean;
+  },
+): Parameter[] {
+  const { parameters = {}, strict } = called;
+  const isBound = strict !== false;
+  const holding = schemasHolding(parameters);
+  const required = new Set(isBound ? holding.flatMap((each) => stringsAt(each, "required")) : []);
+  const names = new Set([...namesOf(holding), ...required]);
+  if (isBound) requireEnforced(holding, { least: required.size, most: names.size, param });
+  const within = { schema: parameters, param };
+  return [...names].flatMap((name): Parameter[] => {
+    const stated = schemasOf(holding, name);
+    const isRequired = required.has(name);
+    if (stated.includes(false) && !isRequired) return [];
+    const types = typesOfSchemas(stated, parameters);
+    const path = memberParam(`${param}.properties`, name);
+    if (!isWritable(name)) {
+      if (!isRequired) return [];
+      throw new HearthError(
+        "invalid_value",
+        `${path}: the form in which this model writes calls has no place for this name; want another.`,
+        { param: path },
+      );
+    }
+    const bound = { schema: stated.length === 1 ? stated[0] : { allOf: stated }, within };
+    const loose = { schema: types.size > 0 ? { type: [...types] } : true };
+    const isFree = !isBound ||
+      stated.every((each) =>
+        each !== false && Object.keys(asObject(each)).every((keyword) => FREE.has(keyword))
+      );
+    return [{
+      name,
+      isRequired,
+      types,
+      grammar: { kind: "json_schema", param: path, ...isBound ? bound : loose },
+      textUntil: (ending, without) =>
+        isFree ? { kind: "until", ending } : sequence(
+          {
+            kind: "string",
+            schema: { type: "string", allOf: stated },
+            ...{ param: path, within, without },
+          },
+          text(ending),
+        ),
+    }];
+  });
+}
+
+/** @param counts `least` and `most` parameters that there can be. */
+function requireEnforced(
+  holding: readonly Schema[],
+  { least, most, param }: { readonly least: number; readonly most: number; readonly param: string },
+): void {
+  const [keyword] = holding.flatMap((schema) => {
+    const { minProperties = 0, maxProperties = Infinity } = schema;
+    return [
+      ...Number(minProperties) > least ? ["minProperties"] : [],
+      ...Number(maxProperties) < most ? ["maxProperties"] : [],
+      ...UNENFORCED.filter((name) => Object.hasOwn(schema, name)),
+    ];
+  });
+  for (
+    const pattern of holding.flatMap((each) => Object.keys(asObject(each["patternProperties"])))
+  ) {
+    const fault = patternTest(pattern);
+    if (fault instanceof GrammarError) {
+      throw refusal(fault, memberParam(`${param}.patternProperties`, pattern));
+    }
+  }
+  if (keyword === undefined) return;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: ${keyword} beside the parameters cannot be enforced in the form in which this model writes calls; ` +
+      "want properties and required.",
+    { param },
+  );
+}
+
+/** A value written without quotes, as JSON of one of its types, else a string. */
+export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
+  const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
+  try {
+    const type = typeOfValue(JSON.parse(word));
+    const isInteger = type === "number" && types.has("integer");
+    if (types.has(type) || isInteger) return word;
+  } catch {
+    // Not JSON: a string.
+  }
+  return JSON.stringify(raw);
+}
+
+/** Whether values are strings only. */
+export function isText(types: ReadonlySet<string>): boolean {
+  return types.size === 0 || (types.size === 1 && types.has("string"));
+}
+
+/** Required items and then optional ones, in order, between separators. */
+export function listGrammar(
+  items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
+  separator: string,
+): GrammarSpec {
+  const inOrder = items.toSorted((a, b) => Number(b.isRequired) - Number(a.isRequired));
+  return { kind: "list", items: inOrder, separator };
+}

@@ -1,0 +1,201 @@
+/**
+ * Parses a model's output incrementally: reasoning, text and calls.
+ *
+ * @module
+ */
+import { isJson } from "../../../base/is_json.ts";
+import type { CallFormat, CallSink } from "../calls/call_format.ts";
+import { type Parsing, TextReader } from "../calls/text_reader.ts";
+import type { ToolCallDelta } from "../../task.ts";
+import type { AnswerForm } from "./answer_form.ts";
+
+/** A part of an answer: reasoning, then text, then calls. */
+export interface AnswerDelta {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ToolCallDelta[];
+}
+
+/** One that grows. */
+interface OpenDelta extends AnswerDelta {
+  text: string;
+  reasoning: string;
+  readonly toolCalls: ToolCallDelta[];
+}
+
+/** The results do not depend on how the text is cut into pieces. */
+export class AnswerParser {
+  readonly #form: AnswerForm;
+  readonly #reader = new TextReader();
+  readonly #reading: Parsing;
+  #isReasoning = false;
+  #numCalls = 0;
+  #numFinishedCalls = 0;
+  /** Whether the text ended within a call's arguments. */
+  #isCallCut = false;
+  /** Arguments of the call that is being read. */
+  #json = "";
+  /** Held back until the next text: space at the end of reasoning, or before a call, is markup. */
+  #space = "";
+  /** Whether leading space is markup too: at the start of reasoning, or after it. */
+  #trimsStart = false;
+  #deltas: OpenDelta[] = [];
+
+  constructor(form: AnswerForm) {
+    this.#form = form;
+    this.#reading = this.#read();
+    this.#reading.next();
+  }
+
+  /** Whether the next text is reasoning, as far as known. */
+  get isReasoning(): boolean {
+    return this.#isReasoning;
+  }
+
+  /** Number of calls so far, without ignored ones. */
+  get numCalls(): number {
+    return this.#numCalls;
+  }
+
+  /** Whether the answer is over because it may hold one call only. */
+  get isOver(): boolean {
+    return this.#form.calls?.isParallel === false && this.#numFinishedCalls > 0;
+  }
+
+  /** Whether there are calls, and none that lacks a part of its arguments because the text ended within them. */
+  get hasWholeCalls(): boolean {
+    return this.#numCalls > 0 && !this.#isCallCut;
+  }
+
+  /** @returns what the piece adds, in the order of the answer. */
+  push(piece: string): readonly AnswerDelta[] {
+    this.#reader.feed(piece);
+    this.#reading.next();
+    return this.#take();
+  }
+
+  /**
+   * Ends the text.
+   *
+   * @param isCut whether the model would have gone on: what is markup only in part is left out then.
+   * @returns what was held back.
+   */
+  end(isCut = false): readonly AnswerDelta[] {
+    this.#reader.end(isCut);
+    while (!this.#reading.next().done);
+    const isShown = this.#numCalls === 0 && !this.#isReasoning && !this.#reader.isCutShort;
+    if (isShown) this.#addText(this.#space);
+    this.#space = "";
+    return this.#take();
+  }
+
+  *#read(): Parsing {
+    const reader = this.#reader;
+    const { reasoning, calls } = this.#form;
+    if (reasoning !== undefined && (yield* this.#findReasoning(reasoning))) {
+      this.#isReasoning = true;
+      this.#trimsStart = true;
+      const ending = yield* reader.until([reasoning.markers.close], (text) => this.#think(text));
+      this.#space = "";
+      this.#isReasoning = ending === undefined;
+      this.#trimsStart = true;
+    }
+    if (calls === undefined) yield* reader.until([], (text) => this.#say(text));
+    else {
+      const functions = new Map(calls.functions.map((each) => [each.name, each]));
+      const sink = calls.isIgnored ? this.#ignoringSink() : this.#callSink(calls.format);
+      yield* calls.format.parse({ reader, sink, functions });
+    }
+  }
+
+  /** Whether the answer begins inside reasoning. */
+  *#findReasoning({ markers, state }: NonNullable<AnswerForm["reasoning"]>): Parsing<boolean> {
+    if (state === "is_open") return true;
+    const reader = this.#reader;
+    const start = reader.position;
+    yield* reader.skipSpace();
+    if (yield* reader.take(markers.open)) return true;
+    reader.moveTo(start);
+    return false;
+  }
+
+  #think(text: string): void {
+    const shown = this.#holdSpace(this.#trimStart(text));
+    if (shown !== "") this.#last().reasoning += shown;
+  }
+
+  readonly #say = (text: string): void => {
+    const trimmed = this.#trimStart(text);
+    this.#addText(this.#form.calls === undefined ? trimmed : this.#holdSpace(trimmed));
+  };
+
+  #addText(text: string): void {
+    if (text === "") return;
+    // Text that follows a call comes after it.
+    const last = this.#last();
+    if (last.toolCalls.length === 0) last.text += text;
+    else this.#deltas.push({ text, reasoning: "", toolCalls: [] });
+  }
+
+  #last(): OpenDelta {
+    const last = this.#deltas.at(-1) ?? { text: "", reasoning: "", toolCalls: [] };
+    if (this.#deltas.length === 0) this.#deltas.push(last);
+    return last;
+  }
+
+  #trimStart(text: string): string {
+    if (!this.#trimsStart) return text;
+    const trimmed = text.trimStart();
+    this.#trimsStart = trimmed === "";
+    return trimmed;
+  }
+
+  /** Text as far as its last word. */
+  #holdSpace(text: string): string {
+    const whole = this.#space + text;
+    const shown = whole.trimEnd();
+    this.#space = whole.slice(shown.length);
+    return shown;
+  }
+
+  #callSink(format: CallFormat): CallSink {
+    const { newCallId = () => `call_${crypto.randomUUID().replaceAll("-", "")}` } = format;
+    return {
+      text: (text) => {
+        if (!this.isOver) this.#say(text);
+      },
+      begin: (name) => {
+        if (this.isOver) return;
+        this.#space = "";
+        const index = this.#numCalls++;
+        this.#last().toolCalls.push({ index, id: newCallId(), name, arguments: "" });
+        this.#json = "";
+      },
+      write: (json) => {
+        if (this.isOver) return;
+        this.#json += json;
+        const index = this.#numCalls - 1;
+        const { toolCalls } = this.#last();
+        const last = toolCalls.at(-1);
+        if (last?.index !== index) toolCalls.push({ index, arguments: json });
+        else toolCalls.splice(-1, 1, { ...last, arguments: last.arguments + json });
+      },
+      end: () => {
+        if (this.isOver) return;
+        this.#numFinishedCalls++;
+        this.#isCallCut ||= this.#reader.hasEnded && !isJson(this.#json);
+      },
+    };
+  }
+
+  #ignoringSink(): CallSink {
+    const nothing = () => {};
+    return { text: this.#say, begin: () => void (this.#space = ""), write: nothing, end: nothing };
+  }
+
+  #take(): readonly AnswerDelta[] {
+    const deltas = this.#deltas;
+    this.#deltas = [];
+    return deltas;
+  }
+}

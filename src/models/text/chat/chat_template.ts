@@ -1,0 +1,273 @@
+/**
+ * A folder's chat template, which renders conversations to prompts.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { HearthError } from "../../../base/errors.ts";
+import {
+  type Json,
+  locate,
+  type ModelFolder,
+  readOptionalJson,
+} from "../../../hub/model_folder.ts";
+import { JsonText } from "../../../jinja/json_text.ts";
+import { Template } from "../../../jinja/template.ts";
+import type { ToolFunction } from "../../task.ts";
+import {
+  fitCalls,
+  mergeTurns,
+  type RenderOptions,
+  type TemplateMessage,
+} from "./template_message.ts";
+
+/** Sources of templates by their names: `default`, and `tool_use` if conversations with tools have a separate one. */
+type TemplateSources = ReadonlyMap<string, string>;
+
+const PROBE = "sphinx of black quartz";
+const PROBE_FUNCTION = "judge_my_vow";
+const TOOLS_OF_MESSAGE = /\bmessage(\.tools\b|\[['"]tools['"]\])/;
+const REASONING_SWITCHES = ["enable_thinking", "thinking"] as const;
+
+export class ChatTemplate {
+  readonly #sources: TemplateSources;
+  readonly #specialTokens: Readonly<Record<string, string>>;
+  readonly #templates = new Map<string, Template>();
+  #takesTools: boolean | undefined;
+  #takesTwoSystem: boolean | undefined;
+  #takesLaterSystem: boolean | undefined;
+
+  /** @param specialTokens `bos_token` and the like, as templates know them. */
+  constructor(sources: TemplateSources, specialTokens: Readonly<Record<string, string>> = {}) {
+    this.#sources = sources;
+    this.#specialTokens = specialTokens;
+  }
+
+  /** Its source, from which the model's formats are detected. */
+  get source(): string {
+    return [...this.#sources.values()].join("\n");
+  }
+
+  /** Whether it renders functions. */
+  get takesTools(): boolean {
+    const functions = [{ name: PROBE_FUNCTION, description: "Judges.", parameters: EMPTY_OBJECT }];
+    return this.#takesTools ??= this.#shows([PROBE_FUNCTION], [USER], { functions });
+  }
+
+  /**
+   * The prompt of a conversation, up to where the assistant's answer begins. Turns of one role in a row are merged if
+   * the template refuses them.
+   *
+   * @throws {HearthError} `invalid_value` when the template refuses it.
+   */
+  render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
+    const fitting = this.#mergeSystemMessages(messages);
+    try {
+      return this.#renderTurns(fitting, options);
+    } catch (error) {
+      const merged = mergeTurns(fitting);
+      if (merged.length === fitting.length) throw error;
+      try {
+        return this.#renderTurns(merged, options);
+      } catch {
+        throw error;
+      }
+    }
+  }
+
+  #renderTurns(fitting: readonly TemplateMessage[], options: RenderOptions): string {
+    if (!options.continuesFinalMessage) return this.#render(fitting, options);
+    return cutAfterLast(
+      this.#render(fitting, { ...options, addsGenerationPrompt: false }),
+      fitting.at(-1)!,
+    );
+  }
+
+  #render(messages: readonly TemplateMessage[], options: RenderOptions): string {
+    const { functions = [], variables, addsGenerationPrompt = true } = options;
+    try {
+      return this.#templateFor(functions).render({
+        ...this.#specialTokens,
+        ...this.#reasoningVariables(options.reasoningEffort),
+        ...variables,
+        ...writtenVariables(options),
+        ...this.#toolVariables(functions),
+        messages: this.#withTools(fitCalls(messages, this.source), functions),
+        add_generation_prompt: addsGenerationPrompt,
+      });
+    } catch (error) {
+      throw new HearthError(
+        "invalid_value",
+        `The model's chat template refused these messages: ${(error as Error).message}`,
+        { param: "messages", cause: error },
+      );
+    }
+  }
+
+  #templateFor(functions: readonly ToolFunction[]): Template {
+    const hasOwn = functions.length > 0 && this.#sources.has("tool_use");
+    const name = hasOwn ? "tool_use" : this.#sources.keys().next().value!;
+    const known = this.#templates.get(name);
+    if (known !== undefined) return known;
+    const template = new Template(this.#sources.get(name)!);
+    this.#templates.set(name, template);
+    return template;
+  }
+
+  #toolVariables(functions: readonly ToolFunction[]): Record<string, unknown> {
+    if (functions.length === 0) return {};
+    const tools = functions.map(toTool);
+    // SmolLM3 chooses between two call formats by the name of the variable.
+    return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
+  }
+
+  /** For templates that read tools from the system message (Phi-4-mini), messages with the tools in it. */
+  #withTools(
+    messages: readonly TemplateMessage[],
+    functions: readonly ToolFunction[],
+  ): readonly TemplateMessage[] {
+    if (functions.length === 0 || !TOOLS_OF_MESSAGE.test(this.source)) return messages;
+    const [first] = messages;
+    const hasSystem = first?.role === "system";
+    const system: TemplateMessage = hasSystem ? first : { role: "system", content: "" };
+    const tools = JSON.stringify(
+      functions.map(({ parametersJson: _, ...each }) => toTool(each).function),
+    );
+    return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
+  }
+
+  /** A reasoning effort as template variables. */
+  #reasoningVariables(effort: string | undefined): Record<string, unknown> {
+    if (effort === undefined) return {};
+    const { source } = this;
+    const switches = REASONING_SWITCHES.filter((name) =>
+      new RegExp(`(?<![.\\w])${name}\\b`).test(source)
+    );
+    return {
+      ...Object.fromEntries(switches.map((name) => [name, effort !== "none"])),
+      ...(effort !== "none" && { reasoning_effort: effort }),
+    };
+  }
+
+  /** Merges system messages into the first where the template does not take them as they stand. */
+  #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
+    const isSystem = ({ role }: TemplateMessage) => role === "system";
+    const firstOther = messages.findIndex((message) => !isSystem(message));
+    const numLeading = firstOther < 0 ? messages.length : firstOther;
+    const isLater = messages.slice(numLeading).some(isSystem);
+    if (isLater && !(this.#takesLaterSystem ??= this.#probeSystem([FIRST, USER, SECOND]))) {
+      return withFirstSystem(messages.filter(isSystem), messages.filter((each) => !isSystem(each)));
+    }
+    if (numLeading < 2 || (this.#takesTwoSystem ??= this.#probeSystem([FIRST, SECOND, USER]))) {
+      return messages;
+    }
+    return withFirstSystem(messages.slice(0, numLeading), messages.slice(numLeading));
+  }
+
+  #probeSystem(messages: readonly TemplateMessage[]): boolean {
+    return this.#shows([FIRST, SECOND].map(({ content }) => textOf(content)), messages, {});
+  }
+
+  #shows(
+    wanted: readonly string[],
+    messages: readonly TemplateMessage[],
+    options: RenderOptions,
+  ): boolean {
+    try {
+      const rendered = this.#render(messages, options);
+      return wanted.every((each) => rendered.includes(each));
+    } catch {
+      return false;
+    }
+  }
+}
+
+const EMPTY_OBJECT = { type: "object", properties: {} };
+const USER: TemplateMessage = { role: "user", content: PROBE };
+const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
+const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
+
+/** Variables as they were written, but for switches, which may have been sent as text. */
+function writtenVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
+  if (variablesJson === undefined) return {};
+  const all = Object.entries(new JsonText(variablesJson).readMembers());
+  return Object.fromEntries(all.filter(([name]) => typeof variables?.[name] !== "boolean"));
+}
+
+/** A function in the form that templates take. */
+function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }: ToolFunction) {
+  const shown = parametersJson === undefined ? parameters : new JsonText(parametersJson);
+  return {
+    type: "function",
+    function: { name, ...(description !== undefined && { description }), parameters: shown },
+  };
+}
+
+/** A prompt up to the last word of its last message, as with transformers' `continue_final_message`. */
+function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
+  const text = textOf(content);
+  const start = rendered.lastIndexOf(text.trim());
+  if (start < 0 || text.trim() === "") {
+    throw new HearthError(
+      "invalid_value",
+      "the model's chat template does not show the last message as it is.",
+      { param: "continuesFinalMessage" },
+    );
+  }
+  // Templates may trim the end of a message.
+  const keepsSpace = rendered.startsWith(text.trimStart(), start);
+  return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
+}
+
+function withFirstSystem(
+  system: readonly TemplateMessage[],
+  others: readonly TemplateMessage[],
+): TemplateMessage[] {
+  const content = system.map((message) => textOf(message.content)).join("\n\n");
+  return [{ role: "system", content }, ...others];
+}
+
+function textOf(content: TemplateMessage["content"]): string {
+  return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("\n");
+}
+
+/** Loads a folder's template; `undefined` if there is none. */
+export async function loadChatTemplate(
+  folder: ModelFolder,
+  config: Json,
+): Promise<ChatTemplate | undefined> {
+  const sources = await templateSourcesOf(folder, config);
+  return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
+}
+
+/** A folder's templates, in a separate file or in `tokenizer_config.json`: the usual one first. */
+async function templateSourcesOf(
+  folder: ModelFolder,
+  config: Json,
+): Promise<TemplateSources> {
+  const file = locate(folder, "chat_template.jinja");
+  if (file !== undefined) {
+    const source = await Deno.readTextFile(join(folder.path, file));
+    return new Map([["default", source]]);
+  }
+  const { chat_template: separate } = await readOptionalJson(folder, "chat_template.json");
+  const template = separate ?? config["chat_template"];
+  if (typeof template === "string") return new Map([["default", template]]);
+  if (!Array.isArray(template)) return new Map();
+  const named = template as { name: string; template: string }[];
+  const sources = named.map(({ name, template }) => [name, template] as const);
+  return new Map(sources.sort(([a], [b]) => Number(b === "default") - Number(a === "default")));
+}
+
+/** `bos_token` and the like, as templates know them. */
+function specialTokens(config: Json): Record<string, string> {
+  const tokens: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config)) {
+    if (!/^(bos|eos|unk|sep|pad|cls|mask)_token$/.test(name)) continue;
+    const content = typeof value === "object"
+      ? (value as { content?: unknown } | null)?.content
+      : value;
+    if (typeof content === "string") tokens[name] = content;
+  }
+  return tokens;
+}

@@ -1,0 +1,145 @@
+/**
+ * From a rendered chat task to an engine request, and from its tokens to events.
+ *
+ * @module
+ */
+import type { EngineLoop } from "../../engine/loop.ts";
+import type { GenerationRequest } from "../../engine/generation_request.ts";
+import { HearthError } from "../../base/errors.ts";
+import type { GrammarCompiler } from "../../engine/grammar/compiler.ts";
+import { emitError } from "../threads/active_requests.ts";
+import { OutputProcessor } from "./output_processor.ts";
+import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
+import type { AnswerForm } from "./chat/answer_form.ts";
+import { answerGrammarOf } from "./chat/answer_grammar.ts";
+import { answerFormOf, markersOf } from "./chat/answer_form.ts";
+import type { ChatEvent, ChatTask } from "../task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** The model's input: tokens, and media among them or encoded apart from them. */
+export interface ChatPrompt extends
+  Pick<
+    GenerationRequest,
+    "promptTokens" | "media" | "sectionPositions" | "encoderInput" | "rules"
+  > {
+  /** Positions of the encoder's output, known when the first token is; counted with the prompt's tokens. */
+  readonly numEncoded?: () => number;
+  /** The rendered text of these tokens. */
+  readonly text: string;
+}
+
+interface ChatGenerationParts {
+  readonly engine: EngineLoop;
+  readonly tokenizer: Pick<
+    TextTokenizer,
+    "hiddenBeside" | "idOf" | "template" | "tokenTexts"
+  >;
+  readonly defaults: GenerationDefaults;
+  /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
+  readonly grammars?: GrammarCompiler;
+}
+
+/**
+ * Queues a chat request.
+ *
+ * @returns a function that cancels it: nothing is emitted afterwards.
+ * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name no token of the model, or the grammar
+ * cannot be enforced; what the engine refuses.
+ */
+export function generateChat(
+  { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
+  { task, prompt, emit }: {
+    readonly task: ChatTask;
+    readonly prompt: ChatPrompt;
+    readonly emit: (event: ChatEvent) => void;
+  },
+): () => void {
+  const { options, requestId } = task;
+  requireKnownTokens(task, engine.limits.vocabSize);
+  const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
+  const hidden = options.skipsSpecialTokens === false
+    ? NONE_HIDDEN
+    : tokenizer.hiddenBeside(markersOf(form));
+  const { tokenTexts } = tokenizer;
+  // An answer's text is what its tokens add to that of its prompt.
+  const bytesOf = (id: number, isFirst: boolean) => {
+    if (hidden.has(id)) return undefined;
+    return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.bytesOf(id);
+  };
+  const spec = answerGrammarOf(task, form);
+  const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
+  const output = new OutputProcessor({
+    tokens: {
+      tokenTexts,
+      bytesOf,
+      // What is forced is not cut.
+      isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
+    },
+    form,
+    eosTokenIds: defaults.eosTokenIds,
+    options,
+    get numPromptTokens() {
+      return prompt.promptTokens.length + (prompt.numEncoded?.() ?? 0);
+    },
+    echo: task.raw?.echo ? prompt.text : undefined,
+    emit,
+  });
+  if (task.onlyCounts) {
+    output.begin();
+    output.end(0);
+    return () => {};
+  }
+  const end = engine.add({
+    ...{ promptTokens, media, sectionPositions, encoderInput, rules },
+    samples: samplingOfChoices(options, defaults),
+    maxTokens: options.maxTokens,
+    logitBias: biasOf(task, { form, tokenizer }),
+    minTokens: options.minTokens,
+    endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
+      .filter((id) => id < engine.limits.vocabSize),
+    topLogprobs: options.topLogprobs,
+    promptLogprobs: options.promptLogprobs,
+    grammar: spec && grammars?.compile(spec),
+  }, {
+    onScored: (token) => output.pushPrompt(token),
+    onToken: (index, token, end) => output.push(index, token, end),
+    onDone: (numCachedTokens, times) => output.end(numCachedTokens, times),
+    onError: (error) => emitError(error, { requestId, what: "generation", emit }),
+  });
+  if (prompt.numEncoded === undefined) output.begin();
+  if (options.promptLogprobs !== undefined) {
+    output.pushPrompt({ tokenId: promptTokens[0]!, top: [] });
+  }
+  return end;
+}
+
+const NONE_HIDDEN: ReadonlySet<number> = new Set();
+
+/** The request's own biases, and one against the start of a call that is not wanted. */
+function biasOf(
+  { options: { logitBias }, tools }: ChatTask,
+  { form, tokenizer }: {
+    readonly form: AnswerForm;
+    readonly tokenizer: Pick<TextTokenizer, "idOf">;
+  },
+): ReadonlyMap<number, number> | undefined {
+  const trigger = tools?.choice === "none" ? form.calls?.format.markup.trigger : undefined;
+  const tokenId = trigger === undefined ? undefined : tokenizer.idOf(trigger);
+  if (tokenId === undefined) return logitBias && new Map(logitBias);
+  return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
+}
+
+/** @throws {HearthError} `invalid_value` when an option names a token beyond the vocabulary. */
+export function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
+  const biased = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
+  const stopping = options.stopTokenIds?.findIndex((tokenId) => tokenId >= vocabSize) ?? -1;
+  if (biased === undefined && stopping < 0) return;
+  const [param, tokenId] = biased !== undefined
+    ? [`logitBias["${biased[0]}"]`, biased[0]]
+    : [`stopTokenIds[${stopping}]`, options.stopTokenIds![stopping]];
+  throw new HearthError(
+    "invalid_value",
+    `there is no token ${tokenId}; the model's vocabulary has tokens 0 to ${vocabSize - 1}.`,
+    { param },
+  );
+}

@@ -1,0 +1,119 @@
+/**
+ * The common part of text and vision-language models: conversations become prompts, which an engine continues.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../../base/config.ts";
+import type { Decoder } from "../../decoder/decoder.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import { GrammarCompiler } from "../../engine/grammar/compiler.ts";
+import { untilAborted } from "../../base/until_aborted.ts";
+import { ActiveRequests } from "../threads/active_requests.ts";
+import { wantsGrammar } from "./chat/answer_grammar.ts";
+import { type ChatPrompt, generateChat } from "./chat_generation.ts";
+import type { GenerationDefaults } from "./generation_defaults.ts";
+import { requireTask } from "../model.ts";
+import type { ChatEvent, ChatTask, Conversation, Task } from "../task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** The parts of such a model; it owns the decoder. */
+export interface ChatModelParts {
+  readonly decoder: Decoder;
+  readonly tokenizer: TextTokenizer;
+  readonly defaults: GenerationDefaults;
+  readonly dtype: Dtype;
+  /** Whether requests share the keys and values of equal prefixes. */
+  readonly prefixCache: boolean;
+}
+
+export abstract class ChatModel {
+  readonly dtype: Dtype;
+  readonly contextLength: number;
+  readonly maxModelLength: number;
+  readonly maxSequences: number;
+  readonly metrics: Registry;
+  readonly tokenizer: TextTokenizer;
+  protected readonly engine: EngineLoop;
+  readonly #parts: ChatModelParts;
+  readonly #grammars: GrammarCompiler;
+  /** Requests not yet submitted to the engine. */
+  readonly #opening = new ActiveRequests();
+
+  constructor(parts: ChatModelParts) {
+    const { decoder, tokenizer, defaults, dtype, prefixCache } = parts;
+    this.#parts = parts;
+    this.engine = new EngineLoop(decoder, { prefixCache });
+    const { vocabSize, contextLength, modelLength, maxSequences } = this.engine.limits;
+    this.#grammars = createGrammars({ tokenizer, vocabSize, endTokenIds: defaults.eosTokenIds });
+    this.dtype = dtype;
+    this.tokenizer = tokenizer;
+    this.contextLength = modelLength ?? contextLength;
+    this.maxModelLength = this.engine.maxSequenceLength;
+    this.maxSequences = maxSequences;
+    this.metrics = this.engine.metrics.registry;
+  }
+
+  /**
+   * Renders a task's prompt: immediately, or, if media have to be read, when called with the request's signal.
+   *
+   * @throws {HearthError} when the conversation is invalid.
+   */
+  protected abstract promptOf(
+    task: ChatTask,
+  ): ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
+
+  /** A conversation as text. @throws {HearthError} when it has what the model does not take. */
+  abstract render(chat: Conversation): string;
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const prompt = this.promptOf(task);
+    const waits = wantsGrammar(task) && !this.#grammars.isPrepared;
+    if (!waits && typeof prompt !== "function") return this.#generate(task, prompt, emit);
+    return this.#opening.start({
+      requestId: task.requestId,
+      what: "generation",
+      emit,
+      answer: async (signal) => {
+        const known = typeof prompt === "function" ? await prompt(signal) : prompt;
+        if (waits) await untilAborted(this.#grammars.prepare(), signal);
+        signal.throwIfAborted();
+        signal.addEventListener("abort", this.#generate(task, known, emit), { once: true });
+      },
+    });
+  }
+
+  async dispose(): Promise<void> {
+    this.#opening.cancel();
+    await this.#opening.settle();
+    await this.engine.close();
+    await this.#parts.decoder.dispose();
+  }
+
+  #generate(task: ChatTask, prompt: ChatPrompt, emit: (event: ChatEvent) => void): () => void {
+    const { engine, tokenizer } = this;
+    const parts = { engine, tokenizer, defaults: this.#parts.defaults, grammars: this.#grammars };
+    return generateChat(parts, { task, prompt, emit });
+  }
+}
+
+/** Compiles grammars for a model; its tokens are read when the first request needs one. */
+export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
+  readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "tokenOf" | "addedTokens">;
+  readonly vocabSize: number;
+  readonly endTokenIds: ReadonlySet<number>;
+}): GrammarCompiler {
+  const { addedTokens, tokenTexts, tokenOf } = tokenizer;
+  return new GrammarCompiler(() => {
+    const bytes: (Uint8Array | null)[] = Array(vocabSize);
+    const read = (id: number) =>
+      addedTokens.get(id)?.special || tokenOf(id) === undefined ? null : tokenTexts.bytesOf(id);
+    return {
+      vocabSize,
+      endTokenIds,
+      bytesOf: (id) => (bytes[id] ??= read(id)) ?? undefined,
+      addedTokens: new Map([...addedTokens].map(([id, { content }]) => [content, id])),
+    };
+  });
+}

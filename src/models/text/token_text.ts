@@ -1,0 +1,114 @@
+/**
+ * The text and the bytes of single tokens.
+ *
+ * @module
+ */
+import { bytesOfSpelling } from "../../tokenizer/byte_chars.ts";
+import { byteOfToken } from "../../tokenizer/decoders.ts";
+import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
+
+/** One token by itself, as `logprobs` report it. */
+export interface TokenText {
+  /** Its text; bytes that are no whole character are written `\xe2`, as OpenAI does. */
+  readonly token: string;
+  readonly bytes: number[];
+}
+
+/**
+ * The bytes that each token adds to a text, whatever its neighbours are. The bytes of a completion's tokens, one after
+ * the other, are its text in UTF-8.
+ */
+export class TokenTexts {
+  readonly #tokenizer: Pick<Tokenizer, "tokenOf" | "decode">;
+  /** Whether tokens spell bytes with characters. */
+  readonly #isByteLevel: boolean;
+  /** Whether there are tokens such as `<0xE2>`. */
+  readonly #hasByteTokens: boolean;
+  /** A word that others follow. */
+  #probe: { readonly id: number; readonly text: string } | undefined;
+  readonly #numIds: number;
+
+  /** @param decoder `decoder` of its `tokenizer.json`. */
+  constructor(tokenizer: Pick<Tokenizer, "tokenOf" | "decode" | "numIds">, decoder: unknown) {
+    this.#tokenizer = tokenizer;
+    this.#numIds = tokenizer.numIds;
+    const kinds = listKinds(decoder);
+    this.#isByteLevel = kinds.includes("ByteLevel");
+    this.#hasByteTokens = kinds.includes("ByteFallback");
+  }
+
+  of(tokenId: number): TokenText {
+    const bytes = this.bytesOf(tokenId);
+    return { token: spell(bytes), bytes: [...bytes] };
+  }
+
+  /** The bytes that a token adds to the text before it; none for an id without a token. */
+  bytesOf(tokenId: number): Uint8Array {
+    const token = this.#tokenizer.tokenOf(tokenId);
+    if (token === undefined) return new Uint8Array(0);
+    if (this.#isByteLevel) return bytesOfSpelling(token);
+    const byte = this.#hasByteTokens ? byteOfToken(token) : undefined;
+    if (byte !== undefined) return Uint8Array.of(byte);
+    const { id, text } = this.#probe ??= this.#findProbe();
+    return encoder.encode(this.#tokenizer.decode([id, tokenId]).slice(text.length));
+  }
+
+  /** The bytes of a token that begins a text: many tokenizers leave out the space before a word there. */
+  bytesOfFirst(tokenId: number): Uint8Array {
+    const bytes = this.bytesOf(tokenId);
+    const text = this.#tokenizer.decode([tokenId]);
+    // A byte may be part of a character.
+    return this.#isByteLevel || text.includes("\uFFFD") ? bytes : encoder.encode(text);
+  }
+
+  /** A plain token, if there is one. */
+  #findProbe(): { readonly id: number; readonly text: string } {
+    let id = 0;
+    for (let each = 0; each < this.#numIds; each++) {
+      const token = this.#tokenizer.tokenOf(each);
+      if (token === undefined || !/^\p{L}+$/u.test(token)) continue;
+      id = each;
+      break;
+    }
+    return { id, text: this.#tokenizer.decode([id]) };
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The types of a decoder and of those it is made of. */
+function listKinds(decoder: unknown): string[] {
+  if (typeof decoder !== "object" || decoder === null) return [];
+  const { type, decoders } = decoder as { type?: unknown; decoders?: unknown };
+  const inner = Array.isArray(decoders) ? decoders.flatMap(listKinds) : [];
+  return typeof type === "string" ? [type, ...inner] : inner;
+}
+
+/** Bytes as text, those that are no part of a whole character as `\xNN`. */
+function spell(bytes: Uint8Array): string {
+  const text = decoder.decode(bytes);
+  if (!text.includes("\uFFFD")) return text;
+  let spelled = "";
+  for (let i = 0; i < bytes.length;) {
+    const char = wholeCharAt(bytes, i);
+    if (char === undefined) spelled += `\\x${bytes[i++]!.toString(16).padStart(2, "0")}`;
+    else {
+      spelled += char;
+      i += encoder.encode(char).length;
+    }
+  }
+  return spelled;
+}
+
+const strictDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function wholeCharAt(bytes: Uint8Array, start: number): string | undefined {
+  const lead = bytes[start]!;
+  const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  try {
+    return strictDecoder.decode(bytes.subarray(start, start + length));
+  } catch {
+    return undefined;
+  }
+}

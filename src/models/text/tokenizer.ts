@@ -1,0 +1,84 @@
+/**
+ * A folder's tokenizer and chat template.
+ *
+ * @module
+ */
+import { TokenTexts } from "./token_text.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
+import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
+import { knownContextLengthOf } from "../folder/text_sizes.ts";
+import { readTokenizer } from "./tokenizer_files.ts";
+
+/** Text to token ids and back, and conversations to prompts. */
+export interface TextTokenizer {
+  /** Absent if the model does not chat. */
+  readonly template: ChatTemplate | undefined;
+  readonly vocabSize: number;
+  /** A token's spelling; `undefined` when there is no such id. */
+  tokenOf(id: number): string | undefined;
+  /** Token ids of a text; special tokens only if it spells them. */
+  encode(text: string): number[];
+  /** Token ids of a text, with the special tokens around it. */
+  encodeWhole(text: string): number[];
+  /**
+   * Token ids of a text in turns with the thread's other work, special tokens around it if they are asked for.
+   *
+   * @param options.isPrompt whether a text that no context could hold is refused.
+   */
+  encodeInTurns(
+    text: string,
+    options: EncodeOptions & { readonly isPrompt: boolean },
+  ): Promise<number[]>;
+  /** The id of a token by its spelling. */
+  idOf(token: string): number | undefined;
+  /** Text of token ids; special tokens are left out. */
+  decode(ids: number[]): string;
+  /** The special tokens that are not part of one of these markers. */
+  hiddenBeside(markers: readonly string[]): ReadonlySet<number>;
+  /** Text of token ids, special tokens as they are spelled. */
+  decodeAll(ids: number[]): string;
+  /** The bytes of single tokens, special tokens as spelled. */
+  readonly tokenTexts: TokenTexts;
+  /** Tokens beside the vocabulary proper, by id. Those that are special are left out of `decode`. */
+  readonly addedTokens: ReadonlyMap<number, {
+    readonly content: string;
+    readonly special: boolean;
+  }>;
+}
+
+/** Loads the tokenizer and the chat template. @throws {StartupError} when there is no tokenizer. */
+export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer> {
+  const { tokenizer, json, config } = await readTokenizer(folder);
+  const { addedTokens, frames: { single: { before, after } } } = tokenizer;
+  const long = new LongTextEncoder(tokenizer);
+  const maxTokens = knownContextLengthOf(folder);
+  const ofPrompt = { maxTokens, mayCut: false, what: "The prompt" };
+  const encode = (text: string) => long.encode(text, ofPrompt);
+  const enclose = (ids: readonly number[]) => [...before, ...ids, ...after];
+  const encodeWhole = (text: string) => enclose(encode(text));
+  return {
+    template: await loadChatTemplate(folder, config),
+    vocabSize: tokenizer.numIds,
+    tokenOf: (id) => tokenizer.tokenOf(id),
+    encode,
+    encodeWhole,
+    encodeInTurns: async (text, { hasSpecial, isPrompt, signal }) => {
+      if (!isLongText(text)) return hasSpecial ? encodeWhole(text) : encode(text);
+      const options = { ...ofPrompt, maxTokens: isPrompt ? maxTokens : undefined };
+      const ids = await long.encodeInTurns(text, options, signal);
+      return hasSpecial ? enclose(ids) : ids;
+    },
+    idOf: (token) => tokenizer.idOf(token),
+    decode: (ids) => tokenizer.decode(ids, { skipsSpecial: true }),
+    hiddenBeside: (markers) => {
+      const isKept = (content: string) => markers.some((marker) => marker.includes(content));
+      const hidden = [...addedTokens.values()]
+        .filter(({ content, special }) => special && !isKept(content));
+      return new Set(hidden.map(({ id }) => id));
+    },
+    decodeAll: (ids) => tokenizer.decode(ids),
+    addedTokens,
+    tokenTexts: new TokenTexts(tokenizer, json["decoder"]),
+  };
+}

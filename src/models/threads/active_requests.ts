@@ -1,0 +1,126 @@
+/**
+ * The requests that a model works on, each until it is answered, refused or cancelled.
+ *
+ * @module
+ */
+import { HearthError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { Semaphore } from "./semaphore.ts";
+import type { ErrorEvent } from "../task.ts";
+
+interface ActiveRequest {
+  readonly requestId: string;
+  /** For the log: `transcription`. */
+  readonly what: string;
+  /** Called with the request's error; never once it is cancelled. */
+  readonly emit: (event: ErrorEvent) => unknown;
+  /** Amount of work, in any unit: small requests overtake waiting large ones. */
+  readonly work?: number | undefined;
+  /** Path of the request's media: errors about them begin with it. */
+  readonly param?: string | undefined;
+  /**
+   * Does the work. Throws the signal's reason, or the client's error.
+   *
+   * @param slot from 0 on, unique among running requests.
+   */
+  readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
+}
+
+export class ActiveRequests {
+  readonly #active = new Map<AbortController, Promise<void>>();
+  readonly #semaphore: Semaphore | undefined;
+
+  /**
+   * @param maxRunning most running at a time, the others wait; unlimited if absent.
+   * @param options.maxSmall requests of more work take at most half of the slots.
+   */
+  constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
+    this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);
+  }
+
+  /** How many run or wait. */
+  get size(): number {
+    return this.#active.size;
+  }
+
+  /** How many run, and how many wait. */
+  get counts(): { readonly running: number; readonly waiting: number } {
+    const waiting = this.#semaphore?.numWaiting ?? 0;
+    return { running: this.#semaphore?.numAcquired ?? this.size, waiting };
+  }
+
+  /** @returns cancels it. */
+  start(request: ActiveRequest): () => void {
+    const abort = new AbortController();
+    const { signal } = abort;
+    const running = run(request, { answer: () => this.#answer(request, signal), signal });
+    this.#active.set(abort, running);
+    running.finally(() => this.#active.delete(abort));
+    return () => abort.abort();
+  }
+
+  cancel(): void {
+    for (const abort of this.#active.keys()) abort.abort();
+  }
+
+  /** Waits until all have ended. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#active.values());
+  }
+
+  async #answer({ answer, work }: ActiveRequest, signal: AbortSignal): Promise<void> {
+    if (this.#semaphore === undefined) return await answer(signal, 0);
+    const slot = await this.#semaphore.acquire(signal, { work });
+    try {
+      await answer(signal, slot);
+    } finally {
+      this.#semaphore.release(slot);
+    }
+  }
+}
+
+async function run(
+  request: ActiveRequest,
+  { answer, signal }: { readonly answer: () => Promise<void>; readonly signal: AbortSignal },
+): Promise<void> {
+  try {
+    await answer();
+  } catch (error) {
+    if (!signal.aborted) emitError(error, request);
+  }
+}
+
+/** Sends a request's error to the client, and logs it unless it is the client's. */
+export function emitError(
+  error: unknown,
+  { requestId, what, emit, param }: Pick<ActiveRequest, "requestId" | "what" | "emit" | "param">,
+): void {
+  const known = HearthError.from(error);
+  if (known.kind === "inference_failed") logFailure(error, { requestId, what });
+  emit({ type: "error", error: nameMedia(known, param).toWire() });
+}
+
+/** How many requests each error has ended that is yet to be logged. */
+const ended = new Map<unknown, number>();
+
+/** Logs an error once: it may end all requests of a step or a batch. */
+function logFailure(
+  error: unknown,
+  { requestId, what }: Pick<ActiveRequest, "requestId" | "what">,
+): void {
+  const numBefore = ended.get(error) ?? 0;
+  ended.set(error, numBefore + 1);
+  if (numBefore > 0) return;
+  queueMicrotask(() => {
+    const numRequests = ended.get(error);
+    ended.delete(error);
+    log.error(`${what} failed`, { requestId, numRequests, error });
+  });
+}
+
+/** An error, with the path of the media that it is about. */
+export function nameMedia<E>(error: E, param: string | undefined): E | HearthError {
+  const isOfMedia = error instanceof HearthError && error.kind === "invalid_media";
+  if (param === undefined || !isOfMedia) return error;
+  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+}

@@ -1,0 +1,146 @@
+/**
+ * Calls of functions in a worker thread, both sides of it.
+ *
+ * @module
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { HearthError, type WireError } from "../../base/errors.ts";
+import { startThread } from "../../base/start_thread.ts";
+import { trimEndingThread } from "../../base/trim_heap.ts";
+
+/** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
+// deno-lint-ignore no-explicit-any -- a function of any input
+export type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
+
+/** What a worker is started with. */
+interface WorkerStart {
+  readonly port: MessagePort;
+}
+
+/** A call, as it crosses to the worker. */
+interface WorkerCall {
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** Its outcome, as it crosses back. */
+type WorkerOutcome =
+  | { readonly output: unknown }
+  /** The function refused its input. */
+  | { readonly refused: WireError }
+  /** The function failed. */
+  | { readonly failed: string };
+
+export type InputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Parameters<
+  Functions[Name]
+>[0];
+
+export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Awaited<
+  ReturnType<Functions[Name]>
+>;
+
+/** Calls a worker, one function at a time. */
+export class WorkerRpc<Functions extends WorkerFunctions> {
+  readonly #port: MessagePort;
+  readonly #name: string;
+  /** Of the call under way. It is not kept longer: it may be hundreds of megabytes. */
+  #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
+  #failure: Error | undefined;
+
+  /**
+   * Starts the worker; if that fails, the first call does.
+   *
+   * @param module the address of its file, which calls {@linkcode serveFunctions}.
+   * @param name its name in error messages.
+   */
+  constructor(module: URL, name: string) {
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    this.#name = name;
+    port1.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome?.resolve(data);
+    startThread(module, {
+      workerData: { port: port2 } satisfies WorkerStart,
+      ports: [port2],
+      onEnd: (failure = "it ended by itself") => this.#fail(`The ${name} died: ${failure}`),
+    });
+  }
+
+  /**
+   * @param transfer memory of the input that is transferred to the worker.
+   * @throws {HearthError} when the function refuses its input.
+   * @throws {Error} when it fails, or the worker dies.
+   */
+  async call<Name extends keyof Functions & string>(
+    name: Name,
+    input: InputOf<Functions, Name>,
+    transfer: Transferable[] = [],
+  ): Promise<OutputOf<Functions, Name>> {
+    if (this.#failure !== undefined) throw this.#failure;
+    const outcome = await this.#send({ name, input }, transfer);
+    if ("refused" in outcome) throw HearthError.fromWire(outcome.refused);
+    if ("failed" in outcome) throw new Error(outcome.failed);
+    return outcome.output as OutputOf<Functions, Name>;
+  }
+
+  async #send(call: WorkerCall, transfer: Transferable[]): Promise<WorkerOutcome> {
+    this.#outcome = Promise.withResolvers();
+    try {
+      this.#port.postMessage(call, transfer);
+      return await this.#outcome.promise;
+    } finally {
+      this.#outcome = undefined;
+    }
+  }
+
+  /** Ends the worker. A pending call fails at once; the worker finishes it first. */
+  end(): void {
+    trimEndingThread();
+    this.#fail(`The ${this.#name} was ended.`);
+  }
+
+  #fail(reason: string): void {
+    this.#port.close();
+    this.#failure ??= new Error(reason);
+    this.#outcome?.reject(this.#failure);
+  }
+}
+
+/**
+ * Offers functions of this thread. The memory of what they give is transferred; what they throw is sent too: a
+ * `HearthError` as refusal of the input, any other error as failure. An error that nobody catches ends the thread; so
+ * does the other side when it closes the port or is terminated.
+ */
+export function serveFunctions(functions: WorkerFunctions): void {
+  const { port } = workerData as WorkerStart;
+  const die = (event: Event, error: unknown) => {
+    event.preventDefault();
+    parentPort!.postMessage(messageOf(error));
+    port.close();
+  };
+  addEventListener("error", (event) => die(event, event.error));
+  addEventListener("unhandledrejection", (event) => die(event, event.reason));
+  port.onmessage = async ({ data: { name, input } }: MessageEvent<WorkerCall>) => {
+    try {
+      const output = await functions[name]!(input);
+      port.postMessage({ output } satisfies WorkerOutcome, [...new Set(buffersOf(output))]);
+    } catch (error) {
+      const outcome: WorkerOutcome = error instanceof HearthError
+        ? { refused: error.toWire() }
+        : { failed: messageOf(error) };
+      port.postMessage(outcome);
+    }
+    collectGarbageLater();
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The memory of all arrays in plain data. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (typeof value !== "object" || value === null) return [];
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  return Object.values(value).flatMap(buffersOf);
+}

@@ -1,0 +1,164 @@
+/**
+ * Activations in a graph, as one operator or spelled out.
+ *
+ * @module
+ */
+import type { Activation } from "../../kernels/activation.ts";
+import { floatAttribute, type Node, stringAttribute } from "../graph/file/proto.ts";
+import type { GraphIndex } from "../graph/graph_index.ts";
+import { eitherInput, scalarOf } from "../graph/constants.ts";
+
+/** An activation of a tensor. */
+interface FoundActivation {
+  readonly activation: Activation;
+  readonly input: string;
+  /** Tensors between the two, which nothing else may read if they are not to be computed. */
+  readonly between: readonly string[];
+}
+
+const CLOSE = 1e-3;
+
+function isNear(value: number | undefined, wanted: number): boolean {
+  return value !== undefined && Math.abs(value - wanted) <= CLOSE * Math.abs(wanted);
+}
+
+/** The activation that makes a tensor, if one does. */
+export function findActivation(index: GraphIndex, name: string): FoundActivation | undefined {
+  const node = index.producers.get(name);
+  if (node === undefined) return undefined;
+  const single = singleOperator(node);
+  if (single !== undefined) return { activation: single, input: node.inputs[0]!, between: [] };
+  if (node.opType === "Pow") return squaredRelu(index, node, node.inputs[0]!);
+  if (node.opType !== "Mul") return undefined;
+  const [left, right] = node.inputs as [string, string];
+  if (left === right) return squaredRelu(index, node, left);
+  return bySigmoid(index, node) ?? spelledGelu(index, node);
+}
+
+function singleOperator(node: Node): Activation | undefined {
+  switch (node.opType) {
+    case "Relu":
+      return "relu";
+    case "Tanh":
+      return "tanh";
+    case "Sigmoid":
+      return "sigmoid";
+    case "Exp":
+      return "exp";
+    case "Softplus":
+      return "softplus";
+    case "Gelu":
+      return stringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
+    case "FastGelu":
+      return node.inputs.length === 1 ? "gelu_tanh" : undefined;
+    case "QuickGelu": {
+      const alpha = floatAttribute(node, "alpha") ?? 1.702;
+      if (isNear(alpha, 1.702)) return "gelu_sigmoid";
+      return alpha === 1 ? "silu" : undefined;
+    }
+    case "Swish":
+      return (floatAttribute(node, "alpha") ?? 1) === 1 ? "silu" : undefined;
+  }
+  return undefined;
+}
+
+/** `relu(x)²`. */
+function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivation | undefined {
+  const relu = index.producers.get(root);
+  if (relu?.opType !== "Relu") return undefined;
+  if (node.opType === "Pow" && scalarOf(index, node.inputs[1]) !== 2) return undefined;
+  return { activation: "relu_squared", input: relu.inputs[0]!, between: [root] };
+}
+
+/** `x * sigmoid(x)`, or of `1.702 x`. */
+function bySigmoid(index: GraphIndex, node: Node): FoundActivation | undefined {
+  const pair = eitherInput(node, (name) => {
+    const producer = index.producers.get(name);
+    return producer?.opType === "Sigmoid" ? producer : undefined;
+  });
+  if (pair === undefined) return undefined;
+  const { found: sigmoid, other: input } = pair;
+  const between = [...sigmoid.outputs];
+  const [argument] = sigmoid.inputs as [string];
+  if (argument === input) return { activation: "silu", input, between };
+  const scaled = index.producers.get(argument);
+  if (scaled?.opType !== "Mul") return undefined;
+  const factor = eitherInput(scaled, (name) => scalarOf(index, name));
+  if (factor?.other !== input || !isNear(factor.found, 1.702)) return undefined;
+  return { activation: "gelu_sigmoid", input, between: [...between, argument] };
+}
+
+/** A product's factors, of products within products, but for those that are constants: their product is `scale`. */
+function factorsOf(index: GraphIndex, name: string, depth: number): Factors {
+  const node = index.producers.get(name);
+  if (depth > 0 && node?.opType === "Mul") {
+    const parts = node.inputs.map((input): Factors => {
+      const scalar = scalarOf(index, input);
+      return scalar === undefined
+        ? factorsOf(index, input, depth - 1)
+        : { scale: scalar, names: [], between: [] };
+    });
+    return {
+      scale: parts.reduce((product, { scale }) => product * scale, 1),
+      names: parts.flatMap(({ names }) => names),
+      between: [name, ...parts.flatMap(({ between }) => between)],
+    };
+  }
+  const divisor = node?.opType === "Div" ? scalarOf(index, node.inputs[1]) : undefined;
+  if (divisor === undefined) return { scale: 1, names: [name], between: [] };
+  return { scale: 1 / divisor, names: [node!.inputs[0]!], between: [name] };
+}
+
+interface Factors {
+  readonly scale: number;
+  readonly names: readonly string[];
+  readonly between: readonly string[];
+}
+
+/** `0.5 x (1 + erf(x / √2))`, or with `tanh(√(2 / π) (x + 0.044715 x³))`, the factors in any order. */
+function spelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined {
+  const { scale, names, between } = factorsOf(index, node.outputs[0]!, 3);
+  if (!isNear(scale, 0.5) || names.length !== 2) return undefined;
+  for (const [input, other] of [names, names.toReversed()] as [string, string][]) {
+    const sum = index.producers.get(other);
+    const plusOne = sum?.opType === "Add" &&
+      eitherInput(sum, (name) => scalarOf(index, name) === 1 || undefined);
+    if (!plusOne) continue;
+    const outer = index.producers.get(plusOne.other);
+    const inner = outer && innerOf(index, outer, input);
+    if (inner === undefined) continue;
+    const passed = [...between, other, plusOne.other, ...inner.between];
+    return {
+      activation: inner.activation,
+      input,
+      between: passed.filter((name) => name !== node.outputs[0]),
+    };
+  }
+  return undefined;
+}
+
+function innerOf(
+  index: GraphIndex,
+  outer: Node,
+  input: string,
+): Pick<FoundActivation, "activation" | "between"> | undefined {
+  const { scale, names, between } = factorsOf(index, outer.inputs[0]!, 1);
+  if (names.length !== 1) return undefined;
+  if (outer.opType === "Erf") {
+    return names[0] === input && isNear(scale, Math.SQRT1_2)
+      ? { activation: "gelu", between }
+      : undefined;
+  }
+  if (outer.opType !== "Tanh" || !isNear(scale, Math.sqrt(2 / Math.PI))) return undefined;
+  const cubic = index.producers.get(names[0]!);
+  if (cubic?.opType !== "Add" || !cubic.inputs.includes(input)) return undefined;
+  const scaled = cubic.inputs.find((name) => name !== input);
+  const cube = factorsOf(index, scaled ?? "", 3);
+  if (!isNear(cube.scale, 0.044715)) return undefined;
+  const power = index.producers.get(cube.names[0] ?? "");
+  const isPower = cube.names.length === 1 && power?.opType === "Pow" &&
+    power.inputs[0] === input && scalarOf(index, power.inputs[1]) === 3;
+  if (!isPower && cube.names.join() !== [input, input, input].join()) return undefined;
+  const passed = [...between, names[0]!, ...cube.between, ...isPower ? cube.names : []];
+  return { activation: "gelu_tanh", between: passed };
+}

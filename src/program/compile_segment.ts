@@ -1,0 +1,303 @@
+/**
+ * Compiles a segment of a cut decoder to dispatches of the kernels for few rows. Pure: it looks at nodes and at constants
+ * in memory, and touches no device.
+ *
+ * From what the segment must give it goes back to what that is made of, and takes as much of the graph into one dispatch
+ * as a kernel can do.
+ *
+ * @module
+ */
+import { codeOfDtype } from "../graph/file/dtype.ts";
+import type { Elem } from "../gpu/kernel.ts";
+import type { AttentionSite, Segment, TensorPort } from "../graph/graph_cut.ts";
+import { describeNode, GraphIndex } from "../graph/graph_index.ts";
+import { intAttribute, type Node } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { findActivation } from "./activations.ts";
+import { eitherInput, vectorOf } from "../graph/constants.ts";
+import { isReshape, originalOf } from "./reshapes.ts";
+import { formOfSite } from "./site_forms.ts";
+import { compileMultiply, type RowSearch } from "./multiply.ts";
+import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import type { PositionTables } from "./position_tables.ts";
+import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
+import type { Compiled } from "./program.ts";
+import { elemOf, elemOfPlan, elemOfTensor, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { findSum, nameOfSum } from "./sums.ts";
+import { rowGraph } from "./row_graph.ts";
+import { denseRows, partOf, takeRows } from "./row_parts.ts";
+import { dtypeOf, rowsOfPort } from "./segment_types.ts";
+
+/** What a segment is compiled for. */
+interface CompileOptions {
+  /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
+  readonly sites: readonly AttentionSite[];
+  /** What the cut computes from positions alone. */
+  readonly tables: PositionTables;
+  /** Outputs that are read by more than these attentions. */
+  readonly kept: ReadonlySet<string>;
+  /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
+  readonly allRows: boolean;
+  /** Whether products are of many rows; they compute neither layer norms nor sums then. */
+  readonly hasTiles: boolean;
+  /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
+  readonly writesSums: boolean;
+}
+
+/** Compiles a segment, or says in one sentence why not. */
+export function compileSegment(segment: Segment, options: CompileOptions): Compiled {
+  try {
+    return { program: new Compiler(segment, options).compile() };
+  } catch (error) {
+    // A kernel refuses sizes by a RangeError.
+    if (!(error instanceof Refusal) && !(error instanceof RangeError)) throw error;
+    return { refused: error.message };
+  }
+}
+
+class Compiler {
+  readonly #segment: Segment;
+  readonly #options: CompileOptions;
+  readonly #index: GraphIndex;
+  readonly #planner: ProductPlanner;
+  readonly #program: ProgramBuilder;
+  readonly #known = new Map<string, Rows>();
+
+  constructor(segment: Segment, options: CompileOptions) {
+    this.#segment = segment;
+    this.#options = options;
+    const { outputs, model: { graph } } = segment;
+    const dtype = dtypeOf(new GraphIndex(graph), segment);
+    const operands = options.sites.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
+    const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
+    const wanted = new Set([...kept, ...operands]);
+    this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
+    const { kept: stays, hasTiles } = options;
+    this.#program = new ProgramBuilder({ kept: stays, hasTiles });
+    this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
+  }
+
+  compile() {
+    const { sites, kept: names, tables } = this.#options;
+    const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
+    for (const { name } of kept) this.#aliasOutput(name);
+    const rowsOf = (name: string) => this.#rows(name);
+    // First: products may compute what is kept.
+    const forms = sites.map((site) => formOfSite({ index: this.#index, tables, rowsOf }, site));
+    for (const output of kept) this.#settle(output);
+    return { ...this.#program.finish(), forms };
+  }
+
+  /** Lets the tensor that an output is another shape of be written where the output is. */
+  #aliasOutput(name: string): void {
+    const root = originalOf(this.#index, name);
+    if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
+  }
+
+  /** Computes an output where it belongs. */
+  #settle({ name, dtype }: TensorPort): void {
+    const rows = this.#rows(name);
+    if (dtype !== (rows.elem === "f16" ? "float16" : "float32")) {
+      throw new Refusal(`Its output "${name}" is ${dtype}, computed as ${rows.elem}.`);
+    }
+    if (rows.tensor === name && rows.offset === 0 && rows.stride === rows.width) return;
+    this.#program.copy(name, rows, rows.elem);
+  }
+
+  get #search(): RowSearch {
+    return {
+      index: this.#index,
+      program: this.#program,
+      rowsOf: (name) => this.#rows(name),
+      isKnown: (name) => this.#known.has(name),
+    };
+  }
+
+  /** Where a tensor's rows are; computes them if that has not been done. */
+  #rows(name: string): Rows {
+    let rows = this.#known.get(name);
+    if (rows === undefined) this.#known.set(name, rows = this.#compute(name));
+    return rows;
+  }
+
+  #compute(name: string): Rows {
+    const node = this.#index.producers.get(name);
+    if (node === undefined) return this.#input(name);
+    const plan = this.#planner.plan(name);
+    if (plan !== undefined) return this.#product(name, plan);
+    const norm = findNorm(this.#index, name);
+    if (norm !== undefined) return this.#program.norm(name, { x: this.#normed(norm), norm });
+    if (isReshape(node)) return this.#rows(node.inputs[0]!);
+    const activation = findActivation(this.#index, name);
+    if (activation !== undefined) {
+      const { activation: kind } = activation;
+      return this.#program.pointwise(name, { a: this.#rows(activation.input), activation: kind });
+    }
+    if (node.opType.startsWith("Skip") && name === node.outputs[3]) return this.#sum(name, node);
+    switch (node.opType) {
+      case "Add":
+        return this.#sum(name, node);
+      case "Mul":
+      case "Div":
+        return compileMultiply(this.#search, name, node);
+      case "Neg":
+        return this.#program.pointwise(name, { a: this.#rows(node.inputs[0]!), scale: -1 });
+      case "Concat":
+        return this.#joined(name, node);
+      case "Split":
+        return this.#part(name, node);
+      case "Cast":
+        return this.#cast(name, node);
+      case "Gather":
+        return takeRows(this.#search, {
+          name,
+          node,
+          segment: this.#segment,
+          allRows: this.#options.allRows,
+        });
+      default:
+        throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    }
+  }
+
+  #input(name: string): Rows {
+    const port = this.#segment.inputs.find((input) => input.name === name);
+    if (port === undefined) throw new Refusal(`It computes with "${name}", no row of a token.`);
+    return rowsOfPort(port);
+  }
+
+  #cast(name: string, node: Node): Rows {
+    const to = (["float32", "float16"] as const).find((dtype) =>
+      codeOfDtype(dtype) === intAttribute(node, "to")
+    );
+    if (to === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    const elem = elemOf(to);
+    const input = originalOf(this.#index, node.inputs[0]!);
+    const split = this.#index.producers.get(input);
+    if (split?.opType !== "Split" || this.#known.has(input)) {
+      return this.#converted(name, input, elem);
+    }
+    // All parts at once.
+    const [whole] = split.inputs as [string];
+    const rows = this.#inElem(whole, elem);
+    return partOf(this.#index, { whole: rows, node: split, name: input });
+  }
+
+  #inElem(name: string, elem: Elem): Rows {
+    const converted = `${name}/${elem}`;
+    const rows = this.#known.get(converted) ?? this.#converted(converted, name, elem);
+    this.#known.set(converted, rows);
+    return rows;
+  }
+
+  #converted(name: string, input: string, elem: Elem): Rows {
+    const rows = this.#rows(input);
+    return rows.elem === elem ? rows : this.#program.copy(name, rows, elem);
+  }
+
+  /** Parts of a row that products compute, such as those of a matrix that was divided. */
+  #joined(name: string, node: Node): Rows {
+    const axis = intAttribute(node, "axis");
+    const plans = node.inputs.map((input) => this.#planner.inner(input, node));
+    const isJoin = axis === -1 || axis === 2;
+    if (!isJoin || plans.some((plan) => plan === undefined || plan.residual !== undefined)) {
+      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    }
+    const widths = plans.map((plan) => plan!.gate?.n ?? plan!.matrix.outputs);
+    const total = widths.reduce((sum, width) => sum + width, 0);
+    const rows = this.#program.reserve(name, total, elemOfPlan(plans[0]!));
+    let offset = 0;
+    for (const [i, width] of widths.entries()) {
+      this.#product(node.inputs[i]!, plans[i]!, { ...rows, offset, width });
+      offset += width;
+    }
+    return rows;
+  }
+
+  #product(name: string, plan: ProductPlan, within?: Rows): Rows {
+    const { k, outputs } = plan.matrix;
+    const { hasTiles, writesSums } = this.#options;
+    const found = findNorm(this.#index, originalOf(this.#index, plan.input));
+    const elem = elemOfPlan(plan);
+    const isTaken = found?.gamma.shape[0] === k && elemOfTensor(found.gamma) === elem &&
+      !(hasTiles && found.params.kind === "layer");
+    const norm = isTaken ? found : undefined;
+    const n = plan.gate?.n ?? outputs;
+    const requireWidth = ({ width }: Rows) => {
+      if (width === k) return;
+      throw new Refusal(`Its product "${name}" takes ${k} of ${width} elements of a row.`);
+    };
+    const sum = writesSums && !hasTiles
+      ? findSum(this.#index, { plan, norm, isFree: (...read) => this.#isReadBy(...read) })
+      : undefined;
+    if (sum !== undefined && !this.#known.has(sum.name)) {
+      const x = this.#normed(sum.norm);
+      requireWidth(x);
+      const residual = this.#whole(sum.residual, k, elem);
+      const { rows, summed } = this.#program.matvecOfSum(name, {
+        ...{ plan, x, norm, residual, within },
+        sum: sum.norm,
+        sumName: sum.name,
+      });
+      this.#known.set(sum.name, summed);
+      return rows;
+    }
+    const x = norm ? this.#normed(norm) : this.#rows(plan.input);
+    const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n, elem);
+    requireWidth(x);
+    return this.#program.matvec(name, { plan, x, norm, residual, within });
+  }
+
+  /** The rows that a norm is of. */
+  #normed({ node, inputs, gamma }: FoundNorm): Rows {
+    // Of what is cast before it a norm is found without the cast; its factors are of the type that it computes in.
+    if (inputs.length === 1) return this.#inElem(inputs[0]!, elemOfTensor(gamma));
+    const name = nameOfSum(node);
+    const rows = this.#known.get(name) ?? this.#sum(name, node);
+    this.#known.set(name, rows);
+    return rows;
+  }
+
+  /** The sum of a node's first two inputs, and of the bias that a norm of them brings. */
+  #sum(name: string, node: Node): Rows {
+    const operands = node.inputs.slice(0, 2) as [string, string];
+    const plan = this.#planner.addTo(operands, node);
+    const bias = skipBias(this.#index, node);
+    if (bias !== undefined) return this.#product(name, this.#planner.withBias(plan, bias, node));
+    if (plan !== undefined) return this.#product(name, plan);
+    const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
+    if (vector !== undefined) {
+      return this.#program.pointwise(name, { a: this.#rows(vector.other), add: vector.found });
+    }
+    const [left, right] = operands;
+    for (const [normed, other] of [[left, right], [right, left]] as const) {
+      const norm = this.#isReadBy(normed, node) ? findNorm(this.#index, normed) : undefined;
+      if (norm === undefined) continue;
+      const x = this.#normed(norm);
+      return this.#program.norm(name, { x, norm, residual: this.#whole(other, x.width, x.elem) });
+    }
+    return this.#program.pointwise(name, { a: this.#rows(left), add: this.#rows(right) });
+  }
+
+  /** Whether a node alone reads a tensor that is not computed yet. */
+  #isReadBy(name: string, node: Node): boolean {
+    const isOther = this.#known.has(name) || this.#options.kept.has(name);
+    return !isOther && this.#index.onlyConsumer(name) === node;
+  }
+
+  /** A tensor that is nothing but the rows of another, of the type that is computed in. */
+  #whole(name: string, width: number, elem: Elem): string {
+    const rows = this.#rows(name);
+    if (rows.width !== width) {
+      throw new Refusal(`"${name}" of ${rows.width} elements is added to rows of ${width}.`);
+    }
+    if (rows.elem !== elem) {
+      throw new Refusal(`"${name}" is ${rows.elem} where ${elem} is computed.`);
+    }
+    return denseRows(this.#search, name).tensor;
+  }
+
+  #part(name: string, node: Node): Rows {
+    return partOf(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
+  }
+}

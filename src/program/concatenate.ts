@@ -1,0 +1,45 @@
+/**
+ * Constants joined to one.
+ *
+ * @module
+ */
+import { elementsOf } from "../graph/file/dtype.ts";
+import { storedBytes } from "../graph/file/stored_tensor.ts";
+import type { Tensor } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+
+/** Constants one after the other along their first axis, or along the last of two; computed when it is read. */
+export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
+  const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  const [{ dtype, shape }] = tensors as [Tensor];
+  const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);
+  const numRows = axis === 0 ? 1 : shape[0]!;
+  return {
+    name,
+    dtype,
+    shape: shape.map((size, i) => i === axis ? total : size),
+    data: {
+      kind: "rows",
+      numRows,
+      parts: tensors.map((source) => ({ source, from: 0, length: storedBytes(source) / numRows })),
+      length,
+    },
+    rest: [],
+  };
+}
+
+/** Vectors one after the other, whatever their shapes. @throws {Refusal} where they differ in type. */
+export function joinVectors(vectors: readonly Tensor[]): Tensor {
+  const [first, ...others] = vectors as [Tensor, ...Tensor[]];
+  if (others.length === 0) return first;
+  const other = others.find(({ dtype }) => dtype !== first.dtype);
+  if (other !== undefined) {
+    throw new Refusal(`Its constants "${first.name}" and "${other.name}" differ in type.`);
+  }
+  const name = vectors.map((vector) => vector.name).join(", ");
+  return concatenate(
+    name,
+    vectors.map((vector) => ({ ...vector, shape: [elementsOf(vector.shape)] })),
+    0,
+  );
+}

@@ -1,0 +1,67 @@
+/**
+ * The instructions of a cut's steps.
+ *
+ * @module
+ */
+import type { GraphCut } from "../graph/graph_cut.ts";
+import type { CompiledSegment } from "./compile_cut.ts";
+import type { Instruction, Lowering, Program, StepPrograms } from "./program.ts";
+
+/** What instructions are made of: a decoder's cut or an encoder's. */
+interface LoweredCut {
+  readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
+  readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
+  readonly states?: readonly Pick<GraphCut["states"][number], "afterSegment">[];
+}
+
+/** What kernels run; ONNX Runtime runs the rest. */
+interface KernelChoice {
+  /** In the order of the cut's segments. */
+  readonly segments: readonly CompiledSegment[];
+  /** Lowerings that kernels run where a segment is compiled. */
+  readonly kernels: readonly Lowering[];
+}
+
+const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
+
+/** Lists each segment, and after it the attentions and recurrences that read what it gives. */
+export function lowerCut(
+  cut: LoweredCut,
+  { segments, kernels }: KernelChoice = NO_KERNELS,
+): StepPrograms {
+  const programOf = (index: number, lowering: Lowering): Program | undefined => {
+    const compiled = kernels.includes(lowering) ? segments[index] : undefined;
+    return compiled === undefined || "refused" in compiled ? undefined : compiled[lowering];
+  };
+  const lower = (lowering: Lowering): Instruction[] =>
+    cut.segments.flatMap(({ index: segment }) => {
+      const program = programOf(segment, lowering);
+      const isNext = ({ afterSegment }: { readonly afterSegment: number }) =>
+        afterSegment === segment;
+      return [
+        program ? { kind: "kernels", segment, program } : { kind: "ort", segment },
+        ...indicesOf(cut.attentions, isNext).map((site) => ({
+          ...{ kind: "attention", site } as const,
+          form: program?.forms.find(({ layer }) => layer === site),
+        })),
+        ...indicesOf(cut.states ?? [], isNext).map((state) =>
+          ({ kind: "state_update", state }) as const
+        ),
+      ];
+    });
+  return { few: lower("few"), many: lower("many") };
+}
+
+/** Segments that a session must be opened for. */
+export function segmentsOfOrt({ few, many }: StepPrograms): ReadonlySet<number> {
+  return new Set([...few, ...many].flatMap((each) => each.kind === "ort" ? each.segment : []));
+}
+
+/** The kernels of both lowerings. */
+export function kernelsOf({ few, many }: StepPrograms): Program[] {
+  return [...few, ...many].flatMap((each) => each.kind === "kernels" ? each.program : []);
+}
+
+function indicesOf<T>(items: readonly T[], isWanted: (item: T) => boolean): number[] {
+  return items.flatMap((item, index) => isWanted(item) ? index : []);
+}

@@ -1,0 +1,86 @@
+/**
+ * Matrices that products of a graph are with, as the graph stores them.
+ *
+ * @module
+ */
+import type { MatrixForm } from "../../kernels/matvec_params.ts";
+import type { GraphIndex } from "../graph/graph_index.ts";
+import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { vectorOf } from "../graph/constants.ts";
+
+/** A matrix, as a graph stores it. */
+export interface Matrix {
+  readonly form: MatrixForm;
+  readonly k: number;
+  readonly outputs: number;
+  readonly weights: Tensor;
+  readonly scales?: Tensor | undefined;
+  readonly zeroPoints?: Tensor | undefined;
+}
+
+/** The matrix of a product with constant weights. */
+export function matrixOf(index: GraphIndex, node: Node): Matrix | undefined {
+  const { opType, inputs } = node;
+  if (opType === "Gemm" && !isPlainGemm(index, node)) return undefined;
+  const weights = index.constants.get(inputs[1] ?? "");
+  if (opType === "MatMulNBits" && weights !== undefined) return blocksOf(index, node, weights);
+  if (opType === "MatMul" && weights?.shape.length === 2) {
+    const [k, outputs] = weights.shape as [number, number];
+    return { form: { kind: "columns" }, k, outputs, weights };
+  }
+  const turned = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
+  const isTransposed = intAttribute(node, "transB") === 1;
+  const table = turned ?? (opType === "Gemm" && isTransposed ? weights : undefined);
+  if (table?.shape.length === 2) {
+    const [outputs, k] = table.shape as [number, number];
+    return { form: { kind: "rows" }, k, outputs, weights: table };
+  }
+  if (opType !== "Gemm" || weights === undefined) return undefined;
+  const [k, outputs] = weights.shape as [number, number];
+  return { form: { kind: "columns" }, k, outputs, weights };
+}
+
+/** Whether a `Gemm` is a product and a bias, without factors of its own. */
+function isPlainGemm(index: GraphIndex, node: Node): boolean {
+  const [alpha, beta] = ["alpha", "beta"].map((name) => floatAttribute(node, name) ?? 1);
+  const { inputs: [, , bias = ""] } = node;
+  return alpha === 1 && beta === 1 && !intAttribute(node, "transA") &&
+    (bias === "" || vectorOf(index, bias) !== undefined);
+}
+
+/** The constant that a tensor is the transpose of. */
+export function transposedConstant(
+  index: GraphIndex,
+  name: string | undefined,
+): Tensor | undefined {
+  const node = index.producers.get(name ?? "");
+  return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
+}
+
+function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
+  const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
+    intAttribute(node, name)!
+  ) as [number, number, number];
+  const bits = intAttribute(node, "bits") ?? 4;
+  if (bits !== 4 && bits !== 8) throw new Refusal(`Its product "${node.name}" has ${bits} bits.`);
+  const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
+  if (groups !== "" || bias !== "") {
+    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
+  }
+  const zeros = index.constants.get(zeroPoints);
+  if (zeros !== undefined && zeros.dtype !== "uint8") {
+    throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
+  }
+  return {
+    form: {
+      ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
+      ...(intAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
+    },
+    k,
+    outputs,
+    weights,
+    scales: index.constants.get(scales!),
+    zeroPoints: zeros,
+  };
+}

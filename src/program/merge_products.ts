@@ -1,0 +1,152 @@
+/**
+ * Joins products that read the same rows (queries, keys and values; gate and up) into one and a split.
+ *
+ * @module
+ */
+import { bytesOfElements } from "../graph/file/dtype.ts";
+import { storedBytes } from "../graph/file/stored_tensor.ts";
+import { GraphIndex } from "../graph/graph_index.ts";
+import {
+  attribute,
+  int64Tensor,
+  intAttribute,
+  makeNode,
+  type ModelProto,
+  type Node,
+  opsetOf,
+  type Tensor,
+} from "../graph/file/proto.ts";
+import { concatenate } from "./concatenate.ts";
+import { vectorOf } from "../graph/constants.ts";
+
+/** A product, and the constant vector that is added to it alone, where there is one. */
+interface Part {
+  readonly product: Node;
+  /** Outputs. */
+  readonly n: number;
+  readonly bias?: { readonly node: Node; readonly vector: Tensor } | undefined;
+}
+
+/** `split` is an input from here on. */
+const SPLIT_BY_INPUT = 13;
+
+/** What must be alike of products that are joined; `undefined` of a node that is none. */
+function keyOf(node: Node, index: GraphIndex): string | undefined {
+  const [input, ...constants] = node.inputs;
+  const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
+  if (weights.length === 0 || weights.includes(undefined)) return undefined;
+  const types = weights.map((tensor) => tensor!.dtype);
+  if (node.opType === "MatMulNBits" && weights.length <= 3 && constants.length <= 3) {
+    const sizes = ["K", "bits", "block_size"].map((name) => intAttribute(node, name));
+    return JSON.stringify([input, node.opType, types, sizes, weights.length]);
+  }
+  if (node.opType === "MatMul" && weights[0]!.shape.length === 2) {
+    return JSON.stringify([input, node.opType, types, weights[0]!.shape[0]]);
+  }
+  return undefined;
+}
+
+function partOf(product: Node, index: GraphIndex): Part {
+  const n = product.opType === "MatMul"
+    ? index.constants.get(product.inputs[1]!)!.shape[1]!
+    : intAttribute(product, "N")!;
+  const add = index.onlyConsumer(product.outputs[0]!);
+  const other = add?.opType === "Add" && add.inputs.find((name) => name !== product.outputs[0]);
+  const vector = other ? vectorOf(index, other, n) : undefined;
+  return { product, n, bias: vector && { node: add!, vector } };
+}
+
+/** What takes the place of parts that are alike. */
+function join(parts: readonly Part[], index: GraphIndex, opset: number) {
+  const [{ product: first }] = parts as [Part];
+  const total = parts.reduce((sum, { n }) => sum + n, 0);
+  const name = `${first.outputs[0]}/joined`;
+  const constantsOf = (node: Node) => node.inputs.slice(1).filter((input) => input !== "");
+  const axis = first.opType === "MatMul" ? 1 : 0;
+  const weights = constantsOf(first).map((_, position) =>
+    concatenate(
+      `${name}/weights_${position}`,
+      parts.map(({ product }) => index.constants.get(constantsOf(product)[position]!)!),
+      axis,
+    )
+  );
+  const attributes = first.attributes.filter(({ name }) => name !== "N");
+  const product: Node = {
+    ...first,
+    inputs: [first.inputs[0]!, ...weights.map((tensor) => tensor.name)],
+    outputs: [name],
+    attributes: first.opType === "MatMul" ? attributes : [...attributes, attribute("N", total)],
+  };
+  const hasBias = parts.some(({ bias }) => bias !== undefined);
+  // Keys have none in some models.
+  const bias = hasBias
+    ? concatenate(`${name}/bias`, parts.map(({ bias, n }) => bias?.vector ?? zeros(parts, n)), 0)
+    : undefined;
+  const biased = `${name}/biased`;
+  const sizes = parts.map(({ n }) => n);
+  const split = int64Tensor(`${name}/sizes`, [sizes.length], sizes);
+  const outputs = parts.map(({ product, bias }) => (bias?.node ?? product).outputs[0]!);
+  const takesInput = opset >= SPLIT_BY_INPUT;
+  return {
+    nodes: [
+      product,
+      ...bias ? [makeNode("Add", [name, bias.name], [biased])] : [],
+      makeNode("Split", [bias ? biased : name, ...takesInput ? [split.name] : []], outputs, {
+        attributes: { axis: -1, ...takesInput ? {} : { split: sizes } },
+      }),
+    ],
+    constants: [...weights, ...bias ? [bias] : [], ...takesInput ? [split] : []],
+    dropped: parts.flatMap(({ bias }) => bias?.node ?? []),
+  };
+}
+
+/** A bias of nothing, of the type that the others have. */
+function zeros(parts: readonly Part[], length: number): Tensor {
+  const { dtype } = parts.find(({ bias }) => bias !== undefined)!.bias!.vector;
+  const bytes = new Uint8Array(bytesOfElements(dtype, length));
+  return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
+}
+
+/** Which products are joined. */
+export interface MergeOptions {
+  /** Most bytes of a joined constant. */
+  readonly maxBytes: number;
+  /** What the outputs of each are a multiple of: a kernel reads each product's part as whole groups. */
+  readonly outputsMultipleOf: number;
+}
+
+/**
+ * The graph with one product in place of those that are alike but for their weights, each of which is read once. The
+ * constants that are joined are computed when they are read.
+ */
+export function mergeProducts(
+  model: ModelProto,
+  { maxBytes, outputsMultipleOf }: MergeOptions,
+): ModelProto {
+  const index = new GraphIndex(model.graph);
+  const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));
+  const replaced = new Map<Node, readonly Node[]>();
+  const constants: Tensor[] = [];
+  for (const [key, nodes] of groups) {
+    if (key === undefined || nodes.length < 2) continue;
+    const parts = nodes.map((node) => partOf(node, index));
+    const isRead = ({ product }: Part) =>
+      product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
+    if (!parts.every((part) => part.n % outputsMultipleOf === 0 && isRead(part))) continue;
+    // Some vectors are of one element, and some are read by others too.
+    const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
+    if (vectors.some(({ shape }) => shape.length !== 1)) continue;
+    const joined = join(parts, index, opsetOf(model));
+    if (joined.constants.some((tensor) => storedBytes(tensor) > maxBytes)) continue;
+    constants.push(...joined.constants);
+    for (const node of [...nodes, ...joined.dropped]) replaced.set(node, []);
+    replaced.set(nodes[0]!, joined.nodes);
+  }
+  if (replaced.size === 0) return model;
+  const nodes = model.graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
+  const used = new Set(nodes.flatMap(({ inputs }) => inputs));
+  const initializers = [...model.graph.initializers, ...constants].filter(({ name }) =>
+    used.has(name)
+  );
+  return { ...model, graph: { ...model.graph, nodes, initializers } };
+}

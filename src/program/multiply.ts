@@ -1,0 +1,55 @@
+/**
+ * Products of elements where no product of matrices takes them in.
+ *
+ * @module
+ */
+import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
+import type { Node } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { findActivation } from "./activations.ts";
+import { eitherInput, vectorOf } from "../graph/constants.ts";
+import { scaleOf } from "./product_plan.ts";
+import type { ProgramBuilder, Rows } from "./program_builder.ts";
+
+/** A segment that is being compiled. */
+export interface RowSearch {
+  readonly index: GraphIndex;
+  readonly program: ProgramBuilder;
+  /** Where a tensor's rows are; computes them if that has not been done. */
+  readonly rowsOf: (name: string) => Rows;
+  readonly isKnown: (name: string) => boolean;
+}
+
+/** A tensor times a factor, a constant vector, an activation or another: one dispatch. */
+export function compileMultiply(
+  { index, program, rowsOf, isKnown }: RowSearch,
+  name: string,
+  node: Node,
+): Rows {
+  const scaled = scaleOf(index, node);
+  if (scaled !== undefined) {
+    const found = isKnown(scaled.input) ? undefined : findActivation(index, scaled.input);
+    const isAlone = index.onlyConsumer(scaled.input) === node;
+    const { activation, input } = found !== undefined && isAlone
+      ? found
+      : { activation: "none", input: scaled.input } as const;
+    return program.pointwise(name, { a: rowsOf(input), activation, scale: scaled.scale });
+  }
+  if (node.opType === "Div") throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+  const vector = eitherInput(node, (input) => vectorOf(index, input));
+  if (vector !== undefined) {
+    return program.pointwise(name, { a: rowsOf(vector.other), multiply: vector.found });
+  }
+  for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
+    const found = findActivation(index, left);
+    if (found === undefined || isKnown(left)) continue;
+    const { activation } = found;
+    return program.pointwise(name, {
+      a: rowsOf(found.input),
+      activation,
+      multiply: rowsOf(right),
+    });
+  }
+  const [left, right] = node.inputs as [string, string];
+  return program.pointwise(name, { a: rowsOf(left), multiply: rowsOf(right) });
+}

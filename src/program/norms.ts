@@ -1,0 +1,197 @@
+/**
+ * Norms in a graph, as one operator or spelled out.
+ *
+ * @module
+ */
+import type { NormParams } from "../../kernels/matvec_params.ts";
+import { elementsOf } from "../graph/file/dtype.ts";
+import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
+import {
+  floatAttribute,
+  intAttribute,
+  intsAttribute,
+  type Node,
+  type Tensor,
+} from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { eitherInput, integersOf, scalarOf, vectorOf } from "../graph/constants.ts";
+
+/** A norm over the last axis. */
+export interface FoundNorm {
+  readonly node: Node;
+  readonly params: NormParams;
+  readonly gamma: Tensor;
+  readonly beta?: Tensor | undefined;
+  /** The tensors whose sum is normalised. */
+  readonly inputs: readonly string[];
+}
+
+/** A tensor divided by its deviation or by its root mean square. */
+type Normalized = Pick<NormParams, "kind" | "epsilon"> & { readonly input: string };
+
+/** The norm that makes a tensor, as one operator or spelled out. */
+export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
+  const node = index.producers.get(name);
+  if (node === undefined || node.outputs[0] !== name) return undefined;
+  return singleOperator(index, node) ?? shifted(index, node) ?? factored(index, node);
+}
+
+function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
+  const { opType, inputs } = node;
+  const isSkip = opType.startsWith("Skip");
+  const plain = isSkip ? opType.slice("Skip".length) : opType;
+  if (
+    plain !== "SimplifiedLayerNormalization" && plain !== "RMSNormalization" &&
+    plain !== "LayerNormalization"
+  ) return undefined;
+  const kind = plain === "LayerNormalization" ? "layer" : "rms";
+  const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
+  const gamma = vectorOf(index, gammaName);
+  const beta = kind === "layer" ? vectorOf(index, betaName) : undefined;
+  if (kind === "layer" && betaName && beta === undefined) return undefined;
+  const axis = intAttribute(node, "axis") ?? -1;
+  // Rows of `[1, tokens, width]`, or of heads one axis further.
+  if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
+  const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
+  return {
+    node,
+    params: { kind, epsilon, hasBeta: beta !== undefined },
+    gamma,
+    beta,
+    inputs: isSkip ? inputs.slice(0, 2) : inputs.slice(0, 1),
+  };
+}
+
+/** What a norm of a sum adds to that, besides its operands. @throws {Refusal} where that is no constant vector. */
+export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
+  if (!node.opType.startsWith("Skip")) return undefined;
+  const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
+  if (!name) return undefined;
+  const bias = vectorOf(index, name);
+  if (bias !== undefined) return bias;
+  throw new Refusal(`The bias of ${describeNode(node)} is no constant vector.`);
+}
+
+/** `norm(x) * gamma + beta`, spelled out. */
+function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
+  if (node.opType !== "Add") return undefined;
+  const beta = eitherInput(node, (input) => vectorOf(index, input));
+  const product = beta && index.producers.get(beta.other);
+  const norm = product && factored(index, product);
+  if (norm?.params.kind !== "layer" || norm.gamma.shape[0] !== beta!.found.shape.at(-1)) {
+    return undefined;
+  }
+  return { ...norm, node, params: { ...norm.params, hasBeta: true }, beta: beta!.found };
+}
+
+/** `norm(x) * gamma`, spelled out; casts between mean and factors change nothing but rounding. */
+function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
+  if (node.opType !== "Mul") return undefined;
+  const pair = eitherInput(node, (input) => factorsOf(index, input));
+  const normalized = pair && normalizedBy(index, withoutCasts(index, pair.other));
+  if (normalized === undefined) return undefined;
+  const { kind, epsilon, input } = normalized;
+  return { node, params: { kind, epsilon, hasBeta: false }, gamma: pair!.found, inputs: [input] };
+}
+
+/** A constant vector, or one that 1 is added to. */
+function factorsOf(index: GraphIndex, name: string): Tensor | undefined {
+  const node = index.producers.get(name);
+  const plusOne = node?.opType === "Add"
+    ? eitherInput(node, (input) => scalarOf(index, input) === 1 || undefined)
+    : undefined;
+  const vector = vectorOf(index, plusOne?.other ?? name);
+  if (vector === undefined || vector.shape.length !== 1 || elementsOf(vector.shape) < 2) {
+    return undefined;
+  }
+  return plusOne ? addOne(vector, name) : vector;
+}
+
+function addOne(source: Tensor, name: string): Tensor | undefined {
+  const { dtype, shape } = source;
+  if (dtype !== "float32" && dtype !== "float16") return undefined;
+  const Floats = dtype === "float32" ? Float32Array : Float16Array;
+  const length = elementsOf(shape) * Floats.BYTES_PER_ELEMENT;
+  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
+    const sums = new Floats(bytes!.slice().buffer).map((value) => value + 1);
+    into.set(new Uint8Array(sums.buffer));
+  };
+  return {
+    name,
+    dtype,
+    shape,
+    data: { kind: "computed", sources: [source], length, compute },
+    rest: [],
+  };
+}
+
+/** `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x` and a little more. */
+function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
+  const node = index.producers.get(name);
+  if (node === undefined) return undefined;
+  const [left, right] = node.inputs as [string, string];
+  const pairs = node.opType === "Mul"
+    ? [[left, underRoot(index, right, -1)], [right, underRoot(index, left, -1)]] as const
+    : node.opType === "Div"
+    ? [[left, underRoot(index, right, 1)]] as const
+    : [];
+  for (const [numerator, variance] of pairs) {
+    const sum = index.producers.get(variance ?? "");
+    const epsilon = sum?.opType === "Add"
+      ? eitherInput(sum, (input) => scalarOf(index, input))
+      : undefined;
+    const square = epsilon && meanOf(index, epsilon.other);
+    const root = square && squareOf(index, square);
+    if (root === undefined || withoutCasts(index, root) !== withoutCasts(index, numerator)) {
+      continue;
+    }
+    return { ...centred(index, withoutCasts(index, numerator)), epsilon: epsilon!.found };
+  }
+  return undefined;
+}
+
+/** What is under the root that a tensor is, or is the inverse of. */
+function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
+  const node = index.producers.get(name);
+  if (node === undefined) return undefined;
+  const [input, exponent] = node.inputs as [string, string?];
+  if (node.opType === "Pow") return scalarOf(index, exponent) === power / 2 ? input : undefined;
+  if (power === 1) return node.opType === "Sqrt" ? input : undefined;
+  if (node.opType === "Reciprocal") return underRoot(index, input, 1);
+  const isInverse = node.opType === "Div" && scalarOf(index, input) === 1;
+  return isInverse ? underRoot(index, exponent!, 1) : undefined;
+}
+
+/** `x - mean(x)` of a layer norm; the tensor itself is of a root mean square. */
+function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
+  const node = index.producers.get(name);
+  const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
+  const meant = mean && meanOf(index, mean);
+  const isCentred = meant && withoutCasts(index, meant) === withoutCasts(index, input!);
+  return isCentred
+    ? { kind: "layer", input: withoutCasts(index, input!) }
+    : { kind: "rms", input: name };
+}
+
+/** What a tensor is the mean of along the last axis. */
+function meanOf(index: GraphIndex, name: string): string | undefined {
+  const node = index.producers.get(name);
+  if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;
+  const axes = intsAttribute(node, "axes") ?? integersOf(index, node.inputs[1]);
+  return axes?.length === 1 && axes[0] === -1 ? node.inputs[0] : undefined;
+}
+
+function squareOf(index: GraphIndex, name: string): string | undefined {
+  const node = index.producers.get(name);
+  const [left, right] = node?.inputs ?? [];
+  const isSquare = node?.opType === "Pow"
+    ? scalarOf(index, right) === 2
+    : node?.opType === "Mul" && left === right;
+  return isSquare ? left : undefined;
+}
+
+/** The tensor that another is but a cast of. */
+function withoutCasts(index: GraphIndex, name: string): string {
+  const node = index.producers.get(name);
+  return node?.opType === "Cast" ? withoutCasts(index, node.inputs[0]!) : name;
+}

@@ -1,0 +1,213 @@
+/**
+ * What a cut graph computes from tokens' positions alone, as tables by position: cosines and sines of rotary embeddings.
+ *
+ * @module
+ */
+import { Evaluation } from "../graph/evaluate/evaluation.ts";
+import type { Value } from "../graph/evaluate/value.ts";
+import type { GraphCut } from "../graph/graph_cut.ts";
+import { GraphIndex } from "../graph/graph_index.ts";
+import { bytesOfElements, elementsOf } from "../graph/file/dtype.ts";
+import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
+import type { StoredTensor } from "../graph/file/stored_tensor.ts";
+
+/** Positions that are looked at to know a table's form. */
+const PROBED = 7;
+/** Positions that are computed at a time. */
+const AT_ONCE = 2048;
+
+export class PositionTables {
+  /** What is computed from positions alone; of tensors that are computed alike, the first. */
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #index: GraphIndex;
+  readonly #positions: string | undefined;
+  readonly #numPositions: number;
+  /** Tables of the graph that are read by row and lie in its file. */
+  readonly #stored: readonly Tensor[];
+  #probe: Evaluation | undefined;
+
+  /** @param numPositions of each table. */
+  constructor(cut: Pick<GraphCut, "segments" | "positions">, numPositions: number) {
+    // Positions in sections are several of each token.
+    const isPlain = cut.positions?.shape.every((size) => size === 1 || size === "tokens");
+    this.#positions = isPlain ? cut.positions!.name : undefined;
+    this.#numPositions = numPositions;
+    const { names, graph } = positional(cut, this.#positions);
+    this.#names = names;
+    this.#index = new GraphIndex(graph);
+    this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
+  }
+
+  /** Whether a tensor is computed from positions alone. */
+  has(name: string): boolean {
+    return this.#names.has(name);
+  }
+
+  /**
+   * A table of a tensor that is computed from positions alone.
+   *
+   * @param options.isInterleaved whether elements that are there twice are neighbours, rather than the row's halves.
+   * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
+   * `width` elements, or those twice. Tensors that are computed alike have one table.
+   */
+  tableOf(
+    name: string,
+    width: number,
+    { isInterleaved = false }: { readonly isInterleaved?: boolean } = {},
+  ): StoredTensor | undefined {
+    const first = this.#names.get(name);
+    if (first === undefined) return undefined;
+    this.#probe ??= this.#evaluate(0, PROBED, this.#stored.map(stand));
+    const row = rowOf(this.#probe.value(first), width, isInterleaved);
+    if (row === undefined) return undefined;
+    return {
+      name: `${first}/table`,
+      dtype: "float32",
+      shape: [this.#numPositions, width],
+      data: {
+        kind: "computed",
+        sources: this.#stored,
+        length: this.#numPositions * width * Float32Array.BYTES_PER_ELEMENT,
+        compute: (sources, into) => this.#fill(first, { sources, into, width, row }),
+      },
+    };
+  }
+
+  #fill(
+    name: string,
+    { sources, into, width, row }: {
+      readonly sources: readonly Uint8Array[];
+      readonly into: Uint8Array;
+      readonly width: number;
+      readonly row: Row;
+    },
+  ): void {
+    const stored = this.#stored.map((tensor, i) =>
+      firstRows(tensor, sources[i]!, this.#numPositions)
+    );
+    for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
+      const count = Math.min(AT_ONCE, this.#numPositions - from);
+      const data = this.#evaluate(from, count, stored).value(name)!.data!;
+      const rows = Float32Array.from(
+        { length: count * width },
+        (_, i) => data[Math.floor(i / width) * row.width + i % width * row.step]!,
+      );
+      into.set(new Uint8Array(rows.buffer), from * width * Float32Array.BYTES_PER_ELEMENT);
+    }
+  }
+
+  /** @param stored what the tables in the file hold. */
+  #evaluate(from: number, count: number, stored: readonly Value[]): Evaluation {
+    const data = Float64Array.from({ length: count }, (_, i) => from + i);
+    const positions: Value = { dtype: "int64", shape: [1, count], data };
+    const feeds = new Map([[this.#positions!, positions]]);
+    this.#stored.forEach(({ name }, i) => feeds.set(name, stored[i]!));
+    return new Evaluation(this.#index, feeds);
+  }
+}
+
+/** Whether a constant is a table of floats in the graph's file, of which rows are taken by number and nothing else is read. */
+function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor): boolean {
+  const isFloat = dtype === "float32" || dtype === "float16";
+  return isFloat && shape.length === 2 && data.kind !== "memory" &&
+    index.graph.nodes.every((node) =>
+      !node.inputs.includes(name) ||
+      (node.opType === "Gather" && node.inputs[0] === name && !intAttribute(node, "axis"))
+    );
+}
+
+/** In place of a table whose elements are not at hand: its first rows, no two elements alike. */
+function stand({ dtype, shape }: Tensor): Value {
+  const width = shape[1]!;
+  const data = Float64Array.from({ length: PROBED * width }, (_, i) => 1 / (i + 2));
+  return { dtype, shape: [PROBED, width], data };
+}
+
+/** The first rows of a table, of which these are the bytes. */
+function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
+  const own = [Math.min(count, shape[0]!), shape[1]!];
+  const length = bytesOfElements(dtype, elementsOf(own));
+  const { buffer } = bytes.slice(0, length);
+  const floats = dtype === "float32" ? new Float32Array(buffer) : new Float16Array(buffer);
+  return { dtype, shape: own, data: Float64Array.from(floats) };
+}
+
+/** A position's elements in a tensor. */
+interface Row {
+  readonly width: number;
+  /** From one wanted element to the next. */
+  readonly step: number;
+}
+
+/** The rows of the probed positions: of `width` elements, or of each of them twice. */
+function rowOf(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
+  const { shape = [], data } = value ?? {};
+  const [count, ...sizes] = shape.filter((size) => size !== 1);
+  // Reshapes that leave a token's elements as they are have been taken out: a row may have several axes.
+  const row = sizes.reduce((product, size) => product * size, 1);
+  if (data === undefined || count !== PROBED) return undefined;
+  if (row === width) return { width: row, step: 1 };
+  if (row !== 2 * width) return undefined;
+  const isTwice = data.every((x, i) =>
+    isInterleaved ? x === data[i - i % 2] : i % row < width || x === data[i - width]
+  );
+  return isTwice ? { width: row, step: isInterleaved ? 2 : 1 } : undefined;
+}
+
+/** The nodes that read positions and constants, or what such nodes make, and nothing else. */
+function positional({ segments }: Pick<GraphCut, "segments">, positions: string | undefined) {
+  const names = new Map(positions === undefined ? [] : [[positions, positions]]);
+  const firsts = new Map<string, Node>();
+  const nodes: Node[] = [];
+  const constants = new Map<string, Tensor>();
+  for (const { model: { graph } } of segments) {
+    /** Nodes that compute with constants alone, by output. */
+    const fixed = new Map<string, Node>();
+    const own = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+    const addFixed = (inputs: readonly string[]) => {
+      for (const name of inputs) {
+        if (own.has(name)) constants.set(name, own.get(name)!);
+        const node = fixed.get(name);
+        if (node === undefined || nodes.includes(node)) continue;
+        addFixed(node.inputs);
+        nodes.push(node);
+      }
+    };
+    for (const node of graph.nodes) {
+      const inputs = node.inputs.filter((name) => name !== "");
+      const isKnown = (name: string) => names.has(name) || own.has(name) || fixed.has(name);
+      if (inputs.length === 0 || !inputs.every(isKnown)) continue;
+      if (!inputs.some((name) => names.has(name))) {
+        for (const name of node.outputs) fixed.set(name, node);
+        continue;
+      }
+      const read = node.inputs.map((name) => names.get(name) ?? name);
+      const { opType, domain, attributes } = node;
+      const key = JSON.stringify([
+        opType,
+        domain,
+        read,
+        attributes.map(({ message }) => [...message]),
+      ]);
+      const first = firsts.get(key);
+      node.outputs.forEach((name, i) => names.set(name, first?.outputs[i] ?? name));
+      if (first !== undefined) continue;
+      firsts.set(key, node);
+      addFixed(inputs);
+      nodes.push(asElementwise({ ...node, inputs: read }, own));
+    }
+  }
+  const graph: Graph = {
+    ...{ name: "positions", nodes, initializers: [...constants.values()] },
+    ...{ inputs: [], outputs: [], valueInfos: [], rest: [] },
+  };
+  return { names, graph };
+}
+
+/** A product over one element as what evaluates: a product of elements. */
+function asElementwise(node: Node, constants: ReadonlyMap<string, Tensor>): Node {
+  if (node.opType !== "MatMul") return node;
+  const [left, right] = node.inputs.map((name) => constants.get(name)?.shape);
+  const isOuter = left ? left.at(-1) === 1 : right?.at(-2) === 1;
+  return isOuter ? { ...node, opType: "Mul" } : node;
+}

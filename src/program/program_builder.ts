@@ -1,0 +1,319 @@
+/**
+ * Writes down the dispatches of a compiled segment, and what they read and write.
+ *
+ * @module
+ */
+import type { RowLayout } from "../../kernels/kv_write.ts";
+import { checkMatvec, type MatvecParams } from "../../kernels/matvec_params.ts";
+import { type Elem, sizeOf } from "../gpu/kernel.ts";
+import type { Tensor } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { joinVectors } from "./concatenate.ts";
+import type { FoundNorm } from "./norms.ts";
+import type { ProductPlan } from "./product_plan.ts";
+import type { Dispatch, Program } from "./program.ts";
+
+/** Rows of a tensor, or a part of each. */
+export interface Rows extends RowLayout {
+  readonly tensor: string;
+  readonly width: number;
+  readonly elem: Elem;
+}
+
+/** What is computed element by element: `activation(a) · scale`, and a second operand added or multiplied. */
+interface Pointwise {
+  readonly a: Rows;
+  /** Rows of the same width, or a vector for every row. */
+  readonly add?: Rows | Tensor;
+  readonly multiply?: Rows | Tensor;
+  readonly activation?: MatvecParams["activation"];
+  readonly scale?: number;
+}
+
+/** A product, and what of its rows is computed before it. */
+interface Product {
+  readonly plan: ProductPlan;
+  readonly x: Rows;
+  readonly norm: FoundNorm | undefined;
+  /** The rows that it computes a part of, if they have others. */
+  readonly within?: Rows | undefined;
+}
+
+type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
+
+/** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
+export class ProgramBuilder {
+  readonly #kept: ReadonlySet<string>;
+  readonly #hasTiles: boolean;
+  readonly #dispatches: Dispatch[] = [];
+  readonly #weights = new Map<string, Tensor>();
+  readonly #scratch = new Map<string, number>();
+  /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
+  readonly #outputAliases = new Map<string, string>();
+
+  /**
+   * @param options.kept outputs of the segment that stay, each in a buffer of its own.
+   * @param options.hasTiles whether products are of many rows.
+   */
+  constructor(
+    { kept, hasTiles }: {
+      readonly kept: ReadonlySet<string>;
+      readonly hasTiles: boolean;
+    },
+  ) {
+    this.#hasTiles = hasTiles;
+    this.#kept = kept;
+  }
+
+  /** Lets a tensor be written where an output is that has the same elements. */
+  writeInto(output: string, name: string): void {
+    this.#outputAliases.set(name, output);
+  }
+
+  finish(): Omit<Program, "forms"> {
+    return {
+      dispatches: this.#dispatches,
+      weights: [...this.#weights.values()],
+      scratch: this.#scratch,
+    };
+  }
+
+  /** A product of a matrix and rows, with what the plan takes in before and after it. */
+  matvec(name: string, { residual, ...what }: Product & {
+    readonly residual: string | undefined;
+  }): Rows {
+    const { plan: { bias }, norm } = what;
+    return this.#matvec(name, what, { hasResidual: residual !== undefined }, () => ({
+      affine: norm && this.#joined([norm.gamma, norm.beta], elemOfPlan(what.plan)),
+      bias: this.#optional(bias, elemOfPlan(what.plan)),
+      residual,
+    }));
+  }
+
+  /**
+   * A product of a matrix and of the sums of a residual and of rows after a norm, which it writes too.
+   *
+   * @param what.sum the norm in the sum, a root mean square.
+   */
+  matvecOfSum(name: string, { residual, sum, sumName, ...what }: Product & {
+    readonly residual: string;
+    readonly sum: FoundNorm;
+    readonly sumName: string;
+  }): { readonly rows: Rows; readonly summed: Rows } {
+    const { plan: { matrix: { k }, bias }, norm } = what;
+    const elem = elemOfPlan(what.plan);
+    const summed = this.#whole(this.#target(sumName, k, elem), k, elem);
+    const params = { sum: { epsilon: sum.params.epsilon }, hasResidual: false };
+    const rows = this.#matvec(name, what, params, () => ({
+      affine: this.#joined([sum.gamma, norm?.gamma, norm?.beta, bias], elem),
+      residual,
+      sum: summed.tensor,
+    }));
+    return { rows, summed };
+  }
+
+  #matvec(
+    name: string,
+    { plan, x, norm, within }: Product,
+    own: Pick<MatvecParams, "hasResidual" | "sum">,
+    operands: () => Pick<MatvecDispatch["tensors"], "affine" | "bias" | "residual" | "sum">,
+  ): Rows {
+    const { matrix, bias, gate, activation, scale, softcap } = plan;
+    const { form, k, outputs } = matrix;
+    const n = gate?.n ?? outputs;
+    const elem = elemOfPlan(plan);
+    const params: MatvecParams = {
+      elem,
+      k,
+      n,
+      x: { stride: x.stride, offset: x.offset },
+      out: within && { stride: within.stride, offset: within.offset },
+      matrixRows: outputs,
+      weights: form,
+      norm: norm?.params,
+      hasBias: bias !== undefined,
+      gate: gate && { gateRow: gate.gateRow, upRow: gate.upRow },
+      activation,
+      scale,
+      softcap,
+      ...own,
+    };
+    checkMatvec(params);
+    requireElem(x, elem);
+    const isPacked = form.kind === "nbits";
+    if (within) requireElem(within, elem);
+    const out = within?.tensor ?? this.#target(name, n, elem);
+    this.#dispatches.push({
+      kind: "matvec",
+      hasTiles: this.#hasTiles,
+      params,
+      tensors: {
+        x: x.tensor,
+        weights: this.#weight(matrix.weights, isPacked ? "uint8" : elem),
+        scales: this.#optional(matrix.scales, elem),
+        zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
+        ...operands(),
+        out,
+      },
+    });
+    return within ?? this.#whole(out, n, elem);
+  }
+
+  /** Rows that others write the parts of. */
+  reserve(name: string, width: number, elem: Elem): Rows {
+    return this.#whole(this.#target(name, width, elem), width, elem);
+  }
+
+  /** @param what.residual added last. */
+  norm(name: string, { x, norm, residual }: {
+    readonly x: Rows;
+    readonly norm: FoundNorm;
+    readonly residual?: string | undefined;
+  }): Rows {
+    const { elem } = x;
+    const k = norm.gamma.shape[0]!;
+    if (x.width % k !== 0) {
+      throw new Refusal(`Its norm "${name}" is of ${k} of a row's ${x.width} elements.`);
+    }
+    const out = this.#target(name, x.width, elem);
+    this.#dispatches.push({
+      kind: "norm",
+      params: {
+        elem,
+        k,
+        heads: x.width / k,
+        x: { stride: x.stride, offset: x.offset },
+        norm: norm.params,
+        hasResidual: residual !== undefined,
+      },
+      tensors: {
+        x: x.tensor,
+        affine: this.#joined([norm.gamma, norm.beta], elem),
+        residual,
+        out,
+      },
+    });
+    return this.#whole(out, x.width, elem);
+  }
+
+  pointwise(name: string, what: Pointwise): Rows {
+    const { a, add, multiply, activation = "none", scale = 1 } = what;
+    const second = add ?? multiply;
+    const rows = second && "tensor" in second ? second : undefined;
+    const vector = second && !("tensor" in second) ? second : undefined;
+    const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
+    if (width !== a.width) {
+      throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
+    }
+    const { elem } = a;
+    if (rows) requireElem(rows, elem);
+    const out = this.#target(name, width, elem);
+    this.#dispatches.push({
+      kind: "pointwise",
+      params: {
+        elem,
+        width,
+        a: { stride: a.stride, offset: a.offset },
+        b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
+        operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
+        activation,
+        scale,
+      },
+      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector, elem), out },
+    });
+    return this.#whole(out, width, elem);
+  }
+
+  /** A copy of rows, each after the other, in a type of its own. */
+  copy(name: string, a: Rows, elem: Elem): Rows {
+    const { width } = a;
+    const out = this.#target(name, width, elem);
+    this.#dispatches.push({
+      kind: "pointwise",
+      params: {
+        elem,
+        from: a.elem === elem ? undefined : a.elem,
+        width,
+        a: { stride: a.stride, offset: a.offset },
+        b: { stride: 0, offset: 0 },
+        operation: "none",
+        activation: "none",
+        scale: 1,
+      },
+      tensors: { a: a.tensor, b: undefined, out },
+    });
+    return this.#whole(out, width, elem);
+  }
+
+  /** Rows of a table, or of a tensor that is nothing but rows, by number. */
+  takeRows(name: string, { table, numbers, width, elem }: {
+    readonly table: Tensor | string;
+    readonly numbers: string;
+    readonly width: number;
+    readonly elem: Elem;
+  }): Rows {
+    const out = this.#target(name, width, elem);
+    const isTensor = typeof table === "string";
+    this.#dispatches.push({
+      kind: "take_rows",
+      params: {
+        rowBytes: width * sizeOf(elem),
+        tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
+      },
+      tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out },
+    });
+    return this.#whole(out, width, elem);
+  }
+
+  #whole(tensor: string, width: number, elem: Elem): Rows {
+    return { tensor, stride: width, offset: 0, width, elem };
+  }
+
+  /** Where a new tensor goes. */
+  #target(name: string, width: number, elem: Elem): string {
+    const output = this.#outputAliases.get(name);
+    if (output !== undefined) return output;
+    if (this.#kept.has(name)) return name;
+    this.#scratch.set(name, width * sizeOf(elem));
+    return name;
+  }
+
+  #weight(tensor: Tensor, type: Elem | "uint8"): string {
+    const dtype = type === "uint8" ? type : type === "f16" ? "float16" : "float32";
+    if (tensor.dtype !== dtype) {
+      throw new Refusal(`Its constant "${tensor.name}" is ${tensor.dtype}, not ${dtype}.`);
+    }
+    this.#weights.set(tensor.name, tensor);
+    return tensor.name;
+  }
+
+  /** Vectors that kernels bind as one: of a norm its factors, and its offsets after them where it has such. */
+  #joined(vectors: readonly (Tensor | undefined)[], elem: Elem): string {
+    return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)), elem);
+  }
+
+  #optional(tensor: Tensor | undefined, type: Elem | "uint8"): string | undefined {
+    return tensor && this.#weight(tensor, type);
+  }
+}
+
+function requireElem({ tensor, elem }: Rows, wanted: Elem): void {
+  if (elem === wanted) return;
+  throw new Refusal(`It computes in ${wanted} with "${tensor}", which is ${elem}.`);
+}
+
+/** The type that a product is computed in: its weights'. */
+export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
+  return elemOfTensor(scales ?? weights);
+}
+
+/** The kernels' name of a constant's type. @throws {Refusal} where they know none. */
+export function elemOfTensor({ name, dtype }: Tensor): Elem {
+  if (dtype === "float32" || dtype === "float16") return elemOf(dtype);
+  throw new Refusal(`Its constant "${name}" is ${dtype}.`);
+}
+
+/** The kernels' name of a type. */
+export function elemOf(dtype: "float32" | "float16"): Elem {
+  return dtype === "float16" ? "f16" : "f32";
+}

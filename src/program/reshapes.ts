@@ -1,0 +1,20 @@
+/**
+ * Nodes that leave a token's elements where they are.
+ *
+ * @module
+ */
+import type { GraphIndex } from "../graph/graph_index.ts";
+import type { Node } from "../graph/file/proto.ts";
+
+const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
+
+/** Whether a node gives its input in another shape. */
+export function isReshape({ opType }: Node): boolean {
+  return OPERATORS.has(opType);
+}
+
+/** The tensor that another is but a shape of. */
+export function originalOf(index: GraphIndex, name: string): string {
+  const node = index.producers.get(name);
+  return node && isReshape(node) ? originalOf(index, node.inputs[0]!) : name;
+}

@@ -1,0 +1,170 @@
+/**
+ * Rotary position embeddings of heads, or of their first elements, as one operator or spelled out.
+ *
+ * @module
+ */
+import type { GraphIndex } from "../graph/graph_index.ts";
+import { intAttribute, type Node } from "../graph/file/proto.ts";
+import { integersOf } from "../graph/constants.ts";
+
+/** A rotation of heads. */
+export interface FoundRotation {
+  readonly input: string;
+  /** Tensors of cosines and sines of each token. */
+  readonly cos: string;
+  readonly sin: string;
+  /** Elements of a head that turn: the first. */
+  readonly size: number;
+  /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
+  readonly isInterleaved: boolean;
+}
+
+/** The rotation that makes a tensor, if one does. */
+export function findRotation(
+  index: GraphIndex,
+  name: string,
+  headDim: number,
+): FoundRotation | undefined {
+  const node = index.producers.get(name);
+  switch (node?.opType) {
+    case "RotaryEmbedding":
+      return singleOperator(node, headDim);
+    case "Concat":
+      return ofFirstElements(index, node, headDim);
+    case "Add":
+      return spelledOut(index, node, headDim);
+  }
+  return undefined;
+}
+
+/** `x * cos + turned(x) * sin`. */
+function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation | undefined {
+  const [left, right] = node.inputs.map((input) => index.producers.get(input));
+  for (const [straight, turned] of [[left, right], [right, left]]) {
+    if (straight?.opType !== "Mul" || turned?.opType !== "Mul") continue;
+    for (const [half, sin] of [turned.inputs, turned.inputs.toReversed()] as [string, string][]) {
+      const found = turnedHalves(index, half, size) ?? turnedNeighbours(index, half, size);
+      const cos = straight.inputs.find((other) => other !== found?.input);
+      if (found !== undefined && cos !== undefined && straight.inputs.includes(found.input)) {
+        return { ...found, cos, sin, size };
+      }
+    }
+  }
+  return undefined;
+}
+
+/** `concat(rotated(x[.. size]), x[size ..])`, the rest empty where whole heads turn. */
+function ofFirstElements(
+  index: GraphIndex,
+  node: Node,
+  headDim: number,
+): FoundRotation | undefined {
+  const [first, rest] = node.inputs as [string, string];
+  if (node.inputs.length !== 2 || !isLastAxis(intAttribute(node, "axis"))) return undefined;
+  const size = sizeBefore(index, rest, headDim);
+  const sum = index.producers.get(first);
+  if (size === undefined || sum?.opType !== "Add") return undefined;
+  const found = spelledOut(index, sum, size);
+  const input = found && partOf(index, found.input, [0, size]);
+  return input !== undefined && input === partOf(index, rest, [size, headDim])
+    ? { ...found!, input }
+    : undefined;
+}
+
+/** How many elements of a head come before those that a tensor is. */
+function sizeBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
+  const node = index.producers.get(name);
+  const input = node?.opType === "Split" ? integersOf(index, node.inputs[1])?.[0] : undefined;
+  const start = node?.opType === "Slice" ? integersOf(index, node.inputs[1])?.[0] : input;
+  return start !== undefined && start > 0 && start <= headDim ? start : undefined;
+}
+
+/** The tensor that another is these elements of, along the last axis. */
+function partOf(
+  index: GraphIndex,
+  name: string,
+  [from, to]: readonly [number, number],
+): string | undefined {
+  const node = index.producers.get(name);
+  if (isSlice(index, node, [from, to])) return node!.inputs[0];
+  const axis = node && intAttribute(node, "axis");
+  if (node?.opType !== "Split" || !isLastAxis(axis) || node.outputs.length !== 2) return undefined;
+  const sizes = integersOf(index, node.inputs[1]);
+  const at = node.outputs.indexOf(name);
+  const start = at === 0 ? 0 : sizes?.[0];
+  return start === from && sizes?.[at] === to - from ? node.inputs[0] : undefined;
+}
+
+/** ONNX's own, with cosines and sines of each token. */
+function singleOperator(node: Node, headDim: number): FoundRotation | undefined {
+  const [input, cos, sin, positions = ""] = node.inputs as [string, string, string, string?];
+  const size = intAttribute(node, "rotary_embedding_dim") || headDim;
+  const isInterleaved = intAttribute(node, "interleaved") === 1;
+  const isOwn = node.domain === "" && positions === "";
+  return isOwn ? { input, cos, sin, size, isInterleaved } : undefined;
+}
+
+type Turned = Pick<FoundRotation, "input" | "isInterleaved">;
+
+/** `x` of `concat(-x[size / 2 ..], x[.. size / 2])`. */
+function turnedHalves(index: GraphIndex, name: string, size: number): Turned | undefined {
+  const node = index.producers.get(name);
+  const axis = node && intAttribute(node, "axis");
+  if (node?.opType !== "Concat" || node.inputs.length !== 2 || !isLastAxis(axis)) return undefined;
+  const [negated, first] = node.inputs.map((input) => index.producers.get(input));
+  if (negated?.opType !== "Neg") return undefined;
+  const second = index.producers.get(negated.inputs[0]!);
+  if (first?.opType === "Split" && first === second && first.outputs.length === 2) {
+    const [before, behind] = first.outputs;
+    const isInOrder = node.inputs[1] === before && negated.inputs[0] === behind;
+    const sizes = integersOf(index, first.inputs[1]) ?? [size / 2, size / 2];
+    return isInOrder && sizes[0] === sizes[1]
+      ? { input: first.inputs[0]!, isInterleaved: false }
+      : undefined;
+  }
+  const isFirst = isSlice(index, first, [0, size / 2]);
+  const isSecond = isSlice(index, second, [size / 2, size]);
+  return isFirst && isSecond && first!.inputs[0] === second!.inputs[0]
+    ? { input: first!.inputs[0]!, isInterleaved: false }
+    : undefined;
+}
+
+/** `x` of `stack(-x[1 :: 2], x[0 :: 2])`, their elements in turn: each stands on a new last axis, and these are joined. */
+function turnedNeighbours(index: GraphIndex, name: string, size: number): Turned | undefined {
+  const node = index.producers.get(name);
+  if (node?.opType !== "Concat" || node.inputs.length !== 2) return undefined;
+  const axis = intAttribute(node, "axis");
+  const [odd, even] = node.inputs.map((input) => {
+    const stood = index.producers.get(input);
+    const axes = stood?.opType === "Unsqueeze" ? integersOf(index, stood.inputs[1]) : undefined;
+    const isLast = axes?.length === 1 && (axes[0] === -1 || axes[0] === 4);
+    return isLast ? index.producers.get(stood!.inputs[0]!) : undefined;
+  });
+  if (odd?.opType !== "Neg" || (axis !== -1 && axis !== 4)) return undefined;
+  const negated = index.producers.get(odd.inputs[0]!);
+  const isOdd = isSlice(index, negated, [1, size], 2);
+  const isEven = isSlice(index, even, [0, size], 2) || isSlice(index, even, [0, size - 1], 2);
+  return isOdd && isEven && negated!.inputs[0] === even!.inputs[0]
+    ? { input: even!.inputs[0]!, isInterleaved: true }
+    : undefined;
+}
+
+function isLastAxis(axis: number | undefined): boolean {
+  return axis === -1 || axis === 3;
+}
+
+/** Whether a node takes these elements, or each `step`-th, of the last of four axes. */
+function isSlice(
+  index: GraphIndex,
+  node: Node | undefined,
+  [from, to]: readonly [number, number],
+  step = 1,
+): boolean {
+  if (node?.opType !== "Slice") return false;
+  const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
+    integersOf(index, name)
+  );
+  const isLast = axes?.length === 1 && isLastAxis(axes[0]);
+  const end = ends?.[0] ?? 0;
+  return isLast && starts?.[0] === from && (end === to || end > 2 * to) && steps[0] === step;
+}

@@ -1,0 +1,166 @@
+/**
+ * How the dispatches of a segment leave the operands of the attention after it.
+ *
+ * @module
+ */
+import { checkRotary, hasRoomForRowNorms } from "../../kernels/kv_write.ts";
+import type { AttentionSite, HeadRows, Rotary } from "../graph/graph_cut.ts";
+import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
+import { intsAttribute } from "../graph/file/proto.ts";
+import { Refusal } from "../graph/refusal.ts";
+import { findNorm, type FoundNorm } from "./norms.ts";
+import type { PositionTables } from "./position_tables.ts";
+import { scaleOf } from "./product_plan.ts";
+import type { SiteForm } from "./program.ts";
+import type { Rows } from "./program_builder.ts";
+import { isReshape } from "./reshapes.ts";
+import { findRotation, type FoundRotation } from "./rotary.ts";
+
+/** What a site's form is found in. */
+interface FormSearch {
+  readonly index: GraphIndex;
+  readonly tables: PositionTables;
+  /** Where a tensor's rows are; computes them if that has not been done. */
+  readonly rowsOf: (name: string) => Rows;
+}
+
+/** A norm of an operand's heads, each by itself or all together. */
+type OperandNorm = FoundNorm & { readonly ofRows: boolean };
+
+/** An operand before what the attention does to it. */
+interface Operand {
+  readonly rows: HeadRows;
+  readonly norm?: OperandNorm | undefined;
+  readonly rotation?: FoundRotation | undefined;
+  readonly scale: number;
+}
+
+/**
+ * Finds where an attention's operands are.
+ *
+ * @throws {Refusal} when its queries and keys are normalised or rotated differently.
+ */
+export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
+  const [q, k, v] = (["q", "k", "v"] as const).map((kind) => operandOf(search, { kind, site })) as [
+    Operand,
+    Operand,
+    Operand,
+  ];
+  const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
+  if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
+  const [epsilon] = epsilons;
+  const [ofRows, ...others] = new Set([q, k].flatMap(({ norm }) => norm?.ofRows ?? []));
+  if (others.length > 0) throw new Refusal("The norms of its queries and keys differ.");
+  const numHeads = ofRows ? [site.heads, site.kvHeads] as const : [1, 1] as const;
+  const sizes = [numHeads[0] * site.headDim, numHeads[1] * site.headDim] as const;
+  const norms = epsilon === undefined
+    ? undefined
+    : { epsilon, ofRows: ofRows!, sizes, q: q.norm?.gamma, k: k.norm?.gamma };
+  const rotary = rotaryOf(search.tables, [q, k], site);
+  return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
+}
+
+/** Goes back from an operand as far as the attention can do what lies between. */
+function operandOf(
+  { index, rowsOf }: FormSearch,
+  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+): Operand {
+  const { tensor, offset } = site[kind];
+  if (!index.producers.has(tensor)) return { rows: site[kind], scale: 1 };
+  let name = tensor;
+  let isHeadMajor = false;
+  let scale = 1;
+  let rotation: FoundRotation | undefined;
+  let norm: OperandNorm | undefined;
+  for (let node = index.producers.get(name); node; node = index.producers.get(name)) {
+    if (isReshape(node) && !isHeadMajor) {
+      name = node.inputs[0]!;
+      continue;
+    }
+    if (node.opType === "Transpose" && intsAttribute(node, "perm")?.join() === "0,2,1,3") {
+      isHeadMajor = !isHeadMajor;
+      name = node.inputs[0]!;
+      continue;
+    }
+    if (kind === "v" || offset !== 0 || norm !== undefined) break;
+    // What the cache holds is not scaled by the attention.
+    const isScaled = kind === "q" && (node.opType === "Mul" || node.opType === "Div");
+    const scaled = isScaled ? scaleOf(index, node) : undefined;
+    if (scaled !== undefined) {
+      scale *= scaled.scale;
+      name = scaled.input;
+      continue;
+    }
+    const mayRotate = rotation === undefined && site.rotary === undefined;
+    const found = mayRotate ? findRotation(index, name, site.headDim) : undefined;
+    if (found !== undefined) {
+      rotation = found;
+      name = found.input;
+      continue;
+    }
+    norm = headNormOf(index, name, site.headDim) ??
+      (isHeadMajor ? undefined : rowNormOf(index, name, { kind, site }));
+    if (norm === undefined) break;
+    name = norm.inputs[0]!;
+  }
+  const last = index.producers.get(name);
+  if (last?.opType === "Split" || last?.opType === "Slice") {
+    if (isHeadMajor) throw new Refusal(`Its ${describeNode(last)} takes a part of each head.`);
+  }
+  if (isHeadMajor) throw new Refusal(`Its "${name}" has heads before tokens.`);
+  const { tensor: buffer, stride, offset: from } = rowsOf(name);
+  return {
+    rows: { tensor: buffer, tokenStride: stride, offset: from + offset },
+    ...{ norm, rotation, scale },
+  };
+}
+
+/** A norm of whole heads, as far as the heads fit a workgroup of the kernel. */
+function headNormOf(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
+  const norm = findNorm(index, name);
+  const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
+    norm.gamma.shape[0] === headDim && 256 % headDim === 0;
+  return isTaken ? { ...norm, ofRows: false } : undefined;
+}
+
+/** A norm of all heads of a token, as far as the kernel has room for its factors. */
+function rowNormOf(
+  index: GraphIndex,
+  name: string,
+  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+): OperandNorm | undefined {
+  const norm = findNorm(index, name);
+  const { heads, kvHeads, headDim } = site;
+  const width = (kind === "q" ? heads : kvHeads) * headDim;
+  const isRow = norm?.params.kind === "rms" && norm.inputs.length === 1 &&
+    norm.gamma.shape[0] === width;
+  return isRow && hasRoomForRowNorms({ heads, kvHeads, headSize: headDim })
+    ? { ...norm, ofRows: true }
+    : undefined;
+}
+
+function rotaryOf(
+  tables: PositionTables,
+  [q, k]: readonly [Operand, Operand],
+  { headDim }: AttentionSite,
+): Rotary | undefined {
+  const rotation = q.rotation ?? k.rotation;
+  if (rotation === undefined) return undefined;
+  const { size, isInterleaved } = rotation;
+  checkRotary(rotation, headDim);
+  const [ofQ, ofK] = [q, k].map(({ rotation: own }) =>
+    (["cos", "sin"] as const).map((each) => {
+      const name = own?.[each] ?? "";
+      const table = tables.tableOf(name, size / 2, { isInterleaved });
+      if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
+      return table;
+    })
+  ) as [[Rotary["cos"], Rotary["sin"]], [Rotary["cos"], Rotary["sin"]]];
+  const isAlike = [q, k].every(({ rotation: own }) =>
+    own?.size === size && own.isInterleaved === isInterleaved
+  );
+  if (!isAlike || ofQ[0].name !== ofK[0].name || ofQ[1].name !== ofK[1].name) {
+    throw new Refusal("It rotates queries and keys differently.");
+  }
+  return { cos: ofQ[0], sin: ofQ[1], dim: size, interleaved: isInterleaved };
+}

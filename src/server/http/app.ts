@@ -1,0 +1,201 @@
+/**
+ * The server as a function from a request to its answer.
+ *
+ * @module
+ */
+import { Hono, type MiddlewareHandler } from "hono";
+import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { HearthError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { findNearNames } from "../../base/near_names.ts";
+import { chatRoute } from "./chat/chat.ts";
+import { cohereEmbedRoute } from "./texts/cohere_embed.ts";
+import { completionsRoute } from "./completions/completions.ts";
+import { docsRoutes } from "./pages/docs.ts";
+import { embeddingsRoute } from "./texts/embeddings.ts";
+import { bothPaths, guard, requireApiKey } from "./access.ts";
+import { answerError, CLIENT_DISCONNECTED } from "./answer_error.ts";
+import { showsKey } from "./api_keys.ts";
+import { explainForeignPath } from "./foreign_paths.ts";
+import { healthRoute } from "./health.ts";
+import { isLocal } from "./locality.ts";
+import { infoRoute } from "./info.ts";
+import { messagesRoutes } from "./messages/messages.ts";
+import { metricsRoute, ServerMetrics } from "./metrics.ts";
+import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
+import { openApiRoute } from "./pages/openapi.ts";
+import type { App } from "./connection/node_bridge.ts";
+import { pageRoutes } from "./pages/page.ts";
+import { spansOf, workFields } from "./request_times.ts";
+import { workOf } from "../session/work_times.ts";
+import { removeBackgroundRoute } from "./remove_background.ts";
+import { rerankRoutes } from "./texts/rerank.ts";
+import { responsesRoutes } from "./responses/responses.ts";
+import { MAX_SHOWN_PATH, nameRequest, plainPath, shownPath } from "./request_names.ts";
+import type { AppDeps, Call, Env, Route } from "./route.ts";
+import { announceShutdown, shutdownRoute } from "./shutdown.ts";
+import { scoreRoute } from "./texts/score.ts";
+import { tokenRoutes } from "./texts/tokens.ts";
+import { speechRoute } from "./audio/speech.ts";
+import { transcriptionsRoutes } from "./audio/transcriptions.ts";
+import { voicesRoute } from "./audio/voices.ts";
+import { reportWarnings } from "./warnings.ts";
+
+/** All endpoints around `deps`, each also below `/v1`. */
+export function createApp(deps: AppDeps): App {
+  const metrics = new ServerMetrics(deps.session, deps.connections);
+  const app = new Hono<Env>({ getPath: plainPath });
+  app.use(identify(metrics, deps));
+  app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
+  app.use(guard(deps.settings), requireApiKey(deps.settings));
+  const routes = createRoutes(deps, metrics);
+  addRoutes(app, routes);
+  app.notFound((call) => {
+    throw new HearthError("not_found", explainNoEndpoint(call, routes));
+  });
+  app.onError((thrown, call) => answerError(hideReason(thrown, call, deps), call));
+  return async (request, exchange) => await app.fetch(request, exchange);
+}
+
+function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
+  const api = [
+    healthRoute(deps),
+    infoRoute(deps),
+    modelsRoute(deps),
+    modelRoute(deps),
+    chatRoute(deps),
+    ...responsesRoutes(deps),
+    ...messagesRoutes(deps),
+    completionsRoute(deps),
+    ...tokenRoutes(deps),
+    embeddingsRoute(deps),
+    cohereEmbedRoute(deps),
+    ...rerankRoutes(deps),
+    scoreRoute(deps),
+    ...transcriptionsRoutes(deps),
+    removeBackgroundRoute(deps),
+    speechRoute(deps),
+    voicesRoute(deps),
+    audioModelsRoute(deps),
+    shutdownRoute(deps),
+    metricsRoute(metrics),
+  ];
+  return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
+}
+
+function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
+  for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
+    const label = path.replace(/\{.*\}$/, "");
+    const methods = ofPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);
+    const allowed = [...methods, "OPTIONS"].join(", ");
+    for (const each of bothPaths(path)) {
+      for (const { method, handle } of ofPath) {
+        app.on(method, each, (call) => {
+          call.set("route", label);
+          return handle(call);
+        });
+      }
+      app.all(each, (call) => {
+        call.set("route", label);
+        call.header("allow", allowed);
+        if (call.req.method === "OPTIONS") return call.body(null, 204);
+        throw new HearthError(
+          "method_not_allowed",
+          `${shownPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
+        );
+      });
+    }
+  }
+}
+
+/** The error for an unknown path, with the nearest known ones. */
+function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
+  const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
+  if (foreign !== undefined) return foreign;
+  const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
+  const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
+  const [nearest] = findNearNames(call.req.path.slice(prefix.length, MAX_SHOWN_PATH), [...paths]);
+  const hint = nearest === undefined ? "" : ` Did you mean ${prefix}${nearest}?`;
+  return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
+}
+
+/** Gives each request an id, and logs it when it is answered. */
+function identify(
+  metrics: ServerMetrics,
+  { spans }: Pick<AppDeps, "spans">,
+): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    const startMs = performance.now();
+    const requestId = nameRequest(call.req.raw);
+    call.set("requestId", requestId);
+    // Counted from its headers on, so that slow uploads count too.
+    const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
+    if (isWork) metrics.begin(call.env.completed);
+    await next();
+    const { status, headers } = call.res;
+    headers.set("x-request-id", requestId);
+    // Anthropic's name of it.
+    if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
+    headers.set("x-content-type-options", "nosniff");
+    reportWarnings(call);
+    call.env.completed.then(() => {
+      const { method, raw: { signal } } = call.req;
+      const route = call.get("route") ?? "none";
+      const seconds = (performance.now() - startMs) / 1000;
+      // Also for a stream whose status was sent before.
+      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
+      metrics.observe({ route, method, status: ending, seconds });
+      const work = workOf(signal);
+      const write = method === "POST" ? log.info : log.debug;
+      write("request", {
+        requestId,
+        method,
+        path: shownPath(call),
+        status: ending,
+        ...(signal.aborted ? {} : refusalOf(call)),
+        key: call.get("keyLabel"),
+        seconds: Number(seconds.toFixed(3)),
+        ...workFields(work, startMs),
+      });
+      if (method !== "POST") return;
+      spans?.add(spansOf({ request: call.req.raw, route, status: ending, startMs, work }));
+      collectGarbageLater();
+    });
+  };
+}
+
+/** The log fields of a failed request: enough to find the cause, nothing of its content. */
+function refusalOf({ error }: Call): { code?: string; param?: string | undefined } {
+  if (error === undefined) return {};
+  const { kind, param } = HearthError.from(error);
+  return { code: kind, param: param && withoutOwnNames(param) };
+}
+
+/** Names that a request may choose itself: those in quotation marks, and all below a schema or a template's variables. */
+function withoutOwnNames(param: string): string {
+  return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
+    .replace(
+      /(\.schema|\.parameters|\.input_schema|_schema|_json|kwargs|logit_bias)[.[].*$/,
+      "$1…",
+    );
+}
+
+/**
+ * The error for callers who may not know why the model could not be loaded: the reason may contain this machine's paths.
+ * Where there are keys, those who show one may.
+ */
+function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
+  const { state } = session;
+  const isReason = state.phase === "failed" && !("isChanged" in state) &&
+    thrown instanceof HearthError &&
+    thrown.kind === "model_not_loaded";
+  if (!isReason) return thrown;
+  const mayKnow = settings.apiKeys.length > 0
+    ? showsKey(call.req.raw, settings.apiKeys)
+    : isLocal(call.req.raw, call.env, settings);
+  if (mayKnow) return thrown;
+  return new HearthError(
+    "model_not_loaded",
+    "The model is not initialized: it could not be loaded; the server's log says why.",
+  );
+}

@@ -1,0 +1,163 @@
+/**
+ * `POST /audio/transcriptions` and `/audio/translations`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { requireEndpoint } from "../../../wire/endpoints.ts";
+import {
+  parseTranscription,
+  parseTranslation,
+  TranscriptionRequest,
+  TranslationRequest,
+} from "../../../wire/transcription_request.ts";
+import {
+  Transcription,
+  TranscriptionEvent,
+  VerboseTranscription,
+} from "../../../wire/transcription_response.ts";
+import { LANGUAGES } from "../../../wire/languages.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { isMultipart, readMultipart } from "../body/multipart.ts";
+import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
+import { streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
+import type { ModelInfo } from "../../../worker/protocol.ts";
+import { logFailure, untilAdmitted } from "../task_events.ts";
+import {
+  createTranscriptFormat,
+  readTranscript,
+  transcriptAnswer,
+} from "./transcription_answer.ts";
+
+/** Name of the form's file. */
+const FIELD = "file";
+
+/** An endpoint for uploaded recordings. */
+interface Writing {
+  readonly path: "/audio/transcriptions" | "/audio/translations";
+  readonly summary: string;
+  readonly request: z.ZodType;
+  readonly parse: typeof parseTranscription;
+  /** Whether the text is English, regardless of the spoken language. */
+  readonly translates: boolean;
+}
+
+const WRITINGS: readonly Writing[] = [{
+  path: "/audio/transcriptions",
+  summary: "Transcribe an audio file",
+  request: TranscriptionRequest,
+  parse: parseTranscription,
+  translates: false,
+}, {
+  path: "/audio/translations",
+  summary: "Translate the speech of an audio file to English",
+  request: TranslationRequest,
+  parse: parseTranslation,
+  translates: true,
+}];
+
+/** Transcriptions and translations of uploaded files, whole or streamed. */
+export function transcriptionsRoutes(deps: AppDeps): Route[] {
+  return WRITINGS.map((writing) => ({
+    method: "POST",
+    path: writing.path,
+    operation: {
+      summary: writing.summary,
+      description:
+        "Recordings may be hours long. With `stream` each segment comes as an event as " +
+        "soon as it is certain, with its times where `response_format` is `verbose_json`.",
+      request: { "multipart/form-data": writing.request },
+      response: {
+        description: "The transcript, in the requested format",
+        content: {
+          "application/json": z.union([Transcription, VerboseTranscription]),
+          "text/plain": z.string(),
+          "application/x-subrip": z.string(),
+          "text/vtt": z.string(),
+          "text/event-stream": TranscriptionEvent,
+        },
+      },
+      errors: [...UPLOAD_ERRORS, "unsupported_format"],
+    },
+    handle: (call) => answerUpload(call, deps, writing),
+  }));
+}
+
+async function answerUpload(
+  call: Call,
+  { session, bodyLimits }: AppDeps,
+  { path, parse, translates }: Writing,
+): Promise<Response> {
+  requireEndpoint(session.requireRoom(), path);
+  const { audio, fields } = await readUpload(call.req.raw, bodyLimits);
+  const options = parse(fields);
+  if (audio === undefined) {
+    throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
+      param: FIELD,
+    });
+  }
+  const requestId = call.get("requestId");
+  const { temperature, granularities } = options;
+  const language = servedLanguage(call, session.requireReady(), options.language);
+  const events = await untilAdmitted(session.stream({
+    type: "transcribe",
+    requestId,
+    audio,
+    param: FIELD,
+    language,
+    translates,
+    temperature,
+    timesWords: granularities.has("word"),
+  }, { signal: call.req.raw.signal }));
+  const logTruncated = (message: string) =>
+    log.warn("a recording ends early", { requestId, message });
+  if (!options.stream) {
+    const transcript = await readTranscript(events);
+    if (transcript.truncated !== undefined) logTruncated(transcript.truncated);
+    return transcriptAnswer(transcript, options);
+  }
+  return streamEvents(
+    events,
+    createTranscriptFormat({
+      hasSegments: options.format === "verbose_json",
+      onError: logFailure(requestId),
+      onTruncated: logTruncated,
+    }),
+  );
+}
+
+/**
+ * The language as the model is told it. One that the specification names and the model does not know is passed over:
+ * clients send the one of their user.
+ */
+function servedLanguage(
+  call: Call,
+  { id, languages = [] }: ModelInfo,
+  code: string | undefined,
+): string | undefined {
+  if (code === undefined || languages.includes(code) || !(code in LANGUAGES)) return code;
+  warn(call, `language is passed over: ${id} does not know ${code}`);
+  return undefined;
+}
+
+/** The form, whose file may be missing. */
+async function readUpload(
+  request: Request,
+  limits: AppDeps["bodyLimits"],
+): Promise<{
+  audio: Uint8Array<ArrayBuffer> | undefined;
+  fields: readonly (readonly [name: string, value: string])[];
+}> {
+  if (!isMultipart(request)) {
+    const seen = request.headers.get("content-type")?.slice(0, 100) ?? "none";
+    throw new HearthError(
+      "missing_file",
+      `No file was sent: want multipart/form-data with a part named file, saw Content-Type ${seen}.`,
+      { param: FIELD },
+    );
+  }
+  const { fields, file: audio } = await readMultipart(request, { fileName: FIELD, limits });
+  return { audio, fields };
+}

@@ -1,0 +1,221 @@
+/**
+ * Reads request bodies, with their limits enforced while the bytes arrive.
+ *
+ * @module
+ */
+import { ByteCollector } from "../../../base/byte_collector.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { BodyBudget, type BodyShare } from "./body_budget.ts";
+import { BodyPace } from "./body_pace.ts";
+import { InlineMedia, keepInlineMedia } from "./inline_media.ts";
+import { decodeBody } from "./json_decoder.ts";
+import { TextMeter } from "./text_meter.ts";
+
+const MIB = 1024 * 1024;
+const PACE_CHECK_MS = 1_000;
+const encoder = new TextEncoder();
+
+/** Limits of a request body. */
+export interface BodyLimits {
+  readonly maxBytes: number;
+  /** Of these, UTF-8 bytes of strings that are not media, decoded. */
+  readonly maxTextBytes: number;
+  /** Nesting depth of arrays and objects. */
+  readonly maxDepth: number;
+  /** Values in all its arrays and objects. */
+  readonly maxValues: number;
+  /** Objects among them: messages, content parts, documents. */
+  readonly maxObjects: number;
+  /** Names in one object. */
+  readonly maxNames: number;
+  /** Longest wait for the next bytes. */
+  readonly maxPauseMs: number;
+  /** Longest wait for all of them. */
+  readonly maxTotalMs: number;
+  /** Shared by all bodies that are being read. */
+  readonly budget: BodyBudget;
+}
+
+/** The specification's limits, and timeouts that slow but honest clients meet. */
+export const BODY_LIMITS: BodyLimits = {
+  maxBytes: 100 * MIB,
+  maxTextBytes: 5 * MIB,
+  maxDepth: 100,
+  maxValues: 1_000_000,
+  maxObjects: 20_000,
+  maxNames: 4096,
+  maxPauseMs: 15_000,
+  maxTotalMs: 300_000,
+  budget: new BodyBudget(1024 * MIB),
+};
+
+/**
+ * Reads and decodes a JSON body. Its media are decoded already: `inlineMediaOf` the request's signal has them.
+ *
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
+ */
+export async function readJson(
+  request: Request,
+  limits: BodyLimits = BODY_LIMITS,
+): Promise<unknown> {
+  if (!isJson(request)) {
+    const seen = request.headers.get("content-type")?.slice(0, 100) ?? "none";
+    throw new HearthError(
+      "unsupported_media_type",
+      `Content-Type: want application/json, saw ${seen}.`,
+    );
+  }
+  requirePlain(request);
+  using share = limits.budget.open();
+  try {
+    return await decodeBody(await readText(request, { limits, share }));
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    const message = `The request body is not JSON: ${cause.message}`;
+    throw new HearthError("invalid_json", message, { cause });
+  }
+}
+
+/**
+ * Refuses compressed bodies: a few bytes could expand beyond any limit.
+ *
+ * @throws {HearthError} `unsupported_media_type`.
+ */
+export function requirePlain(request: Request): void {
+  const encoding = request.headers.get("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() === "identity") return;
+  throw new HearthError(
+    "unsupported_media_type",
+    `Content-Encoding: want none, saw ${encoding.slice(0, 100)}; send the body as it is.`,
+  );
+}
+
+/** Whether the request says that its body is JSON. */
+function isJson(request: Request): boolean {
+  return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
+}
+
+/**
+ * The body with a key in the place of each of its media.
+ *
+ * @throws {SyntaxError} when the string that holds one is no JSON.
+ */
+async function readText(
+  request: Request,
+  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const declared = Number(request.headers.get("content-length") ?? 0);
+  requireAtMost(declared, limits.maxBytes, "request body");
+  let left = declared > 0 ? declared : limits.maxBytes;
+  const text = new ByteCollector({ maxBytes: left });
+  const media = new InlineMedia({ maxTextBytes: limits.maxTextBytes });
+  const meter = new TextMeter({
+    onText: (bytes) => text.push(bytes),
+    onMedia: (bytes, mayBeText) => {
+      const key = media.push(bytes, { maxBytes: Math.ceil(left * 3 / 4), mayBeText });
+      if (key !== undefined) text.push(encoder.encode(key));
+    },
+    onMediaEnd: () => media.end(),
+  });
+  let numBytes = 0;
+  for await (const chunk of readInTime(request.body, { limits, share })) {
+    requireAtMost(numBytes += chunk.length, limits.maxBytes, "request body");
+    meter.feed(chunk);
+    requireModest(meter, limits);
+    left -= chunk.length;
+  }
+  if (!media.isEmpty) keepInlineMedia(request.signal, media);
+  return text.finish();
+}
+
+/** @throws {HearthError} `payload_too_large`, `invalid_json`. */
+function requireModest(meter: TextMeter, limits: BodyLimits): void {
+  requireAtMost(meter.textBytes, limits.maxTextBytes, "strings in a request body, media aside,");
+  if (meter.maxDepth > limits.maxDepth) {
+    throw new HearthError(
+      "invalid_json",
+      `The request body nests arrays and objects more than ${limits.maxDepth} deep.`,
+    );
+  }
+  requireFew(meter.numValues, limits.maxValues, { what: "values" });
+  requireFew(meter.numObjects, limits.maxObjects, { what: "objects" });
+  requireFew(meter.maxNames, limits.maxNames, {
+    where: "An object in the request body",
+    what: "fields",
+  });
+}
+
+function requireFew(
+  count: number,
+  max: number,
+  { where = "The request body", what }: { readonly where?: string; readonly what: string },
+): void {
+  if (count <= max) return;
+  throw new HearthError("payload_too_large", `${where} may have at most ${max} ${what}.`);
+}
+
+/** @throws {HearthError} `payload_too_large`, naming the limit. */
+export function requireAtMost(bytes: number, maxBytes: number, what: string): void {
+  if (bytes <= maxBytes) return;
+  const limit = maxBytes % MIB === 0 ? `${maxBytes / MIB} MiB` : `${maxBytes} bytes`;
+  throw new HearthError("payload_too_large", `The ${what} may have at most ${limit}.`);
+}
+
+/**
+ * The chunks of a body; leaving early, or being too slow, cancels it.
+ *
+ * @throws {HearthError} `request_timeout`, `overloaded`.
+ */
+export async function* readInTime(
+  body: ReadableStream<Uint8Array> | null,
+  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
+): AsyncGenerator<Uint8Array> {
+  if (body === null) return;
+  const reader = body.getReader();
+  const pace = new BodyPace(performance.now());
+  let fault: HearthError | undefined;
+  const giveUp = (error: HearthError) => {
+    fault = error;
+    // Cancelling a body resolves the pending read without a chunk.
+    reader.cancel().catch(() => {});
+  };
+  const totalTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxTotalMs);
+  const paceTimer = setInterval(() => {
+    if (pace.isTooSlow(performance.now(), limits.budget)) giveUp(tooSlow());
+  }, PACE_CHECK_MS);
+  try {
+    for (;;) {
+      const pauseTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxPauseMs);
+      const { done, value } = await reader.read().catch(clientDisconnected)
+        .finally(() => clearTimeout(pauseTimer));
+      if (fault !== undefined) throw fault;
+      if (done) return;
+      pace.add(value.length);
+      share.take(value.length);
+      yield value;
+    }
+  } finally {
+    clearTimeout(totalTimer);
+    clearInterval(paceTimer);
+    reader.cancel().catch(() => {});
+  }
+}
+
+function clientDisconnected(cause: unknown): never {
+  throw new DOMException(`The request body ended early: ${cause}`, "AbortError");
+}
+
+function tooLate({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
+  return new HearthError(
+    "request_timeout",
+    `The request body did not arrive in time: at most ${maxPauseMs / 1000} s may pass between ` +
+      `its bytes, and ${maxTotalMs / 1000} s until the last.`,
+  );
+}
+
+function tooSlow(): HearthError {
+  return new HearthError(
+    "request_timeout",
+    "The request body came too slowly to keep the memory that it held.",
+  );
+}

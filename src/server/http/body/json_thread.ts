@@ -1,0 +1,23 @@
+/**
+ * The thread that decodes large JSON bodies.
+ *
+ * @module
+ */
+import { collectGarbageLater } from "../../../base/collect_garbage.ts";
+import { decodeWritten } from "./decode_json.ts";
+import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
+
+const scope = globalThis as unknown as {
+  onmessage: ((event: MessageEvent<ToJsonThread>) => void) | null;
+};
+
+scope.onmessage = ({ data: { bytes, port } }) => {
+  const answer = (message: FromJsonThread) => port.postMessage(message);
+  try {
+    answer(decodeWritten(bytes));
+  } catch (error) {
+    answer({ why: (error as Error).message });
+  }
+  port.close();
+  collectGarbageLater();
+};

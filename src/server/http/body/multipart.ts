@@ -1,0 +1,215 @@
+/**
+ * Reads `multipart/form-data` bodies (RFC 7578), with their limits enforced while the bytes arrive. A file is never
+ * held more than once.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { ByteCollector } from "../../../base/byte_collector.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
+
+/** A form as it was sent. */
+interface MultipartForm {
+  /** Names and texts, in their order; a name may come more than once. */
+  readonly fields: readonly (readonly [name: string, value: string])[];
+  /** Bytes of the file; `undefined` where there is no part of its name. */
+  readonly file: Uint8Array<ArrayBuffer> | undefined;
+}
+
+const MAX_PARTS = 100;
+const MAX_HEADER_BYTES = 16 * 1024;
+const CRLF = "\r\n";
+
+/** Whether the request says that its body is a form. */
+export function isMultipart(request: Request): boolean {
+  return /^multipart\/form-data\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
+}
+
+/**
+ * Reads a form.
+ *
+ * @param options.fileName name of the one field that is kept as bytes; files of other names are passed over.
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`, `invalid_value` when the body
+ * is no such form.
+ */
+export async function readMultipart(
+  request: Request,
+  { fileName, limits = BODY_LIMITS }: { fileName: string; limits?: BodyLimits | undefined },
+): Promise<MultipartForm> {
+  requirePlain(request);
+  const boundary = boundaryOf(request.headers.get("content-type") ?? "");
+  const declared = Number(request.headers.get("content-length") ?? 0);
+  requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
+  const maxBytes = declared > 0 ? declared : limits.maxBytes;
+  const parser = new Parser(boundary, { fileName, limits, maxBytes });
+  using share = limits.budget.open();
+  // What comes before the first part and after the last one counts as well.
+  let numBytes = 0;
+  for await (const chunk of readInTime(request.body, { limits, share })) {
+    numBytes += chunk.length;
+    requireAtMost(numBytes, limits.maxBytes + limits.maxTextBytes, "form");
+    parser.push(chunk);
+  }
+  return parser.finish();
+}
+
+function boundaryOf(contentType: string): string {
+  const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType);
+  const boundary = match?.[1] ?? match?.[2];
+  if (boundary !== undefined) return boundary;
+  throw malformed("its Content-Type has no boundary");
+}
+
+function malformed(why: string): HearthError {
+  return new HearthError("invalid_value", `The request body is not multipart/form-data: ${why}.`);
+}
+
+interface ParserOptions {
+  readonly fileName: string;
+  readonly limits: BodyLimits;
+  /** Of the body. */
+  readonly maxBytes: number;
+}
+
+/** Where the current bytes belong. */
+type State = "preamble" | "delimiter" | "headers" | "content" | "epilogue";
+
+class Parser {
+  readonly #options: ParserOptions;
+  readonly #delimiter: Buffer;
+  readonly #fields: [name: string, value: string][] = [];
+  #file: Uint8Array<ArrayBuffer> | undefined;
+  #state: State = "preamble";
+  /** Unparsed bytes; begins with a line break because the first delimiter need not have one in front. */
+  #rest: Buffer = Buffer.from(CRLF);
+  #part: { readonly name: string; readonly content: ByteCollector | undefined } | undefined;
+  #numParts = 0;
+  #textBytes = 0;
+
+  constructor(boundary: string, options: ParserOptions) {
+    this.#options = options;
+    this.#delimiter = Buffer.from(`${CRLF}--${boundary}`);
+  }
+
+  push(chunk: Uint8Array): void {
+    if (this.#state === "epilogue") return;
+    this.#rest = this.#rest.length === 0
+      ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+      : Buffer.concat([this.#rest, chunk]);
+    while (this.#advance());
+  }
+
+  finish(): MultipartForm {
+    if (this.#state !== "epilogue") throw malformed("it ends before its last boundary");
+    return { fields: this.#fields, file: this.#file };
+  }
+
+  /** Parses the next piece of the buffer. @returns whether there may be more. */
+  #advance(): boolean {
+    switch (this.#state) {
+      case "preamble":
+      case "content":
+        return this.#readContent();
+      case "delimiter":
+        return this.#readDelimiter();
+      case "headers":
+        return this.#readHeaders();
+      case "epilogue":
+        return false;
+    }
+  }
+
+  #readContent(): boolean {
+    const end = this.#rest.indexOf(this.#delimiter);
+    // The buffer may end within a delimiter.
+    const safe = end >= 0 ? end : Math.max(0, this.#rest.length - this.#delimiter.length + 1);
+    this.#collect(this.#rest.subarray(0, safe));
+    this.#skip(end >= 0 ? end + this.#delimiter.length : safe);
+    if (end < 0) return false;
+    this.#endPart();
+    this.#state = "delimiter";
+    return true;
+  }
+
+  #readDelimiter(): boolean {
+    if (this.#rest.length < 2) return false;
+    const two = this.#rest.toString("latin1", 0, 2);
+    if (two === "--") {
+      this.#state = "epilogue";
+      return false;
+    }
+    if (two !== CRLF) {
+      throw malformed("a boundary is followed by something other than a line break");
+    }
+    // The line break stays: it begins the blank line of a part without headers.
+    this.#state = "headers";
+    return true;
+  }
+
+  #readHeaders(): boolean {
+    const end = this.#rest.indexOf(CRLF + CRLF);
+    if (end > MAX_HEADER_BYTES || (end < 0 && this.#rest.length > MAX_HEADER_BYTES)) {
+      throw malformed(`a part has more than ${MAX_HEADER_BYTES} bytes of headers`);
+    }
+    if (end < 0) return false;
+    this.#beginPart(this.#rest.toString("utf8", 0, end));
+    this.#skip(end + 2 * CRLF.length);
+    this.#state = "content";
+    return true;
+  }
+
+  #beginPart(headers: string): void {
+    if (++this.#numParts > MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
+    const disposition = /\r\ncontent-disposition:\s*form-data\s*;?([^\r\n]*)/i.exec(headers)?.[1];
+    const name = parameterOf(disposition ?? "", "name");
+    if (name === undefined) throw malformed("a part has no name");
+    const { fileName, limits, maxBytes } = this.#options;
+    const isFile = name === fileName;
+    if (isFile && this.#file !== undefined) {
+      throw new HearthError(
+        "invalid_value",
+        `${name}: want one file, saw a second part of this name; send each in a request of its own.`,
+        { param: name },
+      );
+    }
+    const isKept = isFile || parameterOf(disposition ?? "", "filename") === undefined;
+    const content = new ByteCollector({
+      maxBytes: Math.min(maxBytes, isFile ? limits.maxBytes : limits.maxTextBytes),
+    });
+    this.#part = { name, content: isKept ? content : undefined };
+  }
+
+  #collect(bytes: Uint8Array): void {
+    const part = this.#part;
+    if (part === undefined || bytes.length === 0) return;
+    const { fileName, limits } = this.#options;
+    if (part.name === fileName) {
+      requireAtMost(part.content!.length + bytes.length, limits.maxBytes, "uploaded file");
+    } else {
+      this.#textBytes += bytes.length;
+      requireAtMost(this.#textBytes, limits.maxTextBytes, "form, its file aside,");
+    }
+    part.content?.push(bytes);
+  }
+
+  #endPart(): void {
+    const part = this.#part;
+    this.#part = undefined;
+    if (part?.content === undefined) return;
+    const bytes = part.content.finish();
+    if (part.name === this.#options.fileName) this.#file = bytes;
+    else this.#fields.push([part.name, new TextDecoder().decode(bytes)]);
+  }
+
+  #skip(numBytes: number): void {
+    this.#rest = this.#rest.subarray(numBytes);
+  }
+}
+
+/** A parameter of a header: `name="file"` or `name=file`. */
+function parameterOf(header: string, name: string): string | undefined {
+  const match = new RegExp(`(?:^|[;\\s])${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]*))`, "i")
+    .exec(header);
+  return match?.[1]?.replaceAll(/\\(.)/g, "$1") ?? match?.[2];
+}

@@ -1,0 +1,272 @@
+/**
+ * Measures a JSON body while it is read, before anything of it is decoded.
+ *
+ * @module
+ */
+import { BASE64_FIELDS, MEDIA_FIELDS, MEDIA_LISTS } from "../../../wire/media_fields.ts";
+import { StringBytes } from "./string_bytes.ts";
+
+const encoder = new TextEncoder();
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+const SPACE = 0x20;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** What stands before the base64 of a media reference; some writers of JSON escape slashes. */
+const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
+/** The same where base64 may stand alone; no reference begins so. */
+const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
+/** Names of the lists that hold media, to know the others by. */
+const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
+/** Bytes of a string that are examined: enough for the names of media fields. */
+const MAX_PREFIX_BYTES = 16;
+/** The same in a media field: enough for a media type with its parameters. */
+const MAX_HEAD_BYTES = 256;
+/** Deeper arrays and objects are counted, but contain no media. */
+const MAX_TRACKED_DEPTH = 16;
+
+/** An array or object that is open. */
+interface Frame {
+  readonly isArray: boolean;
+  /** Name of the current value. */
+  name: string;
+  /** The beginning of the string of this name, as far as it has come. */
+  type: string;
+  numNames: number;
+}
+
+/** Takes the bytes of a body as text and media, in their order. The pieces are views of what was fed. */
+interface BodyParts {
+  onText(bytes: Uint8Array): void;
+  /**
+   * Of a string in a media field: base64 as it stands in the JSON. It may be a document's text if the type of its block
+   * comes after it.
+   */
+  onMedia(bytes: Uint8Array, mayBeText: boolean): void;
+  /** The string ended that had the last media. */
+  onMediaEnd(): void;
+}
+
+/**
+ * Counts the UTF-8 bytes of a JSON body's strings, names included, how deep it nests, and how much there is in it, and
+ * tells its text and its media apart. Media is base64 in the media fields of the API's schemas. It takes any bytes; the parser decides
+ * whether they are JSON.
+ *
+ * @example
+ * ```ts
+ * import { TextMeter } from "./text_meter.ts";
+ * import assert from "node:assert/strict";
+ *
+ * const meter = new TextMeter();
+ * const body = (media: string) => `{"messages":[{"content":[{"image_url":"${media}"}]}]}`;
+ * meter.feed(new TextEncoder().encode(body("base64://AAAA")));
+ * assert.equal(meter.textBytes, "messages".length + "content".length + "image_url".length + "base64://".length);
+ * assert.equal(meter.maxDepth, 5);
+ * ```
+ */
+export class TextMeter {
+  readonly #strings = new StringBytes();
+  #depth = 0;
+  #maxDepth = 0;
+  #numValues = 0;
+  #maxNames = 0;
+  #numObjects = 0;
+  readonly #frames: Frame[] = [];
+  #isInString = false;
+  /** The chunk before ended inside a string, in a backslash that escapes the next byte. */
+  #isEscaped = false;
+  #isMedia = false;
+  /** Whether the current string is in a media field. */
+  #mayBeMedia = false;
+  /** Whether it may be media without the head of a reference. */
+  #mayBeBare = false;
+  /** Whether the current string, which is media, may be a document's text. */
+  #mayBeText = false;
+  /** Whether it is the type of its object. */
+  #isType = false;
+  #isAfterColon = false;
+  /** The first bytes of the string last begun. */
+  #prefix = "";
+  /** Where the text begins, in the chunk being read, that was not passed on yet. */
+  #textStart = 0;
+  readonly #parts: BodyParts | undefined;
+
+  constructor(parts?: BodyParts) {
+    this.#parts = parts;
+  }
+
+  get textBytes(): number {
+    return this.#strings.bytes;
+  }
+
+  get maxDepth(): number {
+    return this.#maxDepth;
+  }
+
+  /** Values in all arrays and objects, counted by commas. */
+  get numValues(): number {
+    return this.#numValues;
+  }
+
+  get numObjects(): number {
+    return this.#numObjects;
+  }
+
+  /** Most names in one object. */
+  get maxNames(): number {
+    return this.#maxNames;
+  }
+
+  /** Takes the next bytes of the body. */
+  feed(chunk: Uint8Array): void {
+    let at = 0;
+    this.#textStart = 0;
+    while (at < chunk.length) {
+      at = this.#isInString ? this.#readString(chunk, at) : this.#readStructure(chunk, at);
+    }
+    this.#endText(chunk, chunk.length);
+  }
+
+  /** Passes on the text up to `end`. */
+  #endText(chunk: Uint8Array, end: number): void {
+    if (end > this.#textStart) this.#parts?.onText(chunk.subarray(this.#textStart, end));
+    this.#textStart = end;
+  }
+
+  /** Reads from outside a string to after its opening quote. */
+  #readStructure(chunk: Uint8Array, start: number): number {
+    let at = start;
+    while (at < chunk.length && !this.#isInString) {
+      const byte = chunk[at++]!;
+      if (byte === QUOTE) this.#beginString();
+      else if (byte > SPACE) this.#readToken(byte);
+    }
+    return at;
+  }
+
+  #beginString(): void {
+    this.#isInString = true;
+    this.#isMedia = false;
+    this.#mayBeMedia = false;
+    this.#mayBeBare = false;
+    this.#isType = false;
+    this.#prefix = "";
+    if (!this.#isAfterColon) this.#beginItem();
+    else {
+      const path = this.#path();
+      const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
+      this.#isType = name === "type";
+      this.#isMedia = BASE64_FIELDS.has(path) && type !== "text" && block?.type !== "document";
+      this.#mayBeText = this.#isMedia && type === "" && block?.type === "";
+      this.#mayBeMedia = MEDIA_FIELDS.has(path);
+    }
+    this.#isAfterColon = false;
+  }
+
+  /** The string may be an item of a list of media, or a name. */
+  #beginItem(): void {
+    const [owner, list] = this.#frames.slice(-2);
+    if (!list?.isArray || !LIST_NAMES.has(owner!.name)) return;
+    this.#mayBeMedia = this.#mayBeBare = MEDIA_LISTS.has(this.#path());
+  }
+
+  #path(): string {
+    if (this.#depth > MAX_TRACKED_DEPTH) return "";
+    return this.#frames.map(({ isArray, name }) => isArray ? "[]" : name).join(".");
+  }
+
+  #readToken(byte: number): void {
+    const isColon = byte === COLON;
+    if (isColon) this.#nameValue();
+    else if (byte === COMMA) this.#numValues++;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACKET);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
+    this.#isAfterColon = isColon;
+  }
+
+  #nameValue(): void {
+    const frame = this.#frames.at(-1);
+    if (frame === undefined || frame.isArray || this.#depth > MAX_TRACKED_DEPTH) return;
+    frame.name = this.#prefix;
+    this.#maxNames = Math.max(this.#maxNames, ++frame.numNames);
+  }
+
+  #open(isArray: boolean): void {
+    this.#numValues++;
+    if (!isArray) this.#numObjects++;
+    this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
+    if (this.#depth <= MAX_TRACKED_DEPTH) {
+      this.#frames.push({ isArray, name: "", type: "", numNames: 0 });
+    }
+  }
+
+  #close(): void {
+    if (this.#depth-- <= MAX_TRACKED_DEPTH) this.#frames.pop();
+  }
+
+  /** Reads from inside a string to after its closing quote. */
+  #readString(chunk: Uint8Array, start: number): number {
+    const end = this.#findClosingQuote(chunk, start);
+    const mediaStart = this.#isMedia ? start : this.#findMedia(chunk, start, end);
+    this.#strings.add(chunk.subarray(start, mediaStart));
+    if (this.#isMedia) this.#passMedia(chunk, mediaStart, end);
+    if (end === chunk.length) return end;
+    if (this.#isMedia) this.#parts?.onMediaEnd();
+    if (this.#isType) this.#frames.at(-1)!.type = this.#prefix;
+    this.#isInString = false;
+    this.#strings.end();
+    return end + 1;
+  }
+
+  /** Examines the beginning of a string. @returns where media begins, or `end`. */
+  #findMedia(chunk: Uint8Array, start: number, end: number): number {
+    const seen = this.#prefix.length;
+    const missing = (this.#mayBeMedia ? MAX_HEAD_BYTES : MAX_PREFIX_BYTES) - seen;
+    if (missing <= 0 || end === start) return end;
+    const taken = Math.min(missing, end - start);
+    this.#prefix += String.fromCharCode(...chunk.subarray(start, start + taken));
+    const pattern = this.#mayBeBare ? BARE_HEAD : MEDIA_HEAD;
+    const head = this.#mayBeMedia ? pattern.exec(this.#prefix)?.[0] : undefined;
+    if (head === undefined) return end;
+    this.#isMedia = true;
+    if (head.length >= seen) return start + head.length - seen;
+    // Base64 without a head, whose beginning came with the bytes before.
+    this.#passBeginning(this.#prefix.slice(head.length, seen));
+    return start;
+  }
+
+  /** Passes on the beginning of media that was passed on as text, before it could be told. */
+  #passBeginning(text: string): void {
+    this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
+  }
+
+  #passMedia(chunk: Uint8Array, start: number, end: number): void {
+    this.#endText(chunk, start);
+    if (end > start) this.#parts?.onMedia(chunk.subarray(start, end), this.#mayBeText);
+    this.#textStart = end;
+  }
+
+  #findClosingQuote(chunk: Uint8Array, start: number): number {
+    let from = this.#isEscaped ? start + 1 : start;
+    this.#isEscaped = false;
+    for (;;) {
+      const quote = chunk.indexOf(QUOTE, from);
+      const end = quote < 0 ? chunk.length : quote;
+      const isEscaped = countBackslashesBefore(chunk, end, from) % 2 === 1;
+      if (quote < 0) this.#isEscaped = isEscaped;
+      if (quote < 0 || !isEscaped) return end;
+      from = quote + 1;
+    }
+  }
+}
+
+function countBackslashesBefore(chunk: Uint8Array, end: number, from: number): number {
+  let at = end;
+  while (at > from && chunk[at - 1] === BACKSLASH) at--;
+  return end - at;
+}

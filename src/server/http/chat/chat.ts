@@ -1,0 +1,76 @@
+/**
+ * `POST /chat/completions`.
+ *
+ * @module
+ */
+import { ChatRequest, topLogprobsOf, wantsRunningUsage } from "../../../wire/chat_request.ts";
+import { ChatChunk, ChatCompletion, emptyChunk } from "../../../wire/chat_response.ts";
+import { parseRequest } from "../../../wire/parse.ts";
+import { findUnserved } from "../../../wire/unserved_fields.ts";
+import { readJson } from "../body/body.ts";
+import { completeChat, createChatFormat } from "./chat_answer.ts";
+import { newCompletionHead } from "./completion_head.ts";
+import { CHAT_EXAMPLES } from "./chat_examples.ts";
+import { openChat } from "./open_chat.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatEvent, streamEvents } from "../sse.ts";
+import { logFailure } from "../task_events.ts";
+import { thoughtPlaceOf } from "./thought_place.ts";
+import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
+import { warn } from "../warnings.ts";
+
+const PATH = "/chat/completions";
+
+/** Chat completions, whole or streamed. */
+export function chatRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Continue a conversation",
+      description:
+        "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its head is " +
+        "sent when the request is admitted; an error after that is one more event that holds it, " +
+        "without `[DONE]`.",
+      request: ChatRequest,
+      requestExamples: CHAT_EXAMPLES,
+      response: {
+        description: "The completion",
+        content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },
+      },
+      errors: [...JSON_ERRORS, "invalid_media", "context_length_exceeded", "model_not_found"],
+    },
+    handle: (call) => answerChat(call, deps),
+  };
+}
+
+async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
+  deps.session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(ChatRequest, body);
+  warn(call, ...findUnserved(body), ...warningsOfTools(request));
+  const { info, events } = await openChat(request, { call, deps, path: PATH });
+  const answer = {
+    head: newCompletionHead(info.id),
+    thoughtPlace: thoughtPlaceOf(request, deps.settings.reasoningField),
+    wantsFunctionCall: wantsFunctionCall(request),
+  };
+  if (!request.stream) {
+    return call.json(
+      await completeChat(events, {
+        ...answer,
+        n: request.n ?? 1,
+        hasLogprobs: topLogprobsOf(request) !== undefined,
+        numPromptTop: request.prompt_logprobs ?? undefined,
+      }),
+    );
+  }
+  const format = createChatFormat({
+    ...answer,
+    includeUsage: request.stream_options?.include_usage === true,
+    hasRunningUsage: wantsRunningUsage(request),
+    onError: logFailure(call.get("requestId")),
+  });
+  const emptyEvent = formatEvent(JSON.stringify(emptyChunk(answer.head)));
+  return streamEvents(events, format, { emptyEvent });
+}

@@ -1,0 +1,240 @@
+/**
+ * From the worker's events to the answer of a chat completion, whole or streamed.
+ *
+ * @module
+ */
+import {
+  type ChatChoice,
+  type ChatChunk,
+  type ChatCompletion,
+  chatCompletion,
+  type ChatDelta,
+  type ChatMessage,
+  type ChoiceLogprob,
+  type CompletionHead,
+  deltaChunk,
+  finishChunk,
+  type FinishReason,
+  runningUsage,
+  usageChunk,
+} from "../../../wire/chat_response.ts";
+import { nestedError } from "../../../wire/error_body.ts";
+import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type {
+  ChatEvent,
+  ChatFinishReason,
+  ChosenLogprob,
+  TokenLogprob,
+  ToolCallDelta,
+} from "../../../models/task.ts";
+import { formatEvent } from "../sse.ts";
+import { placeThought, ThoughtParts, type ThoughtPlace } from "./thought_place.ts";
+
+const DONE = formatEvent("[DONE]");
+
+/** What the answer depends on besides the events. */
+interface AnswerOptions {
+  readonly head: CompletionHead;
+  readonly thoughtPlace: ThoughtPlace;
+  /** Whether a call is reported in the older form, as `function_call`. */
+  readonly wantsFunctionCall: boolean;
+}
+
+/** A choice so far. */
+class ChoiceParts {
+  text = "";
+  reasoning = "";
+  readonly toolCalls: { id: string; name: string; arguments: string }[] = [];
+  readonly logprobs: ChoiceLogprob[] = [];
+  reason: ChatFinishReason = "stop";
+
+  add({ text, reasoning = "", toolCalls = [], logprobs = [] }: DeltaEvent): void {
+    this.text += text;
+    this.reasoning += reasoning;
+    this.logprobs.push(...logprobs.map(choiceLogprob));
+    for (const { index, id = "", name = "", arguments: json } of toolCalls) {
+      const call = this.toolCalls[index] ??= { id, name, arguments: "" };
+      call.arguments += json;
+    }
+  }
+
+  message({ thoughtPlace, wantsFunctionCall }: AnswerOptions): ChatMessage {
+    const calls = this.toolCalls.map(({ id, ...called }) => ({
+      id,
+      type: "function" as const,
+      function: called,
+    }));
+    const { content = "", ...thought } = placeThought(this, thoughtPlace);
+    const [first] = calls;
+    return {
+      role: "assistant",
+      content: content === "" && calls.length > 0 ? null : content,
+      ...thought,
+      ...(calls.length > 0 && !wantsFunctionCall && { tool_calls: calls }),
+      ...(first !== undefined && wantsFunctionCall && { function_call: first.function }),
+    };
+  }
+}
+
+type DeltaEvent = Extract<ChatEvent, { type: "delta" }>;
+
+/**
+ * Reads all events and builds the completion.
+ *
+ * @throws {HearthError} the one of an error event.
+ */
+export async function completeChat(
+  events: AsyncIterable<ChatEvent>,
+  options: AnswerOptions & {
+    /** Number of choices. */
+    readonly n: number;
+    /** Whether log-probabilities are wanted. */
+    readonly hasLogprobs: boolean;
+    /** How many of the most likely to report with each token of the prompt; none of the prompt if absent. */
+    readonly numPromptTop?: number | undefined;
+  },
+): Promise<ChatCompletion> {
+  const { head, n, hasLogprobs, numPromptTop } = options;
+  let ofPrompt: ChatCompletion["prompt_logprobs"];
+  const all = Array.from({ length: n }, () => new ChoiceParts());
+  for await (const event of events) {
+    switch (event.type) {
+      case "prompt":
+        ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
+        break;
+      case "delta":
+        all[event.index]!.add(event);
+        break;
+      case "finish":
+        all[event.index]!.reason = event.reason;
+        break;
+      case "error":
+        throw HearthError.fromWire(event.error);
+      case "done": {
+        const choices = all.map((parts, index): ChatChoice => ({
+          index,
+          message: parts.message(options),
+          finish_reason: finishReason(parts.reason, options),
+          logprobs: hasLogprobs ? { content: parts.logprobs } : null,
+        }));
+        return chatCompletion(head, {
+          choices,
+          usage: event.usage,
+          ...(ofPrompt !== undefined && { prompt_logprobs: ofPrompt }),
+        });
+      }
+    }
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+/** Formats each event for the client, in order. */
+export function createChatFormat(
+  options: AnswerOptions & {
+    readonly includeUsage: boolean;
+    /** Whether each chunk has the usage so far. */
+    readonly hasRunningUsage: boolean;
+    /** Called with an error event, the last of the client's stream. */
+    readonly onError: (error: HearthError) => void;
+  },
+): (event: ChatEvent) => string {
+  const { head, includeUsage, hasRunningUsage, thoughtPlace, onError } = options;
+  const begun = new Set<number>();
+  /** By choice. */
+  const thoughts = new Map<number, ThoughtParts>();
+  let promptTokens = 0;
+  const format = (chunk: ChatChunk, numTokens = 0) => {
+    const usage = hasRunningUsage && { usage: runningUsage(promptTokens, numTokens) };
+    return formatEvent(JSON.stringify({ ...chunk, ...usage }));
+  };
+  const write = (
+    { index, numTokens }: { readonly index: number; readonly numTokens?: number | undefined },
+    { delta, logprobs }: {
+      readonly delta: ChatDelta;
+      readonly logprobs?: readonly ChosenLogprob[] | undefined;
+    },
+  ) => {
+    const role = begun.has(index) ? {} : { role: "assistant" as const };
+    begun.add(index);
+    const chunk = deltaChunk(head, {
+      index,
+      delta: { ...role, ...delta },
+      logprobs: logprobs?.map(choiceLogprob),
+    });
+    return format(chunk, numTokens);
+  };
+  return (event) => {
+    switch (event.type) {
+      case "start":
+        promptTokens = event.promptTokens;
+        return "";
+      case "admitted":
+      case "prompt":
+        return "";
+      case "delta": {
+        const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPlace);
+        thoughts.set(event.index, thought);
+        const delta = deltaOf(event, { ...options, thought });
+        const { logprobs } = event;
+        // Hidden reasoning leaves nothing to write.
+        if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
+        return write(event, { delta, logprobs });
+      }
+      case "finish": {
+        const rest = thoughts.get(event.index)?.end().content ?? "";
+        const isWritten = begun.has(event.index) && rest === "";
+        const last = isWritten ? "" : write(event, { delta: { content: rest } });
+        const reason = finishReason(event.reason, options);
+        return last + format(finishChunk(head, { ...event, reason }), event.numTokens);
+      }
+      case "error": {
+        const error = HearthError.fromWire(event.error);
+        onError(error);
+        return formatEvent(JSON.stringify(nestedError(error)));
+      }
+      case "done":
+        return includeUsage
+          ? formatEvent(JSON.stringify(usageChunk(head, event.usage))) + DONE
+          : DONE;
+    }
+  };
+}
+
+function deltaOf(
+  { text, reasoning = "", toolCalls = [] }: DeltaEvent,
+  { thought, wantsFunctionCall }: Pick<AnswerOptions, "wantsFunctionCall"> & {
+    readonly thought: ThoughtParts;
+  },
+): ChatDelta {
+  const [call] = toolCalls;
+  return {
+    ...thought.next({ text, reasoning }),
+    ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toolCallDelta) }),
+    ...(call !== undefined && wantsFunctionCall && { function_call: toolCallDelta(call).function }),
+  };
+}
+
+/** The first delta of a call has its name; its arguments follow. */
+function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
+  return {
+    index,
+    ...(id !== undefined && { id, type: "function" as const }),
+    function: { ...(name !== undefined && { name }), arguments: json },
+  };
+}
+
+function finishReason(
+  reason: ChatFinishReason,
+  { wantsFunctionCall }: AnswerOptions,
+): FinishReason {
+  return reason === "tool_calls" && wantsFunctionCall ? "function_call" : reason;
+}
+
+function tokenLogprob({ token, logprob, bytes }: TokenLogprob) {
+  return { token, logprob, bytes: [...bytes] };
+}
+
+function choiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
+  return { ...tokenLogprob(chosen), top_logprobs: chosen.top.map(tokenLogprob) };
+}

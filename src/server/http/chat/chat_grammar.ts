@@ -1,0 +1,140 @@
+/**
+ * From the structured-output fields of a request to the grammar of the task.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../../wire/chat_request.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { GrammarSpec } from "../../../engine/grammar/spec.ts";
+
+/** A format, and the path of the field that sets it. */
+interface Found {
+  readonly param: string;
+  readonly spec: GrammarSpec;
+}
+
+/**
+ * The format of the answer; `undefined` if it is free.
+ *
+ * @throws {HearthError} `invalid_value` when two fields set it, or a schema's text is not JSON.
+ */
+export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
+  return formatOf(request)?.spec;
+}
+
+/** As {@linkcode grammarOf}, with the field. @throws as that. */
+export function formatOf(request: ChatRequest): Found | undefined {
+  const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
+  const [first, second] = found;
+  if (second === undefined) return first;
+  throw new HearthError(
+    "invalid_value",
+    `${second.param}: the answer's format is already set by ${first!.param}; want one of them.`,
+    { param: second.param },
+  );
+}
+
+function responseFormats({ response_format: format }: ChatRequest): Found[] {
+  const param = "response_format";
+  switch (format?.type) {
+    case "json_object":
+      return format.schema === undefined || format.schema === null
+        ? [{ param, spec: { kind: "json_object" } }]
+        : [schemaAt(format.schema, `${param}.schema`)];
+    case "json_schema":
+      return format.json_schema
+        ? [schemaAt(format.json_schema.schema, `${param}.json_schema.schema`)]
+        : [schemaAt(format.schema, `${param}.schema`)];
+    default:
+      return [];
+  }
+}
+
+function structuredOutputs({ structured_outputs: outputs }: ChatRequest): Found[] {
+  if (outputs === undefined || outputs === null) return [];
+  const at = (name: string) => `structured_outputs.${name}`;
+  const { json, regex, choice, grammar, json_object } = outputs;
+  return [
+    ...given(json, (schema) => schemaAt(schema, at("json"))),
+    ...given(regex, (pattern) => regexAt(pattern, at("regex"))),
+    ...given(choice, (choices) => choiceAt(choices, at("choice"))),
+    ...given(grammar, (text) => grammarAt(text, at("grammar"))),
+    ...(json_object === true
+      ? [{ param: at("json_object"), spec: { kind: "json_object" } } as const]
+      : []),
+  ];
+}
+
+function others(request: ChatRequest): Found[] {
+  return [
+    ...given(request.guided_json, (schema) => schemaAt(schema, "guided_json")),
+    ...given(request.guided_regex || undefined, (pattern) => regexAt(pattern, "guided_regex")),
+    ...given(request.guided_choice, (choices) => choiceAt(choices, "guided_choice")),
+    ...given(request.guided_grammar || undefined, (text) => grammarAt(text, "guided_grammar")),
+    ...given(request.grammar || undefined, (text) => grammarAt(text, "grammar")),
+    ...given(request.json_schema, (schema) => schemaAt(schema, "json_schema")),
+    ...given(request.format || undefined, formatAt),
+  ];
+}
+
+function given<T>(value: T | null | undefined, make: (value: T) => Found): Found[] {
+  return value === undefined || value === null ? [] : [make(value)];
+}
+
+function schemaAt(schemaOrText: unknown, param: string): Found {
+  let schema = schemaOrText;
+  if (typeof schemaOrText === "string") {
+    try {
+      schema = JSON.parse(schemaOrText);
+    } catch {
+      throw new HearthError(
+        "invalid_value",
+        `${param}: want a JSON schema, saw text that is not JSON.`,
+        {
+          param,
+        },
+      );
+    }
+  }
+  requireShallow(schema, param);
+  return { param, spec: { kind: "json_schema", schema, param } };
+}
+
+function formatAt(format: NonNullable<ChatRequest["format"]>): Found {
+  const param = "format";
+  return format === "json" ? { param, spec: { kind: "json_object" } } : schemaAt(format, param);
+}
+
+function regexAt(pattern: string, param: string): Found {
+  return { param, spec: { kind: "regex", pattern, param } };
+}
+
+function choiceAt(choices: readonly string[], param: string): Found {
+  return { param, spec: { kind: "choice", choices } };
+}
+
+function grammarAt(text: string, param: string): Found {
+  return { param, spec: { kind: "gbnf", text, param } };
+}
+
+/** Deeper values cannot be sent to the worker: copying them overflows the stack. */
+const MAX_DEPTH = 500;
+
+/** @throws {HearthError} `invalid_value` when a schema is too deep. */
+function requireShallow(schema: unknown, param: string): void {
+  let level: unknown[] = [schema];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) {
+      throw new HearthError(
+        "invalid_value",
+        `${param}: the schema is deeper than ${MAX_DEPTH} levels.`,
+        {
+          param,
+        },
+      );
+    }
+    level = level.flatMap((value) =>
+      typeof value === "object" && value !== null ? Object.values(value) : []
+    );
+  }
+}

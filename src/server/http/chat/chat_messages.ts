@@ -1,0 +1,150 @@
+/**
+ * From the messages of a request to those of a task, their images read.
+ *
+ * @module
+ */
+import type { ChatMessage as RequestMessage } from "../../../wire/chat_message.ts";
+import type { ContentPart } from "../../../wire/content_part.ts";
+import { isWords } from "../../../wire/content_part.ts";
+import { writeAsWritten } from "../../../wire/written_json.ts";
+import type { ModelKind } from "../../../base/config.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ChatMessage, MessagePart, ToolCall } from "../../../models/task.ts";
+import type { ModelInfo } from "../../../worker/protocol.ts";
+import { BODY_LIMITS } from "../body/body.ts";
+import { type MediaDeps, type MediaPart, readPart } from "../media.ts";
+import { mediumOf } from "../only_media.ts";
+
+/** Kinds that take images. */
+const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
+
+/** What messages are read with. */
+export interface ReadMessagesOptions extends MediaDeps {
+  readonly info: ModelInfo;
+}
+
+/**
+ * Reads messages.
+ *
+ * @throws {HearthError} `unsupported_by_model` when one holds media that the model's kind cannot take;
+ * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
+ */
+export async function readMessages(
+  messages: readonly RequestMessage[],
+  options: ReadMessagesOptions,
+): Promise<ChatMessage[]> {
+  const read: ChatMessage[] = [];
+  const meter = new MediaMeter();
+  for (const [index, message] of messages.entries()) {
+    const parts = partsOf(message);
+    const param = `messages[${index}].content`;
+    read.push({
+      role: roleOf(message),
+      content: await readContent(parts, { ...options, meter, param }),
+      name: message.name ?? undefined,
+      toolCallId: toolCallIdOf(message),
+      toolCalls: toolCallsOf(message),
+      reasoning: reasoningOf(message, parts),
+    });
+  }
+  return read;
+}
+
+function roleOf({ role }: RequestMessage): ChatMessage["role"] {
+  if (role === "developer") return "system";
+  return role === "function" ? "tool" : role;
+}
+
+function partsOf({ content, refusal }: RequestMessage): readonly ContentPart[] {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  if (content !== null && content !== undefined && content.length > 0) return content;
+  return refusal ? [{ type: "refusal", refusal }] : [];
+}
+
+/** The older form of a call has no id: there is one call of a function at a time. */
+function idOfFunction(name: string | null | undefined): string {
+  return `call_${name}`;
+}
+
+function toolCallIdOf({ role, name, tool_call_id: id }: RequestMessage): string | undefined {
+  return role === "function" ? idOfFunction(name) : id ?? undefined;
+}
+
+function toolCallsOf(
+  { tool_calls: calls, function_call: call }: RequestMessage,
+): ToolCall[] | undefined {
+  if (call) return [{ id: idOfFunction(call.name), name: call.name, arguments: call.arguments }];
+  return calls?.map(({ id, function: { name, arguments: json } }) => ({
+    id: id ?? idOfFunction(name),
+    name,
+    arguments: typeof json === "string" ? json : writeAsWritten(json ?? {}),
+  }));
+}
+
+function reasoningOf(
+  { reasoning_content: content, reasoning }: RequestMessage,
+  parts: readonly ContentPart[],
+): string | undefined {
+  const thoughts = parts.flatMap((part) => part.type === "thinking" ? [part.thinking] : []);
+  return content || reasoning || thoughts.join("\n") || undefined;
+}
+
+async function readContent(
+  parts: readonly ContentPart[],
+  options: ReadMessagesOptions & { readonly param: string; readonly meter: MediaMeter },
+): Promise<ChatMessage["content"]> {
+  const read: MessagePart[] = [];
+  for (const [index, part] of parts.entries()) {
+    const param = `${options.param}[${index}]`;
+    if (isWords(part)) {
+      if (part.type === "thinking") continue;
+      read.push({ type: "text", text: part.type === "text" ? part.text : part.refusal });
+    } else {
+      requireImageSupport(part, { info: options.info, param });
+      const bytes = await readPart(part, { ...options, param });
+      options.meter.add(bytes, param);
+      read.push({ type: "image", bytes, param });
+    }
+  }
+  if (read.some(({ type }) => type !== "text")) return read;
+  return read.map((part) => part.type === "text" ? part.text : "").join("\n");
+}
+
+/** Adds up the bytes of a request's media: references are short, what they name is not. */
+class MediaMeter {
+  #numBytes = 0;
+
+  /** @throws {HearthError} `payload_too_large` when they are too many together. */
+  add({ length }: Uint8Array, param: string): void {
+    this.#numBytes += length;
+    if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
+    throw new HearthError(
+      "payload_too_large",
+      `${param}: the images of this request have more than the ${
+        BODY_LIMITS.maxBytes / 2 ** 20
+      } MiB that they may have together.`,
+      { param },
+    );
+  }
+}
+
+/**
+ * The message names the medium: other families of the API have other names for the type of the part.
+ *
+ * @throws {HearthError} `unsupported_by_model` unless the model takes parts of this medium.
+ */
+function requireImageSupport(
+  part: MediaPart,
+  { info, param }: { readonly info: ModelInfo; readonly param: string },
+): void {
+  const takesImages = IMAGE_KINDS.has(info.kind);
+  const medium = mediumOf(part);
+  if (takesImages && medium === "image") return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model ${info.id} (${info.kind}) takes text${
+      takesImages ? " and images" : ""
+    }, saw ${medium === "image" ? "an image" : "audio"}.`,
+    { param },
+  );
+}

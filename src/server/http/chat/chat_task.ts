@@ -1,0 +1,112 @@
+/**
+ * From a chat completion request to the task for the worker.
+ *
+ * @module
+ */
+import { type ChatRequest, maxTokensOf, topLogprobsOf } from "../../../wire/chat_request.ts";
+import { effortOf, repeatPenaltyOf } from "../../../wire/spellings.ts";
+import { findWritten } from "../../../wire/written_json.ts";
+import type { ChatTask, GenerationOptions, PromptOptions } from "../../../models/task.ts";
+import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
+import { grammarOf } from "./chat_grammar.ts";
+import { toolOptions } from "./tool_options.ts";
+
+/** What other servers take for no seed. */
+const RANDOM_SEED = -1;
+const MIXING_FACTOR = 0x9e3779b1;
+
+/** What a task needs besides the request. */
+export interface ChatTaskOptions extends ReadMessagesOptions {
+  readonly requestId: string;
+}
+
+/**
+ * The task of `request`, its images read.
+ *
+ * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
+ * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
+ */
+export async function chatTask(
+  request: ChatRequest,
+  options: ChatTaskOptions,
+): Promise<ChatTask> {
+  return {
+    type: "chat",
+    requestId: options.requestId,
+    messages: await readMessages(request.messages, options),
+    prompt: promptOptions(request),
+    tools: toolOptions(request),
+    options: generationOptions(request),
+    grammar: grammarOf(request),
+  };
+}
+
+/** How a request wants its prompt rendered. */
+export function promptOptions(
+  request:
+    & Parameters<typeof effortOf>[0]
+    & Partial<
+      Pick<ChatRequest, "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs">
+    >,
+): PromptOptions {
+  const { add_generation_prompt: begins, continue_final_message: goesOn } = request;
+  const { chat_template_kwargs: variables } = request;
+  return {
+    addsGenerationPrompt: begins ?? undefined,
+    continuesFinalMessage: goesOn ?? undefined,
+    variables: templateVariables(variables),
+    variablesJson: variables ? findWritten(variables) : undefined,
+    reasoningEffort: effortOf(request) ?? undefined,
+  };
+}
+
+/** Switches of templates, which some clients send as text: any text is true there. */
+function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOptions["variables"] {
+  if (!given) return undefined;
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => {
+      const isSwitch = typeof value === "string" && /^(true|false)$/i.test(value);
+      return [name, isSwitch ? value.toLowerCase() === "true" : value];
+    }),
+  );
+}
+
+/** How a request wants its answer generated. */
+export function generationOptions(request: ChatRequest): GenerationOptions {
+  const stop = request.stop ?? request.stop_sequences ?? [];
+  const repeat = repeatPenaltyOf(request);
+  return {
+    temperature: request.temperature ?? undefined,
+    topP: request.top_p ?? undefined,
+    topK: request.top_k === -1 ? 0 : request.top_k ?? undefined,
+    minP: request.min_p ?? undefined,
+    presencePenalty: request.presence_penalty ?? undefined,
+    frequencyPenalty: request.frequency_penalty ?? undefined,
+    repetitionPenalty: request.repetition_penalty ?? repeat?.penalty,
+    repetitionWindow: (request.repetition_penalty ?? null) === null ? repeat?.window : undefined,
+    logitBias: request.logit_bias
+      ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
+      : undefined,
+    seed: typeof request.seed === "number" && request.seed !== RANDOM_SEED
+      ? foldSeed(request.seed)
+      : undefined,
+    maxTokens: maxTokensOf(request),
+    minTokens: request.min_tokens ?? undefined,
+    stop: [stop].flat().filter((each) => each !== ""),
+    includesStop: request.include_stop_str_in_output ?? undefined,
+    skipsSpecialTokens: request.skip_special_tokens ?? undefined,
+    stopTokenIds: request.stop_token_ids ?? undefined,
+    ignoreEos: request.ignore_eos ?? undefined,
+    n: request.n ?? 1,
+    promptLogprobs: request.prompt_logprobs ?? undefined,
+    topLogprobs: topLogprobsOf(request),
+  };
+}
+
+/** Folds 64 bits to 32; a value of 32 bits is unchanged. */
+function foldSeed(seed: number): number {
+  const bits = BigInt.asUintN(64, BigInt(seed));
+  const low = Number(bits & 0xffff_ffffn);
+  const high = Number(bits >> 32n);
+  return (low ^ Math.imul(high, MIXING_FACTOR)) >>> 0;
+}

@@ -1,0 +1,80 @@
+/**
+ * Where a chat completion holds what the model thought.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../../wire/chat_request.ts";
+import { hidesReasoning } from "../../../wire/spellings.ts";
+import type { ReasoningField } from "../../../base/config.ts";
+
+/** A field of its own, the text between two marks, or nowhere. */
+export type ThoughtPlace = ReasoningField | "content" | "hidden";
+
+/** The fields of a message, or of a part of one, that hold text and thought. */
+type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;
+
+interface Written {
+  readonly text: string;
+  readonly reasoning: string;
+}
+
+const OPEN = "<think>\n";
+const CLOSE = "\n</think>\n\n";
+
+/** The place that `request` asks for, by the names that several servers have for it; `usual` if by none. */
+export function thoughtPlaceOf(request: ChatRequest, usual: ReasoningField): ThoughtPlace {
+  const { include_reasoning: includes, reasoning_format: format } = request;
+  if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
+  const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
+  return isText ? "content" : usual;
+}
+
+/** Text and thought of a whole message. */
+export function placeThought({ text, reasoning }: Written, place: ThoughtPlace): Placed {
+  if (reasoning === "" || place === "hidden") return { content: text };
+  if (place === "content") return { content: OPEN + reasoning + CLOSE + text };
+  return { content: text, [place]: reasoning };
+}
+
+/** Places text and thought of a message part by part. */
+export class ThoughtParts {
+  readonly #place: ThoughtPlace;
+  /** Whether a mark within the text has to be closed. */
+  #isOpen = false;
+
+  constructor(place: ThoughtPlace) {
+    this.#place = place;
+  }
+
+  /** The next part; fields that it adds nothing to are absent. */
+  next({ text, reasoning }: Written): Placed {
+    if (this.#place === "content") return contentOf(this.#mark(reasoning) + this.#unmark(text));
+    const hasThought = reasoning !== "" && this.#place !== "hidden";
+    return { ...contentOf(text), ...(hasThought && { [this.#place]: reasoning }) };
+  }
+
+  /** What the end adds: the closing mark, if the message ended in a thought. */
+  end(): Placed {
+    return this.#isOpen ? contentOf(this.#close()) : {};
+  }
+
+  #mark(reasoning: string): string {
+    if (reasoning === "" || this.#isOpen) return reasoning;
+    this.#isOpen = true;
+    return OPEN + reasoning;
+  }
+
+  #unmark(text: string): string {
+    return text !== "" && this.#isOpen ? this.#close() + text : text;
+  }
+
+  #close(): string {
+    this.#isOpen = false;
+    return CLOSE;
+  }
+}
+
+/** Log-probabilities of markup come without text: clients take an empty one for the beginning of an answer. */
+function contentOf(text: string): Placed {
+  return text === "" ? {} : { content: text };
+}

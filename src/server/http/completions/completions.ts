@@ -1,0 +1,149 @@
+/**
+ * `POST /completions`: text continued without a chat template.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../../wire/chat_request.ts";
+import { CompletionsRequest, DEFAULT_MAX_TOKENS } from "../../../wire/completions_request.ts";
+import { TextCompletion } from "../../../wire/completions_response.ts";
+import { nestedError } from "../../../wire/error_body.ts";
+import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
+import { parseRequest } from "../../../wire/parse.ts";
+import { findUnserved } from "../../../wire/unserved_fields.ts";
+import { otherLimitOf } from "../../../wire/spellings.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ChatEvent, ChatTask } from "../../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { grammarOf } from "../chat/chat_grammar.ts";
+import { generationOptions } from "../chat/chat_task.ts";
+import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
+import { mergeEvents } from "../merge_events.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatEvent, streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
+import { logFailure, LONGEST_WAIT_MS, type TaskEvents, untilAdmitted } from "../task_events.ts";
+
+const PATH = "/completions";
+
+/** The endpoint. */
+export function completionsRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Continue a text, without a chat template",
+      request: CompletionsRequest,
+      requestExamples: { "a text": { model: "", prompt: "Once upon a time", max_tokens: 32 } },
+      response: {
+        description: "The completion",
+        content: { "application/json": TextCompletion, "text/event-stream": TextCompletion },
+      },
+      errors: [...JSON_ERRORS, "context_length_exceeded", "model_not_found"],
+    },
+    handle: (call) => answerCompletion(call, deps),
+  };
+}
+
+type Prompt = string | readonly number[];
+
+async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
+  const { session } = deps;
+  session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const parsed = parseRequest(CompletionsRequest, body);
+  const request = { ...parsed, logprobs: parsed.logprobs ?? parsed.n_probs };
+  // All other fields are shared with chats.
+  const { add_special_tokens: _adds, best_of: _best, echo: _echo, ...common } = body as Record<
+    string,
+    unknown
+  >;
+  warn(call, ...findUnserved(common));
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, PATH);
+  const requestId = call.get("requestId");
+  const { signal } = call.req.raw;
+  const prompts = promptsOf(request);
+  const tasks = prompts.map((prompt) => completionTask(request, { prompt, requestId }));
+  const events = mergeEvents(await openAll(tasks, (task) => session.stream(task, { signal })));
+  const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
+  if (request.stream) {
+    const onError = logFailure(requestId);
+    return streamEvents(events, ({ from, event }) => {
+      if (event.type !== "error") return builder.format(event, from);
+      const error = HearthError.fromWire(event.error);
+      onError(error);
+      return formatEvent(JSON.stringify(nestedError(error)));
+    });
+  }
+  for await (const { from, event } of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    builder.push(event, from);
+  }
+  return call.json(builder.whole());
+}
+
+/**
+ * Opens the streams one by one: other requests come in between, and where one is refused the rest is not begun.
+ *
+ * @throws {HearthError} the first refusal; those that were opened are ended.
+ */
+async function openAll(
+  tasks: readonly ChatTask[],
+  open: (task: ChatTask) => TaskEvents<ChatEvent>,
+): Promise<TaskEvents<ChatEvent>[]> {
+  const endMs = performance.now() + LONGEST_WAIT_MS;
+  const opened: TaskEvents<ChatEvent>[] = [];
+  try {
+    for (const task of tasks) {
+      const events = open(task);
+      opened.push(events);
+      const admitted = await untilAdmitted(events, Math.max(0, endMs - performance.now()));
+      opened[opened.length - 1] = admitted;
+    }
+  } catch (error) {
+    await Promise.all(opened.map((events) => events.return()));
+    throw error;
+  }
+  return opened;
+}
+
+function promptsOf({ prompt }: CompletionsRequest): readonly Prompt[] {
+  if (typeof prompt === "string") return [prompt];
+  return typeof prompt[0] === "number" ? [prompt as number[]] : prompt as Prompt[];
+}
+
+function completionTask(
+  request: CompletionsRequest,
+  { prompt, requestId }: { readonly prompt: Prompt; readonly requestId: string },
+): ChatTask {
+  const { suffix, echo, logprobs, max_tokens: maxTokens, add_special_tokens: adds, ...others } =
+    request;
+  const limit = maxTokens ?? otherLimitOf(request) ?? DEFAULT_MAX_TOKENS;
+  const hasLogprobs = (logprobs ?? null) !== null;
+  const numToGenerate = choicesToGenerate(request);
+  const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
+    .filter((numTop) => typeof numTop === "number");
+  const chat: ChatRequest = {
+    ...others,
+    messages: [],
+    n: numToGenerate,
+    // The best are chosen by their log-probabilities.
+    logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
+    prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
+    top_logprobs: logprobs ?? undefined,
+  };
+  return {
+    type: "chat",
+    requestId,
+    messages: [],
+    raw: {
+      prompt,
+      suffix: suffix ?? undefined,
+      echo: echo ?? undefined,
+      addsSpecialTokens: adds ?? undefined,
+    },
+    options: { ...generationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
+    grammar: grammarOf(chat),
+  };
+}

@@ -1,0 +1,257 @@
+/**
+ * From the worker's events to the answer of a completion request, whole or streamed.
+ *
+ * @module
+ */
+import type { CompletionsRequest } from "../../../wire/completions_request.ts";
+import type { CompletionLogprobs, TextCompletion } from "../../../wire/completions_response.ts";
+import { wantsRunningUsage } from "../../../wire/chat_request.ts";
+import { runningUsage } from "../../../wire/chat_response.ts";
+import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
+import type { ChatEvent, ChosenLogprob, PromptToken, TokenUsage } from "../../../models/task.ts";
+import { formatEvent } from "../sse.ts";
+
+type Choice = TextCompletion["choices"][number];
+type Delta = Extract<ChatEvent, { type: "delta" }>;
+
+/** The part of a prompt that its choices begin with. */
+interface Beginning {
+  text: string;
+  tokens: readonly PromptToken[];
+  numTokens: number;
+}
+
+/** Merges completions of several prompts, or their chunks. */
+export class CompletionBuilder {
+  readonly #request: CompletionsRequest;
+  readonly #head: Pick<TextCompletion, "id" | "object" | "created" | "model">;
+  readonly #beginnings: readonly Beginning[];
+  readonly #choices: readonly Choice[];
+  /** Of the choices' tokens. */
+  readonly #logprobs: readonly number[][];
+  readonly #begun = new Set<number>();
+  readonly #usage = { prompt: 0, completion: 0, cached: 0 };
+  #numDone = 0;
+
+  constructor(
+    request: CompletionsRequest,
+    { model, numPrompts }: { readonly model: string; readonly numPrompts: number },
+  ) {
+    this.#request = request;
+    this.#beginnings = Array.from(
+      { length: numPrompts },
+      () => ({ text: "", tokens: [], numTokens: 0 }),
+    );
+    this.#head = {
+      id: `cmpl-${crypto.randomUUID()}`,
+      object: "text_completion",
+      created: Math.floor(Date.now() / 1000),
+      model,
+    };
+    const length = numPrompts * this.#numPerPrompt;
+    this.#choices = Array.from({ length }, (_, index) => this.#newChoice(index));
+    this.#logprobs = this.#choices.map(() => []);
+  }
+
+  /** @param from which prompt. @returns the piece of a choice that came with it. */
+  push(event: ChatEvent, from: number): Choice | undefined {
+    switch (event.type) {
+      case "start":
+        this.#beginnings[from]!.text = event.text ?? "";
+        this.#beginnings[from]!.numTokens = event.promptTokens;
+        return undefined;
+      case "prompt":
+        this.#beginnings[from]!.tokens = event.tokens;
+        return undefined;
+      case "delta":
+        return this.#grow(event, from);
+      case "finish": {
+        const piece = this.#grow({ index: event.index, text: "" }, from);
+        const reason = event.reason === "length" ? "length" : "stop";
+        this.#choiceOf(event.index, from).finish_reason = reason;
+        return { ...piece, finish_reason: reason };
+      }
+      case "done":
+        this.#add(event.usage);
+        return undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  /** The same as an event of a stream. */
+  format(event: ChatEvent, from: number): string {
+    const piece = this.push(event, from);
+    if (piece !== undefined) {
+      const { numTokens = 0 } = "numTokens" in event ? event : {};
+      const usage = wantsRunningUsage(this.#request) &&
+        { usage: runningUsage(this.#beginnings[from]!.numTokens, numTokens) };
+      return formatEvent(JSON.stringify({ ...this.#head, choices: [piece], ...usage }));
+    }
+    if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";
+    const usage = this.#request.stream_options?.include_usage
+      ? formatEvent(JSON.stringify({ ...this.#head, choices: [], usage: this.#usageObject() }))
+      : "";
+    return usage + formatEvent("[DONE]");
+  }
+
+  whole(): TextCompletion {
+    const numWanted = this.#request.n ?? 1;
+    const best = this.#beginnings.flatMap((_, from) => {
+      const first = from * this.#numPerPrompt;
+      const ofPrompt = this.#choices.slice(first, first + this.#numPerPrompt);
+      return this.#numPerPrompt === numWanted
+        ? ofPrompt
+        : ofPrompt.sort((a, b) => this.#meanOf(b.index) - this.#meanOf(a.index))
+          .slice(0, numWanted);
+    });
+    const choices = best.map((choice, index) => ({ ...choice, index }));
+    return { ...this.#head, choices, usage: this.#usageObject() };
+  }
+
+  /** How many are generated, of which the best are returned. */
+  get #numPerPrompt(): number {
+    return choicesToGenerate(this.#request);
+  }
+
+  #newChoice(index: number): Choice {
+    const hasLogprobs = (this.#request.logprobs ?? null) !== null;
+    return { index, text: "", logprobs: hasLogprobs ? noLogprobs() : null, finish_reason: null };
+  }
+
+  #choiceOf(index: number, from: number): Choice {
+    return this.#choices[from * this.#numPerPrompt + index]!;
+  }
+
+  /** Mean log-probability of a choice's tokens. */
+  #meanOf(index: number): number {
+    const logprobs = this.#logprobs[index]!;
+    return logprobs.reduce((sum, each) => sum + each, 0) / Math.max(1, logprobs.length);
+  }
+
+  #grow({ index, text, logprobs = [] }: Pick<Delta, "index" | "text" | "logprobs">, from: number) {
+    const choice = this.#choiceOf(index, from);
+    const piece = this.#begin(choice, from);
+    this.#logprobs[choice.index]!.push(...logprobs.map(({ logprob }) => logprob));
+    if (piece.logprobs) addLogprobs(piece.logprobs, logprobs, this.#startOf(from));
+    piece.text += text;
+    choice.text += piece.text;
+    if (choice.logprobs && piece.logprobs) append(choice.logprobs, piece.logprobs);
+    return piece;
+  }
+
+  /** The piece of a choice before the generated text: empty, or the prompt with `echo`. */
+  #begin(choice: Choice, from: number): Choice {
+    const { echo, logprobs, prompt_logprobs: top } = this.#request;
+    const piece = this.#newChoice(choice.index);
+    if (this.#begun.has(choice.index)) return piece;
+    this.#begun.add(choice.index);
+    const { text, tokens } = this.#beginnings[from]!;
+    if (typeof top === "number") choice.prompt_logprobs = promptLogprobs(tokens, top);
+    if (!echo) return piece;
+    if (piece.logprobs) addPrompt(piece.logprobs, { text, tokens, numTop: logprobs ?? 0 });
+    return { ...piece, text };
+  }
+
+  /** Where the generated text begins in a choice's. */
+  #startOf(from: number): number {
+    return this.#request.echo ? this.#beginnings[from]!.text.length : 0;
+  }
+
+  #add({ promptTokens, completionTokens, cachedTokens }: TokenUsage): void {
+    this.#numDone++;
+    this.#usage.prompt += promptTokens;
+    this.#usage.completion += completionTokens;
+    this.#usage.cached += cachedTokens;
+  }
+
+  #usageObject() {
+    const { prompt, completion, cached } = this.#usage;
+    return {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
+      prompt_tokens_details: { cached_tokens: cached },
+    };
+  }
+}
+
+/** How many completions a request takes for each of its prompts. */
+export function choicesToGenerate({ n, best_of: best }: CompletionsRequest): number {
+  return best ?? n ?? 1;
+}
+
+function noLogprobs(): CompletionLogprobs {
+  return { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
+}
+
+/** @param start of the generated text in the choice's. */
+function addLogprobs(
+  all: CompletionLogprobs,
+  tokens: readonly ChosenLogprob[],
+  start: number,
+): void {
+  for (const chosen of tokens) {
+    const { token, logprob, top, offset } = chosen;
+    all.tokens.push(token);
+    all.token_logprobs.push(logprob);
+    all.top_logprobs.push(topOf(top, chosen));
+    all.text_offset.push(start + offset);
+  }
+}
+
+function addPrompt(
+  all: CompletionLogprobs,
+  { text, tokens, numTop }: Omit<Beginning, "numTokens"> & { readonly numTop: number },
+): void {
+  all.text_offset.push(...offsetsIn(text, tokens));
+  for (const { token, logprob: exact, top } of tokens) {
+    all.tokens.push(token);
+    // JSON has no infinity; OpenAI writes this instead.
+    const logprob = exact === undefined ? null : Math.max(exact, -9999);
+    all.token_logprobs.push(logprob);
+    all.top_logprobs.push(
+      logprob === null ? null : topOf(top.slice(0, numTop), { token, logprob }),
+    );
+  }
+}
+
+interface Scored {
+  readonly token: string;
+  readonly logprob: number;
+}
+
+/** The most likely, and as with OpenAI the token itself, which may be one more; none where none are asked for. */
+function topOf(top: readonly Scored[], own: Scored): Record<string, number> {
+  if (top.length === 0) return {};
+  return Object.fromEntries([...top, own].map(({ token, logprob }) => [token, logprob]));
+}
+
+const encoder = new TextEncoder();
+const SPACE = 0x20;
+
+/** Offsets of tokens in their text, in UTF-16 units; special tokens have no width. */
+function offsetsIn(text: string, tokens: readonly PromptToken[]): number[] {
+  const bytes = encoder.encode(text);
+  let at = 0;
+  let offset = 0;
+  const isNext = (wanted: readonly number[]) => wanted.every((byte, i) => bytes[at + i] === byte);
+  return tokens.map((token) => {
+    const start = offset;
+    // SentencePiece puts a space before a text's first word.
+    const own = token.bytes[0] === SPACE && at === 0 && !isNext(token.bytes)
+      ? token.bytes.slice(1)
+      : token.bytes;
+    if (!isNext(own)) return start;
+    for (const byte of own) if ((byte & 0xc0) !== 0x80) offset += byte >= 0xf0 ? 2 : 1;
+    at += own.length;
+    return start;
+  });
+}
+
+function append(all: CompletionLogprobs, more: CompletionLogprobs): void {
+  all.tokens.push(...more.tokens);
+  all.token_logprobs.push(...more.token_logprobs);
+  all.top_logprobs.push(...more.top_logprobs);
+  all.text_offset.push(...more.text_offset);
+}

@@ -1,0 +1,154 @@
+/**
+ * The open connections of a server: how many there may be, and which are closed first.
+ *
+ * @module
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { errorAnswer } from "../../../wire/error_body.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { formatAnswer } from "./malformed.ts";
+import type { SilentConnection } from "./silent_connection.ts";
+import type { TcpSocket } from "./tcp_socket.ts";
+
+/** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
+const RESERVED_DESCRIPTORS = 96;
+
+/** Connection counts for `/metrics`. */
+export interface ConnectionFigures {
+  open: number;
+  /** Refused, or closed while idle, because there were too many. */
+  refused: number;
+  /** Failed accepts, as a rule for lack of a descriptor. */
+  failed: number;
+}
+
+/** Counts of a server that does not listen yet. */
+export function newConnectionFigures(): ConnectionFigures {
+  return { open: 0, refused: 0, failed: 0 };
+}
+
+/** As many connections as `wanted`, or fewer where the process may not open so many files. */
+export function limitConnections(wanted: number, maxFiles = readDescriptorLimit()): number {
+  if (maxFiles === undefined) return wanted;
+  const reserved = Math.min(RESERVED_DESCRIPTORS, Math.floor(maxFiles / 2));
+  return Math.max(1, Math.min(wanted, maxFiles - reserved));
+}
+
+/** Most files that this process may have open; `undefined` if unknown. */
+function readDescriptorLimit(): number | undefined {
+  try {
+    const limits = Deno.readTextFileSync("/proc/self/limits");
+    const soft = /^Max open files\s+(\d+)/m.exec(limits)?.[1];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+type Connection = SilentConnection | TcpSocket;
+
+/** The connections of one server. */
+export class Connections {
+  readonly #max: number;
+  readonly #figures: ConnectionFigures;
+  readonly #open = new Set<Connection>();
+  /** Without a request so far, the longest silent first, and when each was accepted. */
+  readonly #withoutRequest = new Map<Connection, number>();
+  /** With all requests answered, the longest idle first. */
+  readonly #idle = new Set<Connection>();
+  #nextClose = Promise.withResolvers<void>();
+
+  constructor(options: { max: number; figures: ConnectionFigures }) {
+    this.#max = options.max;
+    this.#figures = options.figures;
+  }
+
+  /** Knows from now on when those of `server` have requests. */
+  watch(server: Server): void {
+    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
+      const socket = incoming.socket as Duplex as TcpSocket;
+      this.#withoutRequest.delete(socket);
+      this.#idle.delete(socket);
+      socket.beginRequest({ isChunked: "transfer-encoding" in incoming.headers });
+      outgoing.once("close", () => {
+        // The next request may be here before the write of the last answer is known to be done.
+        if (socket.endRequest() === 0 && !socket.destroyed) this.#idle.add(socket);
+      });
+    });
+  }
+
+  /** Resolves when another connection may be accepted, and the last had a turn of the event loop to be read. */
+  async room(): Promise<void> {
+    if (this.#open.size < this.#max) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    while (this.#open.size > this.#max) await this.#nextClose.promise;
+  }
+
+  /** Closes idle connections. Resolves when all have closed. */
+  async close(): Promise<void> {
+    for (const socket of this.#idle) socket.destroy();
+    while (this.#open.size > 0) await this.#nextClose.promise;
+  }
+
+  /** Closes all connections at once. */
+  destroyAll(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  /**
+   * Counts a new connection. One too many closes the longest without a request, else the longest idle.
+   *
+   * @returns whether it may stay; if not, its client is to be told.
+   */
+  admit(connection: Connection): boolean {
+    const isFull = this.#open.size >= this.#max;
+    this.#open.add(connection);
+    this.#figures.open = this.#open.size;
+    if (isFull) {
+      this.#figures.refused++;
+      // A client that has sent a request is more likely to send another.
+      const victims = this.#withoutRequest.size > 0 ? this.#withoutRequest : this.#idle;
+      const victim = victims.keys().next().value;
+      if (victim === undefined) return false;
+      victim.destroy();
+    }
+    this.#withoutRequest.set(connection, performance.now());
+    return true;
+  }
+
+  /** A connection has become a socket. */
+  replace(connection: SilentConnection, socket: TcpSocket): void {
+    this.#open.delete(connection);
+    this.#open.add(socket);
+    const acceptedMs = this.#withoutRequest.get(connection);
+    this.#withoutRequest.delete(connection);
+    if (acceptedMs !== undefined) this.#withoutRequest.set(socket, acceptedMs);
+    socket.once("close", () => this.remove(socket));
+  }
+
+  /** A connection has closed. */
+  remove(connection: Connection): void {
+    for (const each of [this.#open, this.#withoutRequest, this.#idle]) each.delete(connection);
+    this.#figures.open = this.#open.size;
+    this.#nextClose.resolve();
+    this.#nextClose = Promise.withResolvers();
+  }
+
+  /** Those without a request so far that were accepted so long ago. */
+  overdue(ms: number): Connection[] {
+    const latestMs = performance.now() - ms;
+    return [...this.#withoutRequest].flatMap(([each, at]) => at <= latestMs ? [each] : []);
+  }
+}
+
+/** Answers that there are too many connections. */
+export function refuse(socket: Duplex, max: number): void {
+  const error = new HearthError(
+    "overloaded",
+    `This server has ${max} connections, as many as it keeps (--max-connections). Try again later.`,
+  );
+  const { headers } = errorAnswer("", error);
+  socket.on("error", () => {});
+  socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
+}

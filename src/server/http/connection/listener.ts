@@ -1,0 +1,160 @@
+/**
+ * Accepts connections one by one, and only while another may be open.
+ *
+ * `node:http`'s own listener accepts the whole backlog before it emits anything (Deno 2.9); if the descriptors run out
+ * meanwhile it never accepts again, without an error.
+ *
+ * @module
+ */
+import { createServer, type RequestListener, type Server } from "node:http";
+import { log } from "../../../base/log.ts";
+import { trackAnswers } from "./answers.ts";
+import { type ConnectionFigures, Connections, refuse } from "./connections.ts";
+import { allowHalfClosed } from "./half_closed.ts";
+import { answerMalformed } from "./malformed.ts";
+import { SilentConnection } from "./silent_connection.ts";
+import { type TcpSocket, turns } from "./tcp_socket.ts";
+
+/** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
+const KEEP_ALIVE_MS = 75_000;
+/** Timeout for the headers of a request. */
+const HEAD_MS = 20_000;
+/** Per header timeout. */
+const HEAD_CHECKS = 10;
+/**
+ * Connections that the system queues until they are accepted. A new one waits for all of them: of 1024 that ask
+ * something, on a busy machine, one second. Where the queue is full, clients try again after a second: that is what
+ * slows floods down, and delays a burst of honest clients beyond it.
+ */
+const BACKLOG = 256;
+/** After a failed accept; a descriptor may be free by then. */
+const RETRY_MS = 50;
+
+/** How to listen. */
+export interface ListenerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly figures: ConnectionFigures;
+  readonly handler: RequestListener;
+  /** Timeout for the headers of a request, from the start of the connection for the first; 20 s if absent. */
+  readonly headMs?: number | undefined;
+  /** Until an idle connection is closed, one second later; 75 s if absent. */
+  readonly keepAliveMs?: number | undefined;
+  /** Until a client is disconnected that takes nothing of its answer; 30 s if absent. */
+  readonly sendMs?: number | undefined;
+}
+
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #connections: Connections;
+  readonly #server: Server;
+  #listener: Deno.TcpListener | undefined;
+  #headChecks: ReturnType<typeof setInterval> | undefined;
+  #isClosing = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    const { maxConnections: max, figures } = options;
+    this.#connections = new Connections({ max, figures });
+    this.#server = this.#createServer();
+  }
+
+  /** Where it listens, once it does. */
+  get address(): Deno.NetAddr {
+    return this.#listener!.addr;
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @throws {Deno.errors.AddrInUse} and others of Deno's when the address is not available.
+   */
+  open(): void {
+    const { host: hostname, port } = this.#options;
+    this.#listener = Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
+    // Starts the header timeouts of `node:http`.
+    this.#server.emit("listening");
+    const { headMs = HEAD_MS } = this.#options;
+    this.#headChecks = setInterval(() => this.#endOverdue(headMs), headMs / HEAD_CHECKS);
+    void this.#accept(this.#listener);
+  }
+
+  /** Accepts no more connections. Resolves when the open ones have closed. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#listener?.close();
+    this.#server.close();
+    await this.#connections.close();
+    clearInterval(this.#headChecks);
+  }
+
+  /** Closes all connections at once. */
+  closeAllConnections(): void {
+    this.#connections.destroyAll();
+  }
+
+  #createServer(): Server {
+    const { headMs = HEAD_MS, keepAliveMs = KEEP_ALIVE_MS } = this.#options;
+    const server = createServer({
+      keepAliveTimeout: keepAliveMs,
+      headersTimeout: headMs,
+      connectionsCheckingInterval: headMs / HEAD_CHECKS,
+    });
+    // `node:http` keeps connections alive only while it listens.
+    Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
+    this.#connections.watch(server);
+    const answersOf = trackAnswers(server);
+    allowHalfClosed(server, answersOf);
+    server.on("request", this.#options.handler);
+    answerMalformed(server, answersOf);
+    return server;
+  }
+
+  async #accept(listener: Deno.TcpListener): Promise<void> {
+    while (!this.#isClosing) {
+      try {
+        const connection = await listener.accept();
+        this.#take(connection).catch((error) => this.#reportFailure(error));
+        await this.#connections.room();
+        // A connection that waits is accepted without a turn of the event loop, as bytes that wait are read.
+        await turns.take(0);
+      } catch (error) {
+        if (this.#isClosing) return;
+        this.#reportFailure(error as Error);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    }
+  }
+
+  /** Gives a connection to `node:http` once it has sent something. */
+  async #take(tcp: Deno.TcpConn): Promise<void> {
+    const connection = new SilentConnection(tcp, () => this.#connections.remove(connection));
+    const isAdmitted = this.#connections.admit(connection);
+    if (!isAdmitted) refuse(this.#open(connection), this.#options.maxConnections);
+    else if (await connection.speaks()) this.#open(connection);
+  }
+
+  #open(connection: SilentConnection): TcpSocket {
+    const socket = connection.toSocket(this.#options);
+    this.#connections.replace(connection, socket);
+    this.#server.emit("connection", socket);
+    return socket;
+  }
+
+  /** Answers those without a request in time, as `node:http` does those that it knows since their first bytes. */
+  #endOverdue(headMs: number): void {
+    for (const connection of this.#connections.overdue(headMs)) {
+      const isSilent = connection instanceof SilentConnection;
+      const socket = isSilent ? this.#open(connection) : connection;
+      const error = Object.assign(new Error(), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
+      this.#server.emit("clientError", error, socket);
+    }
+  }
+
+  #reportFailure(error: Error): void {
+    const { figures } = this.#options;
+    figures.failed++;
+    log.warn("a connection could not be accepted", { reason: error.message, open: figures.open });
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Answers to what never becomes a request: bytes that are not HTTP, headers that are too long or incomplete.
+ *
+ * @module
+ */
+import { type Server, STATUS_CODES } from "node:http";
+import { errorAnswer } from "../../../wire/error_body.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import type { AnswersOf } from "./answers.ts";
+
+/** Makes `server` answer them with the usual error body. */
+export function answerMalformed(server: Server, answersOf: AnswersOf): void {
+  server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
+    // An answer in progress cannot be followed by another, and after a reset nobody reads it.
+    const hasBegun = [...answersOf(socket)].some(({ headersSent }) => headersSent);
+    if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
+    const error = explain(cause);
+    const requestId = crypto.randomUUID();
+    log.info("could not parse a request", { requestId, code: error.kind });
+    socket.end(formatAnswer(error, requestId), () => socket.destroy());
+  });
+}
+
+/** By the codes of Node's parser. */
+function explain({ code, message }: Error & { readonly code?: string }): HearthError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new HearthError("headers_too_large", "Path and headers may have at most 16 KiB.");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new HearthError("request_timeout", "The request's headers did not arrive in time.");
+    default: {
+      const detail = message.replaceAll(/Parse Error(: )?/g, "");
+      return new HearthError(
+        "invalid_http",
+        `This is not an HTTP/1.1 request, and this port does not serve HTTPS${
+          detail && `: ${detail}`
+        }.`,
+      );
+    }
+  }
+}
+
+/** A raw HTTP response that closes the connection. */
+export function formatAnswer(
+  error: HearthError,
+  requestId: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const { status, body } = errorAnswer("", error);
+  const text = JSON.stringify(body);
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "content-type: application/json",
+    `content-length: ${new TextEncoder().encode(text).length}`,
+    `x-request-id: ${requestId}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    "connection: close",
+    "",
+    text,
+  ].join("\r\n");
+}

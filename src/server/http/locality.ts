@@ -1,0 +1,76 @@
+/**
+ * Whether a request comes from this machine. Required for what only users of this machine may do: stop the server, read
+ * files, fetch from private addresses.
+ *
+ * @module
+ */
+import { BlockList, isIP } from "node:net";
+import type { ServerSettings } from "../../base/config.ts";
+import type { Exchange } from "./connection/node_bridge.ts";
+
+/** Whether an address or host name, without port, means this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
+  return name === "localhost" || name.endsWith(".localhost") || name === "::1" ||
+    /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name) || /^::ffff:7f[\da-f]{2}:[\da-f]{1,4}$/.test(name);
+}
+
+/** Headers that proxies add to forwarded requests. */
+export const PROXY_HEADERS = [
+  "forwarded",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "x-real-ip",
+  "via",
+];
+
+/** The connection and headers of a request. */
+type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
+
+/**
+ * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (some
+ * speak HTTP/1.0 by default), and it is addressed to this machine. If the connection comes from a trusted proxy on this
+ * machine, the caller is taken from X-Forwarded-For; a loopback address in one of another machine is that machine's.
+ */
+export function isLocal(
+  request: Request,
+  { callerAddress, httpVersion }: Caller,
+  { trustedProxies }: Pick<ServerSettings, "trustedProxies">,
+): boolean {
+  if (!isLoopback(callerAddress) || !isLoopback(hostNameOf(request))) return false;
+  const isTrusted = addressMatcher(trustedProxies);
+  if (isTrusted(callerAddress)) {
+    const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
+    // The last entry not added by a trusted proxy; entries before it can be forged.
+    return isLoopback(hops.findLast((hop) => !isTrusted(hop)) ?? hops[0]!);
+  }
+  const isPassedOn = httpVersion === "1.0" ||
+    PROXY_HEADERS.some((name) => request.headers.has(name));
+  return !isPassedOn;
+}
+
+/** The host that a request names, without port; empty if invalid. */
+export function hostNameOf(request: Request): string {
+  return URL.parse(`http://${hostOf(request)}`)?.hostname ?? "";
+}
+
+/** The host that a request names, with its port. */
+export function hostOf(request: Request): string {
+  return request.headers.get("host") ?? new URL(request.url).host;
+}
+
+/** Whether an address is one of those listed, each an address or a range such as `10.0.0.0/8`. */
+function addressMatcher(listed: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const range of listed) {
+    const [address = "", bits] = range.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (bits === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(bits), family);
+  }
+  return (address) => {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/^\[|\]$/g, "");
+    const version = isIP(plain);
+    return version !== 0 && list.check(plain, version === 6 ? "ipv6" : "ipv4");
+  };
+}

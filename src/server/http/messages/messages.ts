@@ -1,0 +1,105 @@
+/**
+ * `POST /messages` and `POST /messages/count_tokens`: Anthropic's form of a chat.
+ *
+ * @module
+ */
+import { CountTokensRequest, MessagesRequest } from "../../../wire/messages_request.ts";
+import { MessageEvent, MessageObject, TokenCount } from "../../../wire/messages_response.ts";
+import { parseRequest } from "../../../wire/parse.ts";
+import { findUnserved } from "../../../wire/unserved_fields.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ChatEvent } from "../../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { inlineMediaOf } from "../body/inline_media.ts";
+import { ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
+import { MessageBuilder } from "./messages_events.ts";
+import { openChat, type OpenedChat } from "../chat/open_chat.ts";
+import { inOwnWords } from "../chat/own_param.ts";
+import { newId } from "../responses/new_response.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { warn } from "../warnings.ts";
+import { warningsOfTools } from "./messages_tools.ts";
+import { logFailure } from "../task_events.ts";
+
+const PATH = "/messages";
+const EXAMPLE = { model: "", messages: [{ role: "user", content: "What does a cow say?" }] };
+const ERRORS = [...JSON_ERRORS, "invalid_media", "model_not_found"] as const;
+
+/** Both endpoints. */
+export function messagesRoutes(deps: AppDeps): Route[] {
+  return [{
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Answer in the form of Anthropic's Messages API",
+      description: "With `stream` the answer comes as typed events, from `message_start` to " +
+        "`message_stop`. Errors have Anthropic's shape.",
+      request: MessagesRequest,
+      requestExamples: { "a question": { ...EXAMPLE, max_tokens: 64 } },
+      response: {
+        description: "The message",
+        content: { "application/json": MessageObject, "text/event-stream": MessageEvent },
+      },
+      errors: [...ERRORS, "context_length_exceeded"],
+    },
+    handle: (call) => createMessage(call, deps),
+  }, {
+    method: "POST",
+    path: `${PATH}/count_tokens`,
+    operation: {
+      summary: "Count the tokens of a Messages request",
+      request: CountTokensRequest,
+      requestExamples: { "a question": EXAMPLE },
+      response: { description: "The count", content: TokenCount },
+      errors: ERRORS,
+    },
+    handle: (call) => countTokens(call, deps),
+  }];
+}
+
+async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
+  deps.session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(MessagesRequest, body);
+  warn(call, ...findUnserved(body, "message"), ...warningsOfTools(request));
+  const { info, events } = await open(request, { call, deps, path: PATH });
+  const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
+  if (request.stream) {
+    const onError = logFailure(call.get("requestId"));
+    return streamEvents(events, (event: ChatEvent) => {
+      if (event.type === "error") onError(event.error);
+      return builder.push(event).map(formatNamedEvent).join("");
+    });
+  }
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    builder.push(event);
+  }
+  return call.json(builder.message);
+}
+
+async function open(
+  request: MessagesRequest | CountTokensRequest,
+  options: Parameters<typeof openChat>[1],
+): Promise<OpenedChat> {
+  try {
+    const media = inlineMediaOf(options.call.req.raw.signal);
+    const read = media === undefined ? request : withTexts(request, (text) => media.textOf(text));
+    return await openChat(toChatRequest(read), options);
+  } catch (error) {
+    throw inOwnWords(error, (param) => ownParam(param, request));
+  }
+}
+
+async function countTokens(call: Call, deps: AppDeps): Promise<Response> {
+  deps.session.requireRoom();
+  const request = parseRequest(CountTokensRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const path = `${PATH}/count_tokens` as const;
+  const { events } = await open(request, { call, deps, path, onlyCounts: true });
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "done") return call.json({ input_tokens: event.usage.promptTokens });
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}

@@ -1,0 +1,240 @@
+/**
+ * From a request in Anthropic's form to the equivalent chat request.
+ *
+ * @module
+ */
+import type { ChatMessage } from "../../../wire/chat_message.ts";
+import type { ChatRequest } from "../../../wire/chat_request.ts";
+import type { ContentPart } from "../../../wire/content_part.ts";
+import type {
+  ContentBlock,
+  CountTokensRequest,
+  Message,
+  MessagesRequest,
+  ResultBlock,
+} from "../../../wire/messages_request.ts";
+import { shownTools } from "./messages_tools.ts";
+import { writeAsWritten } from "../../../wire/written_json.ts";
+
+/** The chat request. */
+export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
+  const { tool_choice: choice } = request;
+  const system = systemOf(request);
+  const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
+  const tools = shownTools(request);
+  const format = request.output_config?.format ?? request.output_format;
+  const isParallel = choice && "disable_parallel_tool_use" in choice
+    ? !choice.disable_parallel_tool_use
+    : undefined;
+  return {
+    model: request.model,
+    messages: [...first, ...sourcesOf(request).map(({ message }) => message)],
+    response_format: format && { type: "json_schema", json_schema: { schema: format.schema } },
+    tools: tools.map(({ tool: { name, description, input_schema: parameters, strict } }) => ({
+      type: "function",
+      function: { name, description, parameters, strict },
+    })),
+    tool_choice: toolChoice(request),
+    parallel_tool_calls: isParallel,
+    reasoning_effort: effortOf(request),
+    continue_final_message: beginsAnswer(request.messages.at(-1)),
+    ...("max_tokens" in request && {
+      max_tokens: request.max_tokens,
+      stop: request.stop_sequences,
+      temperature: request.temperature,
+      top_p: request.top_p,
+      top_k: request.top_k,
+      stream: request.stream,
+    }),
+  };
+}
+
+/** The request with the texts of its documents changed. */
+export function withTexts<Request extends CountTokensRequest>(
+  request: Request,
+  change: (text: string) => string,
+): Request {
+  const changed = <Block extends ContentBlock | ResultBlock>(block: Block): Block => {
+    if (block.type === "tool_result" && Array.isArray(block.content)) {
+      return { ...block, content: block.content.map(changed) };
+    }
+    if (block.type !== "document" || block.source.type !== "text") return block;
+    return { ...block, source: { ...block.source, data: change(block.source.data) } };
+  };
+  const messages = request.messages.map((message): Message =>
+    message.role === "system" || typeof message.content === "string"
+      ? message
+      : { ...message, content: message.content.map(changed) }
+  );
+  return { ...request, messages };
+}
+
+/** Claude Code's first line, which is for billing and differs in each conversation: no prompt would begin as another. */
+const BILLING_HEADER = /^x-anthropic-billing-header:/;
+
+function systemOf({ system }: CountTokensRequest): string {
+  if (typeof system === "string") return system;
+  const texts = (system ?? []).map(({ text }) => text);
+  return texts.filter((text) => !BILLING_HEADER.test(text)).join("\n\n");
+}
+
+/** Whether a last message is the beginning of the answer, which continues it: the assistant's, of text alone. */
+function beginsAnswer(last: Message | undefined): boolean {
+  if (last?.role !== "assistant") return false;
+  if (typeof last.content === "string") return last.content.trim() !== "";
+  return last.content.every(({ type }) => type === "text") &&
+    last.content.some((block) => block.type === "text" && block.text.trim() !== "");
+}
+
+function effortOf(
+  { thinking, output_config: output }: CountTokensRequest,
+): ChatRequest["reasoning_effort"] {
+  if (!thinking) return undefined;
+  if (thinking.type === "disabled") return "none";
+  return output?.effort ?? "medium";
+}
+
+/** Maps a path of the chat request to the client's own field. */
+export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
+  return param
+    .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
+      const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
+      if (position < 0) return "system";
+      const { own, paths } = sourcesOf(request)[position] ?? { own: position, paths: [] };
+      const path = part === undefined ? undefined : paths[Number(part)];
+      return `messages[${own}].content${path ?? ""}`;
+    })
+    .replace(/^response_format\.json_schema/, "output_config.format")
+    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${shownTools(request)[index]!.path}.`)
+    .replace(/^(tools|messages)(\[.*)\.parameters/, "$1$2.input_schema")
+    .replace(/^tool_choice\.function\./, "tool_choice.")
+    .replace(/^stop\b/, "stop_sequences");
+}
+
+function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["tool_choice"] {
+  switch (choice?.type) {
+    case "any":
+      return "required";
+    case "tool":
+      return { type: "function", function: { name: choice.name } };
+    default:
+      return choice?.type;
+  }
+}
+
+/** A content part and the path of its block. */
+interface PartAtPath {
+  readonly part: ContentPart;
+  /** `[1]`, or `[1].content[0]` within a result. */
+  readonly path: string;
+}
+
+/** A message and the paths of its parts in the request's message. */
+interface Source {
+  readonly message: ChatMessage;
+  readonly paths: readonly string[];
+}
+
+/** The messages of the chat, each with the position of the request's message that it comes from. */
+function sourcesOf({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
+  const lastUser = messages.findLastIndex(({ role }) => role === "user");
+  return messages.flatMap((message, own) => {
+    const isCleared = message.role === "system" && message.clear_at === "next_user_message" &&
+      own < lastUser;
+    return isCleared ? [] : toMessages(message).map((source) => ({ ...source, own }));
+  });
+}
+
+/** Tool results become messages of their own, before the text beside them. */
+function toMessages(request: Message): Source[] {
+  if (request.role === "system") return systemMessage(request);
+  const { role, content } = request;
+  if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
+  const results = content.flatMap((block, index): Source[] => {
+    if (block.type !== "tool_result") return [];
+    const located = resultOf(block, index);
+    const parts = located.map(({ part }) => part);
+    return [{
+      message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
+      paths: located.map(({ path }) => path),
+    }];
+  });
+  const located = content.flatMap((block, index) => partOf(block, `[${index}]`));
+  const calls = content.flatMap((block) =>
+    block.type === "tool_use"
+      ? [{
+        id: block.id,
+        type: "function" as const,
+        function: { name: block.name, arguments: writeAsWritten(block.input) },
+      }]
+      : []
+  );
+  const thought = content.flatMap((block) => block.type === "thinking" ? [block.thinking] : []);
+  if (located.length === 0 && calls.length === 0 && thought.length === 0) return results;
+  const message: ChatMessage = {
+    role,
+    content: located.length > 0 ? located.map(({ part }) => part) : null,
+    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(thought.length > 0 && { reasoning_content: thought.join("\n") }),
+  };
+  return [...results, { message, paths: located.map(({ path }) => path) }];
+}
+
+/** None for one that only changes tools. */
+function systemMessage({ content = "" }: Extract<Message, { role: "system" }>): Source[] {
+  const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
+  const located = blocks.flatMap((block, index): PartAtPath[] =>
+    block.type === "text" && block.text !== "" ? [{ part: block, path: `[${index}]` }] : []
+  );
+  if (located.length === 0) return [];
+  const message: ChatMessage = { role: "system", content: located.map(({ part }) => part) };
+  return [{ message, paths: located.map(({ path }) => path) }];
+}
+
+function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
+  return parts.length === 0 ? "" : parts;
+}
+
+function resultOf(
+  { content, is_error: failed }: Extract<ContentBlock, { type: "tool_result" }>,
+  index: number,
+): PartAtPath[] {
+  const parts = typeof content === "string"
+    ? (content === ""
+      ? []
+      : [{ part: { type: "text" as const, text: content }, path: `[${index}]` }])
+    : (content ?? []).flatMap((block, at) => partOf(block, `[${index}].content[${at}]`));
+  if (!failed) return parts;
+  const text = parts.length === 0 ? "Error" : "Error:";
+  return [{ part: { type: "text", text }, path: `[${index}]` }, ...parts];
+}
+
+function partOf(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
+  const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
+  if (block.type === "text") return [{ part: block, path }];
+  if (block.type === "document") return documentParts(block, path);
+  if (block.type === "search_result") {
+    return [block.title, block.source, ...block.content.map(({ text }) => text)].map(textPart);
+  }
+  if (block.type === "tool_reference") return [textPart(`Tool loaded: ${block.tool_name}`)];
+  if (block.type !== "image") return [];
+  const { source } = block;
+  const url = source.type === "url"
+    ? source.url
+    : `data:${source.media_type};base64,${source.data}`;
+  return [{ part: { type: "image_url", image_url: url }, path }];
+}
+
+/** What the document is called and about, and then its text. */
+function documentParts(
+  { source, title, context }: Extract<ContentBlock, { type: "document" }>,
+  path: string,
+): PartAtPath[] {
+  const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
+  const head = [title, context].flatMap((text) => text ? [textPart(text)] : []);
+  if (source.type === "text") return [...head, textPart(source.data)];
+  const { content } = source;
+  if (typeof content === "string") return [...head, textPart(content)];
+  const inner = content.flatMap((each, at) => partOf(each, `${path}.source.content[${at}]`));
+  return [...head, ...inner];
+}

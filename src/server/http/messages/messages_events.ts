@@ -1,0 +1,163 @@
+/**
+ * From the model's events to a message in Anthropic's form, and to its stream events.
+ *
+ * @module
+ */
+import type { MessageBlock, MessageObject } from "../../../wire/messages_response.ts";
+import { anthropicError } from "../../../wire/error_body.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
+
+/** An event of the stream. */
+type MessageEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** Builds a message from events. */
+export class MessageBuilder {
+  readonly message: MessageObject;
+  /** The open block, and a call's JSON so far. */
+  #open: { readonly block: MessageBlock; json: string } | undefined;
+
+  constructor({ id, model }: { readonly id: string; readonly model: string }) {
+    this.message = {
+      id,
+      type: "message",
+      role: "assistant",
+      model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: {
+        input_tokens: 0,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
+        output_tokens: 0,
+      },
+    };
+  }
+
+  /** Takes the next event of the model. @returns the client's events for it. */
+  push(event: ChatEvent): MessageEventBody[] {
+    switch (event.type) {
+      case "start":
+        this.message.usage.input_tokens = event.promptTokens;
+        return [{ type: "message_start", message: structuredClone(this.message) }, {
+          type: "ping",
+        }];
+      case "admitted":
+      case "prompt":
+        return [];
+      case "delta":
+        return [
+          ...this.#pushThought(event.reasoning ?? ""),
+          ...this.#pushText(event.text),
+          ...(event.toolCalls ?? []).flatMap((call) => this.#pushCall(call)),
+        ];
+      case "finish": {
+        const { reason, stopSequence } = event;
+        this.message.stop_reason = reason === "tool_calls"
+          ? "tool_use"
+          : reason === "length"
+          ? "max_tokens"
+          : stopSequence === undefined
+          ? "end_turn"
+          : "stop_sequence";
+        this.message.stop_sequence = stopSequence ?? null;
+        return [];
+      }
+      case "done":
+        return this.#finish(event.usage);
+      case "error":
+        return [anthropicError(HearthError.fromWire(event.error))];
+    }
+  }
+
+  #pushThought(thinking: string): MessageEventBody[] {
+    if (thinking === "") return [];
+    const [block, events] = this.#openBlock("thinking", {
+      type: "thinking",
+      thinking: "",
+      signature: "",
+    });
+    block.thinking += thinking;
+    return [...events, this.#delta({ type: "thinking_delta", thinking })];
+  }
+
+  #pushText(text: string): MessageEventBody[] {
+    if (text === "") return [];
+    const [block, events] = this.#openBlock("text", { type: "text", text: "" });
+    block.text += text;
+    return [...events, this.#delta({ type: "text_delta", text })];
+  }
+
+  #pushCall({ id, name = "", arguments: partial_json }: ToolCallDelta): MessageEventBody[] {
+    const events: MessageEventBody[] = [];
+    if (id !== undefined) {
+      events.push(...this.#close(), this.#begin({ type: "tool_use", id, name, input: {} }));
+    }
+    this.#open!.json += partial_json;
+    if (partial_json !== "") events.push(this.#delta({ type: "input_json_delta", partial_json }));
+    return events;
+  }
+
+  #openBlock<Type extends "text" | "thinking">(
+    type: Type,
+    block: Extract<MessageBlock, { type: Type }>,
+  ): [Extract<MessageBlock, { type: Type }>, MessageEventBody[]] {
+    const open = this.#open?.block;
+    if (open?.type === type) return [open as Extract<MessageBlock, { type: Type }>, []];
+    return [block, [...this.#close(), this.#begin(block)]];
+  }
+
+  #begin(block: MessageBlock): MessageEventBody {
+    const index = this.message.content.push(block) - 1;
+    this.#open = { block, json: "" };
+    return { type: "content_block_start", index, content_block: structuredClone(block) };
+  }
+
+  #delta(delta: Readonly<Record<string, unknown>>): MessageEventBody {
+    return { type: "content_block_delta", index: this.message.content.length - 1, delta };
+  }
+
+  #close(): MessageEventBody[] {
+    if (this.#open === undefined) return [];
+    const { block, json } = this.#open;
+    if (block.type === "tool_use") block.input = readInput(json);
+    // Clients do not send a thought back that came without a signature.
+    const signing = block.type === "thinking"
+      ? [this.#delta({ type: "signature_delta", signature: block.signature })]
+      : [];
+    this.#open = undefined;
+    return [
+      ...signing,
+      { type: "content_block_stop", index: this.message.content.length - 1 },
+    ];
+  }
+
+  #finish(usage: Extract<ChatEvent, { type: "done" }>["usage"]): MessageEventBody[] {
+    const { message } = this;
+    const closing = this.#close();
+    const { promptTokens, cachedTokens, completionTokens } = usage;
+    message.usage.input_tokens = promptTokens - cachedTokens;
+    message.usage.cache_read_input_tokens = cachedTokens;
+    message.usage.output_tokens = completionTokens;
+    const { stop_reason, stop_sequence } = message;
+    return [
+      ...closing,
+      { type: "message_delta", delta: { stop_reason, stop_sequence }, usage: message.usage },
+      { type: "message_stop" },
+    ];
+  }
+}
+
+/** Arguments that are not valid JSON (cut off, or unconstrained) are passed on as text. */
+function readInput(json: string): Record<string, unknown> {
+  try {
+    const input: unknown = JSON.parse(json === "" ? "{}" : json);
+    if (typeof input === "object" && input !== null && !Array.isArray(input)) {
+      return input as Record<string, unknown>;
+    }
+  } catch {
+    // Sent below.
+  }
+  return { invalid_json: json };
+}

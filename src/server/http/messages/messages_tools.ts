@@ -1,0 +1,74 @@
+/**
+ * Which tools of a request in Anthropic's form the model is shown.
+ *
+ * @module
+ */
+import type { CountTokensRequest, Message, MessagesTool } from "../../../wire/messages_request.ts";
+
+/** A tool and the path of the client's field that defines it. */
+interface ToolAtPath {
+  readonly tool: MessagesTool;
+  readonly path: string;
+}
+
+/**
+ * The tools of a request and those that its messages define; without those that `defer_loading` holds back until the
+ * conversation names them, and those that it removes.
+ */
+export function shownTools({ tools, messages }: CountTokensRequest): readonly ToolAtPath[] {
+  const all = (tools ?? []).flatMap((tool, index): ToolAtPath[] =>
+    isOwn(tool) ? [{ tool, path: `tools[${index}]` }] : []
+  );
+  const names = new Set(
+    all.flatMap(({ tool: { name, defer_loading: waits } }) => waits ? [] : [name]),
+  );
+  for (const [index, message] of messages.entries()) {
+    for (const change of changesOf(message, `messages[${index}].content`)) {
+      if (change.isRemoval) names.delete(change.name);
+      else names.add(change.name);
+      if (change.defined) all.push(change.defined);
+    }
+  }
+  return all.filter(({ tool: { name } }) => names.has(name));
+}
+
+type ListedTool = NonNullable<CountTokensRequest["tools"]>[number];
+
+function isOwn(tool: ListedTool): tool is MessagesTool {
+  return "input_schema" in tool;
+}
+
+/** Warns of the tools of a request that Anthropic would run. */
+export function warningsOfTools({ tools }: CountTokensRequest): string[] {
+  const types = (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
+  return types.length > 0 ? [`tools that this server does not have: ${types.join(" ")}`] : [];
+}
+
+interface ToolChange {
+  readonly name: string;
+  readonly isRemoval?: boolean;
+  readonly defined?: ToolAtPath;
+}
+
+function changesOf({ role, content }: Message, path: string): ToolChange[] {
+  if (content === undefined || typeof content === "string") return [];
+  if (role !== "system") {
+    return content.flatMap((block) =>
+      block.type === "tool_result" && Array.isArray(block.content)
+        ? block.content.flatMap((part) =>
+          part.type === "tool_reference" ? [{ name: part.tool_name }] : []
+        )
+        : []
+    );
+  }
+  return content.flatMap((block, at): ToolChange[] => {
+    if (block.type === "text") return [];
+    const { tool } = block;
+    if (tool.type === "tool_reference") {
+      return [{ name: tool.name, isRemoval: block.type === "tool_removal" }];
+    }
+    const { definition } = tool;
+    const defined = { tool: definition, path: `${path}[${at}].tool.definition` };
+    return [{ name: definition.name, defined }];
+  });
+}

@@ -1,0 +1,160 @@
+/**
+ * `GET /metrics`: the metrics of server, session and worker, for Prometheus.
+ *
+ * @module
+ */
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { z } from "zod";
+import { stderrQueue } from "../../base/log.ts";
+import { MetricSet } from "../../base/metric_set.ts";
+import type { Session } from "../session/session.ts";
+import type { SessionState } from "../session/session_state.ts";
+import { type ConnectionFigures, newConnectionFigures } from "./connection/connections.ts";
+import type { Route } from "./route.ts";
+
+const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
+/** Answers may take minutes. */
+const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** An answered request. */
+interface Observation {
+  /** `none` when no route served it. */
+  readonly route: string;
+  readonly method: string;
+  readonly status: number;
+  /** From its arrival until the last byte of the answer was sent, or the client disconnected. */
+  readonly seconds: number;
+}
+
+/** The server's own metrics, and access to the worker's. */
+export class ServerMetrics {
+  readonly #session: Session;
+  #numInFlight = 0;
+  readonly #metrics = new MetricSet();
+  readonly #registry = this.#metrics.registry;
+  readonly #requests = new Counter({
+    name: "hearth_http_requests_total",
+    help: "Requests answered; status 499 are those whose client went away first",
+    labelNames: ["route", "method", "status"] as const,
+    registers: [this.#registry],
+  });
+  readonly #durations = new Histogram({
+    name: "hearth_http_request_duration_seconds",
+    help: "From a request's arrival until its answer was sent whole",
+    labelNames: ["route", "method"] as const,
+    buckets: SECONDS_BUCKETS,
+    registers: [this.#registry],
+  });
+
+  constructor(session: Session, connections: ConnectionFigures = newConnectionFigures()) {
+    this.#session = session;
+    const metrics = this.#metrics;
+    metrics.gauge(
+      "hearth_requests_in_flight",
+      "Requests whose head has come and whose answer has not been sent whole",
+      () => this.#numInFlight,
+    );
+    metrics.gauge(
+      "process_resident_memory_bytes",
+      "Memory of the process that is in RAM",
+      () => Deno.memoryUsage().rss,
+    );
+    metrics.gauge(
+      "hearth_queue_room",
+      "Requests that would be admitted now",
+      () => Math.max(0, session.capacity - session.numInFlight),
+    );
+    metrics.gauge(
+      "hearth_requests_waiting",
+      "Requests admitted beyond those that the model works on at once",
+      () => session.numWaiting,
+    );
+    metrics.total(
+      "hearth_worker_losses_total",
+      "Workers lost since the start",
+      () => session.numLosses,
+    );
+    metrics.total(
+      "hearth_worker_hangs_total",
+      "Workers lost since the start because they answered nothing for --worker-timeout",
+      () => session.numSilent,
+    );
+    metrics.gauge(
+      "hearth_worker_silent_seconds",
+      "Seconds since the worker last gave a sign of life; 0 while it runs a step or loads",
+      () => session.silentSeconds,
+    );
+    metrics.gauge("hearth_connections_open", "Open connections", () => connections.open);
+    metrics.total(
+      "hearth_connections_refused_total",
+      "Connections refused, or closed while idle, because there were too many",
+      () => connections.refused,
+    );
+    metrics.total(
+      "hearth_accept_failures_total",
+      "Connections that could not be accepted, as a rule for lack of a file descriptor",
+      () => connections.failed,
+    );
+    metrics.total(
+      "hearth_log_lines_dropped_total",
+      "Log lines of the server's thread dropped because standard error was not read",
+      () => stderrQueue.numDropped,
+    );
+    new Gauge({
+      name: "hearth_phase",
+      help: "1 for the phase the session is in, 0 for the others",
+      labelNames: ["phase"] as const,
+      registers: [this.#registry],
+      collect() {
+        for (const phase of PHASES) this.set({ phase }, Number(phase === session.state.phase));
+      },
+    });
+    new Gauge({
+      name: "hearth_model_info",
+      help: "1, with what is loaded as labels; runtime is the build of ONNX Runtime",
+      labelNames: ["model", "kind", "dtype", "backend", "runtime"] as const,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        if (session.state.phase !== "ready") return;
+        const { id: model, kind, dtype, backend, runtime } = session.state.info;
+        this.set({ model, kind, dtype, backend, runtime }, 1);
+      },
+    });
+  }
+
+  /** Records a request that ends when `completed` resolves. */
+  begin(completed: Promise<void>): void {
+    this.#numInFlight++;
+    completed.then(() => this.#numInFlight--);
+  }
+
+  observe({ route, method, status, seconds }: Observation): void {
+    this.#requests.inc({ route, method, status });
+    this.#durations.observe({ route, method }, seconds);
+  }
+
+  /** All metrics in Prometheus' text format. */
+  async scrape(): Promise<string> {
+    const [own, workers] = await Promise.all([
+      this.#registry.getMetricsAsJSON(),
+      this.#session.metrics(),
+    ]);
+    return await AggregatorRegistry.aggregate([own, workers]).metrics();
+  }
+}
+
+/** The scrape. */
+export function metricsRoute(metrics: ServerMetrics): Route {
+  const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  return {
+    method: "GET",
+    path: "/metrics",
+    operation: {
+      summary: "Metrics for Prometheus",
+      response: { description: "The metrics", content: { "text/plain": z.string() } },
+      errors: [],
+    },
+    handle: async (call) => call.body(await metrics.scrape(), 200, { "content-type": contentType }),
+  };
+}

@@ -1,0 +1,151 @@
+/**
+ * Sends spans to an OpenTelemetry collector: OTLP over HTTP, as JSON. Deno's own exporter wants `OTEL_DENO=true` before
+ * the process starts; this one only needs the collector's address.
+ *
+ * @module
+ */
+import { log } from "../../base/log.ts";
+import { VERSION } from "../../base/version.ts";
+
+/** A span whose times are milliseconds since 1970. */
+export interface Span {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  readonly parentSpanId?: string | undefined;
+  readonly name: string;
+  readonly kind: "server" | "internal";
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly attributes: Readonly<Record<string, string | number>>;
+  readonly isError?: boolean;
+}
+
+/** Most spans that wait; more are dropped. */
+const MAX_WAITING = 2048;
+const DEFAULT_DELAY_MS = 5_000;
+const TIMEOUT_MS = 10_000;
+const KINDS = { internal: 1, server: 2 } as const;
+const ERROR_STATUS = 2;
+
+/** Where the collector is, and how the spans are labelled. */
+interface ExporterSettings {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly resource: Readonly<Record<string, string>>;
+  readonly delayMs: number;
+}
+
+/** Sends spans in batches, every few seconds. */
+export class OtlpExporter {
+  readonly #settings: ExporterSettings;
+  #waiting: Span[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isFailing = false;
+
+  constructor(settings: ExporterSettings) {
+    this.#settings = settings;
+  }
+
+  /** Configured by OpenTelemetry's environment variables; `undefined` if they name no collector. */
+  static fromEnvironment(read: (name: string) => string | undefined): OtlpExporter | undefined {
+    const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
+    const url = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ??
+      (base && `${base.replace(/\/$/, "")}/v1/traces`);
+    if (!url || /^true$/i.test(read("OTEL_SDK_DISABLED") ?? "")) return undefined;
+    if (!URL.canParse(url)) {
+      log.warn("no spans are sent: the collector's address is no URL", { endpoint: url });
+      return undefined;
+    }
+    const attributes = readPairs(read("OTEL_RESOURCE_ATTRIBUTES"));
+    const name = read("OTEL_SERVICE_NAME") ?? attributes["service.name"] ?? "hearth";
+    return new OtlpExporter({
+      url,
+      headers: readPairs(
+        read("OTEL_EXPORTER_OTLP_TRACES_HEADERS") ?? read("OTEL_EXPORTER_OTLP_HEADERS"),
+      ),
+      resource: { ...attributes, "service.name": name, "service.version": VERSION },
+      delayMs: Number(read("OTEL_BSP_SCHEDULE_DELAY") ?? DEFAULT_DELAY_MS) || DEFAULT_DELAY_MS,
+    });
+  }
+
+  add(spans: readonly Span[]): void {
+    this.#waiting.push(...spans.slice(0, MAX_WAITING - this.#waiting.length));
+    this.#timer ??= setTimeout(() => this.flush(), this.#settings.delayMs);
+  }
+
+  /** Sends the waiting spans. Never throws: spans that cannot be sent are lost, which is logged once. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const spans = this.#waiting;
+    this.#waiting = [];
+    if (spans.length === 0) return;
+    const { url, headers } = this.#settings;
+    try {
+      const response = await fetch(url, {
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json" },
+        body: JSON.stringify(this.#message(spans)),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      await response.body?.cancel();
+      if (!response.ok) throw new Error(`it answered ${response.status}`);
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) log.warn("spans were not sent", { reason: (error as Error).message });
+      this.#isFailing = true;
+    }
+  }
+
+  #message(spans: readonly Span[]): unknown {
+    return {
+      resourceSpans: [{
+        resource: { attributes: toAttributes(this.#settings.resource) },
+        scopeSpans: [{ scope: { name: "hearth", version: VERSION }, spans: spans.map(toSpan) }],
+      }],
+    };
+  }
+}
+
+function toSpan({ kind, fromMs, toMs, attributes, isError, ...span }: Span): unknown {
+  return {
+    ...span,
+    kind: KINDS[kind],
+    startTimeUnixNano: toNanoseconds(fromMs),
+    endTimeUnixNano: toNanoseconds(toMs),
+    attributes: toAttributes(attributes),
+    ...(isError && { status: { code: ERROR_STATUS } }),
+  };
+}
+
+function toAttributes(values: Readonly<Record<string, string | number>>): unknown[] {
+  return Object.entries(values).map(([key, value]) => ({
+    key,
+    value: typeof value === "number" ? { intValue: String(value) } : { stringValue: value },
+  }));
+}
+
+/** Nanoseconds exceed the range of a double. */
+function toNanoseconds(ms: number): string {
+  return String(BigInt(Math.round(ms * 1000)) * 1000n);
+}
+
+/** `a=1,b=2`, values percent-encoded. */
+function readPairs(text = ""): Record<string, string> {
+  return Object.fromEntries(
+    text.split(",").filter((pair) => pair.includes("=")).map((pair) => {
+      const [name = "", ...rest] = pair.split("=");
+      return [name.trim(), decode(rest.join("=").trim())];
+    }),
+  );
+}
+
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

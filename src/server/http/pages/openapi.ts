@@ -1,0 +1,188 @@
+/**
+ * `GET /openapi.json`: the API's description, made from the schemas that check its requests.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { errorSchema } from "../../../wire/error_body.ts";
+import { ERROR_KINDS, type ErrorKind } from "../../../base/errors.ts";
+import { VERSION } from "../../../base/version.ts";
+import type { BodySchemas, Operation, Route } from "../route.ts";
+
+type Json = Record<string, unknown>;
+
+const COMPONENTS = "#/components/schemas/";
+
+/** Errors of every endpoint. */
+const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
+
+/** The description of `routes`, as OpenAPI 3.1. */
+function describeApi(routes: readonly Route[]): Json {
+  const components = new Map<string, Json>();
+  const paths: Record<string, Json> = {};
+  for (const { path, method, operation } of routes) {
+    if (operation === undefined) continue;
+    const shownPath = path.replace(/:(\w+)(\{.*?\})?/g, "{$1}");
+    paths[shownPath] = {
+      ...paths[shownPath],
+      [method.toLowerCase()]: describeOperation(operation, { path, method, components }),
+      ...describeParameters(path),
+    };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Hearth",
+      version: VERSION,
+      description: "One model, served from this machine. Every path also answers below `/v1`.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "." }],
+    tags: [...Object.keys(TAGS), "server"].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: Object.fromEntries(components),
+      securitySchemes: {
+        apiKey: { type: "http", scheme: "bearer", description: "Where --api-key is set" },
+      },
+    },
+    security: [{}, { apiKey: [] }],
+  };
+}
+
+/** Serves the description of `routes`, this one among them. */
+export function openApiRoute(routes: readonly Route[]): Route {
+  const route: Route = {
+    method: "GET",
+    path: "/openapi.json",
+    operation: {
+      summary: "This description",
+      response: {
+        description: "OpenAPI 3.1",
+        content: { "application/json": z.record(z.string(), z.unknown()) },
+      },
+      errors: [],
+    },
+    handle: (call) => call.json(document ??= describeApi([...routes, route])),
+  };
+  // It takes some 40 ms, for which nobody who starts a server is to wait.
+  let document: Json | undefined;
+  return route;
+}
+
+/** Groups of endpoints, by path prefix. */
+const TAGS: Readonly<Record<string, readonly string[]>> = {
+  chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
+  audio: ["/audio"],
+  images: ["/images"],
+  texts: ["/embeddings", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
+};
+
+function tagOf(path: string): string {
+  const isIn = ([, beginnings]: [string, readonly string[]]) =>
+    beginnings.some((beginning) => path.startsWith(beginning));
+  return Object.entries(TAGS).find(isIn)?.[0] ?? "server";
+}
+
+function idOf({ path, method }: Endpoint): string {
+  const name = path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, "");
+  return method === "DELETE" ? `delete_${name}` : name;
+}
+
+interface Endpoint {
+  readonly path: string;
+  readonly method: Route["method"];
+  /** Collects the named schemas. */
+  readonly components: Map<string, Json>;
+}
+
+function describeOperation(operation: Operation, endpoint: Endpoint): Json {
+  const { summary, description, request, response } = operation;
+  return {
+    summary,
+    ...(description !== undefined && { description }),
+    tags: [tagOf(endpoint.path)],
+    operationId: idOf(endpoint),
+    ...(request && {
+      requestBody: {
+        required: true,
+        content: describeContent(request, endpoint, operation.requestExamples),
+      },
+    }),
+    responses: {
+      200: {
+        description: response.description,
+        content: describeContent(response.content, endpoint),
+      },
+      ...describeErrors([...operation.errors, ...COMMON_ERRORS], endpoint),
+    },
+  };
+}
+
+function describeParameters(path: string): Json {
+  const names = [...path.matchAll(/:(\w+)/g)].map((match) => match[1]!);
+  if (names.length === 0) return {};
+  const parameters = names.map((name) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+  }));
+  return { parameters };
+}
+
+function describeErrors(kinds: readonly ErrorKind[], endpoint: Endpoint): Json {
+  const byStatus = Map.groupBy(new Set(kinds), (kind) => ERROR_KINDS[kind].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, kindsOfStatus]) => [status, {
+      description: kindsOfStatus.join(", "),
+      content: describeContent(errorSchema(endpoint.path, status), endpoint),
+    }]),
+  );
+}
+
+function describeContent(
+  content: BodySchemas,
+  endpoint: Endpoint,
+  examples?: Operation["requestExamples"],
+): Json {
+  const named = examples &&
+    Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }]));
+  const byType = content instanceof z.ZodType ? { "application/json": content } : content;
+  return Object.fromEntries(
+    Object.entries(byType).map(([type, schema]) => [type, {
+      schema: describeSchema(schema, endpoint.components),
+      ...(named !== undefined && type === "application/json" && { examples: named }),
+    }]),
+  );
+}
+
+/** A schema as JSON Schema; those with a name go to `components` and are referred to. */
+function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
+  const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
+    io: "input",
+    // Checks in code, which say what they are beside it.
+    unrepresentable: "any",
+    override: ({ zodSchema, jsonSchema }) => {
+      if (zodSchema instanceof z.ZodObject) requireFields(zodSchema, jsonSchema);
+      // zod writes the largest safe integer for an unbounded maximum.
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  for (const [name, definition] of Object.entries($defs)) {
+    components.set(name, withComponentRefs(definition));
+  }
+  return withComponentRefs(own);
+}
+
+/** Names the fields that may not be absent: of those that are preprocessed zod does not tell. */
+function requireFields({ shape }: z.ZodObject, schema: Json): void {
+  const required = Object.entries(shape).filter(([, field]) => {
+    return !z.safeParse(field, undefined).success;
+  });
+  if (required.length > 0) schema["required"] = required.map(([name]) => name);
+}
+
+function withComponentRefs(schema: unknown): Json {
+  return JSON.parse(JSON.stringify(schema).replaceAll("#/$defs/", COMPONENTS));
+}

@@ -1,0 +1,114 @@
+/**
+ * `POST /images/remove_background`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { requireEndpoint, requireModelName } from "../../wire/endpoints.ts";
+import {
+  MattingForm,
+  mattingOptions,
+  MattingRequest,
+  parseMattingForm,
+} from "../../wire/matting_request.ts";
+import { ImageCompletion, imageCompletion } from "../../wire/media_completion.ts";
+import { parseRequest } from "../../wire/parse.ts";
+import { findUnserved } from "../../wire/unserved_fields.ts";
+import { HearthError } from "../../base/errors.ts";
+import type { MatteTask } from "../../models/task.ts";
+import { readJson } from "./body/body.ts";
+import { newCompletionHead } from "./chat/completion_head.ts";
+import { isLocal } from "./locality.ts";
+import { readPart } from "./media.ts";
+import { isMultipart, readMultipart } from "./body/multipart.ts";
+import { findOnlyMedia } from "./only_media.ts";
+import { warn } from "./warnings.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
+
+const PATH = "/images/remove_background";
+/** Name of the form's file. */
+const FIELD = "image";
+
+/** Removes the background of an image; as JSON or as files. */
+export function removeBackgroundRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Cut out the foreground of an image",
+      description: "A JSON request is answered with a chat completion that holds the image; an " +
+        "upload is answered with the PNG file itself. It has the width and height of the image, " +
+        "unless `crop` is asked for.",
+      request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
+      requestExamples: {
+        "a file of the server": {
+          model: "hearth-demo-matting",
+          messages: [{
+            role: "user",
+            content: [{ type: "image", image_url: { url: "file:///home/me/photo.jpg" } }],
+          }],
+        },
+      },
+      response: {
+        description: "The image with an alpha channel",
+        content: { "application/json": ImageCompletion, "image/png": z.string() },
+      },
+      errors: [...JSON_ERRORS, ...UPLOAD_ERRORS, "model_not_found"],
+    },
+    handle: (call) =>
+      isMultipart(call.req.raw) ? answerUpload(call, deps) : answerMessages(call, deps),
+  };
+}
+
+async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
+  const { session, bodyLimits } = deps;
+  const { signal } = call.req.raw;
+  session.requireRoom();
+  const body = await readJson(call.req.raw, bodyLimits);
+  const request = parseRequest(MattingRequest, body);
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, PATH);
+  warn(call, ...findUnserved(body, "image"));
+  const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
+  const image = await readPart(part, {
+    ...deps,
+    param,
+    signal,
+    isLocal: isLocal(call.req.raw, call.env, deps.settings),
+  });
+  const options = mattingOptions(request);
+  const png = await matte(call, deps, { image, param, options });
+  return call.json(imageCompletion(newCompletionHead(info.id), png));
+}
+
+async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
+  const { session, bodyLimits } = deps;
+  const info = session.requireRoom();
+  requireEndpoint(info, PATH);
+  const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
+  const { model, options } = parseMattingForm(form.fields);
+  warn(call, ...findUnserved(Object.fromEntries(form.fields), "image"));
+  if (model !== undefined) requireModelName(info, model);
+  if (form.file === undefined) {
+    throw new HearthError(
+      "missing_file",
+      `No image was sent: the form has no part named ${FIELD}.`,
+      { param: FIELD },
+    );
+  }
+  const png = await matte(call, deps, { image: form.file, param: FIELD, options });
+  return call.body(png, 200, { "content-type": "image/png" });
+}
+
+async function matte(
+  call: Call,
+  { session }: AppDeps,
+  task: Pick<MatteTask, "image" | "param" | "options">,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const { png } = await session.answer(
+    { type: "matte", requestId: call.get("requestId"), ...task },
+    { signal: call.req.raw.signal },
+  );
+  return png;
+}

@@ -1,0 +1,277 @@
+/**
+ * `/responses`: OpenAI's newer form of a chat, with responses that later ones may continue.
+ *
+ * @module
+ */
+import { parseRequest } from "../../../wire/parse.ts";
+import { type InputItem, ResponsesRequest } from "../../../wire/responses_request.ts";
+import {
+  DeletedResponse,
+  InputItemList,
+  InputTokenCount,
+  ResponseEvent,
+  ResponseObject,
+} from "../../../wire/responses_response.ts";
+import { findUnserved } from "../../../wire/unserved_fields.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ChatEvent } from "../../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { inlineMediaOf } from "../body/inline_media.ts";
+import { openChat, type OpenedChat } from "../chat/open_chat.ts";
+import { droppedTurns } from "./dropped_turns.ts";
+import { ResponseStore, type StoredItem } from "./response_store.ts";
+import { itemsOf, mapImages, ownParam, toChatRequest } from "./responses_chat.ts";
+import { inOwnWords } from "../chat/own_param.ts";
+import { newId } from "./new_response.ts";
+import { ResponseBuilder } from "./responses_events.ts";
+import { hostedToolsOf } from "./responses_tools.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { logFailure } from "../task_events.ts";
+import { warn } from "../warnings.ts";
+
+const PATH = "/responses";
+const INPUT_TOKENS_PATH = "/responses/input_tokens";
+
+/** Bytes of images that a request may bring along for its response to be kept: they are kept as text. */
+const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
+
+const ERRORS = [
+  ...JSON_ERRORS,
+  "invalid_media",
+  "context_length_exceeded",
+  "model_not_found",
+  "not_found",
+] as const;
+const EXAMPLE = { model: "", input: "What is the capital of France?" };
+
+/** The endpoints, around one store. */
+export function responsesRoutes(deps: AppDeps): Route[] {
+  const { maxStoredResponses: maxResponses, storedResponsesBytes: maxBytes } = deps.settings;
+  const store = new ResponseStore({ maxResponses, maxBytes });
+  const missing = { errors: ["not_found" as const] };
+  return [{
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Answer in the form of OpenAI's Responses API",
+      description: "With `stream` the answer comes as typed events, from `response.created` to " +
+        "`response.completed`, `response.incomplete` or `response.failed`.",
+      request: ResponsesRequest,
+      requestExamples: { "a question": EXAMPLE },
+      response: {
+        description: "The response",
+        content: { "application/json": ResponseObject, "text/event-stream": ResponseEvent },
+      },
+      errors: ERRORS,
+    },
+    handle: (call) => createResponse(call, { deps, store }),
+  }, {
+    method: "POST",
+    path: INPUT_TOKENS_PATH,
+    operation: {
+      summary: "Count the tokens of the prompt of a response",
+      request: ResponsesRequest,
+      requestExamples: { "a question": EXAMPLE },
+      response: { description: "The count", content: InputTokenCount },
+      errors: ERRORS,
+    },
+    handle: (call) => countInputTokens(call, { deps, store }),
+  }, {
+    method: "GET",
+    path: `${PATH}/:id`,
+    operation: {
+      summary: "A stored response",
+      response: { description: "The response", content: ResponseObject },
+      errors: ["invalid_value", "not_found"],
+    },
+    handle: (call) => {
+      const { response } = store.get(call.req.param("id")!, { owner: call.get("keyLabel") });
+      if (call.req.query("stream") !== "true") return call.json(response);
+      throw new HearthError(
+        "invalid_value",
+        'stream: want false, saw "true": a stored response is given whole.',
+        { param: "stream" },
+      );
+    },
+  }, {
+    method: "DELETE",
+    path: `${PATH}/:id`,
+    operation: {
+      summary: "Delete a stored response",
+      response: { description: "Done", content: DeletedResponse },
+      ...missing,
+    },
+    handle: (call) => {
+      const { response: { id } } = store.get(call.req.param("id")!, {
+        owner: call.get("keyLabel"),
+      });
+      store.delete(id);
+      return call.json({ id, object: "response" as const, deleted: true as const });
+    },
+  }, {
+    method: "GET",
+    path: `${PATH}/:id/input_items`,
+    operation: {
+      summary: "The input items of a stored response",
+      response: { description: "The items", content: InputItemList },
+      ...missing,
+    },
+    handle: (call) => {
+      const data = store.get(call.req.param("id")!, { owner: call.get("keyLabel") }).input.map(
+        shownItem,
+      );
+      if (call.req.query("order") !== "asc") data.reverse();
+      const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
+      return call.json({ object: "list" as const, data, first_id, last_id, has_more: false });
+    },
+  }];
+}
+
+/** An item as the client sent it. */
+function shownItem(item: StoredItem): StoredItem {
+  return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
+}
+
+interface Endpoint {
+  readonly deps: AppDeps;
+  readonly store: ResponseStore;
+}
+
+/** A request, its own input, and the chat that answers it. */
+interface OpenedResponse extends OpenedChat {
+  readonly request: ResponsesRequest;
+  readonly input: readonly StoredItem[];
+  /** Whether it brings along too many bytes of images to be kept. */
+  readonly hasLargeMedia: boolean;
+}
+
+async function openResponse(
+  call: Call,
+  { deps, store, onlyCounts = false }: Endpoint & { readonly onlyCounts?: boolean },
+): Promise<OpenedResponse> {
+  deps.session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(ResponsesRequest, body);
+  warn(call, ...findUnserved(body, "response"));
+  const media = inlineMediaOf(call.req.raw.signal);
+  const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
+  // What is kept, or sent to the model more than once, is needed as text.
+  const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
+  const owner = call.get("keyLabel");
+  const input = itemsOf(request).map((item, index): StoredItem =>
+    item.type === "item_reference"
+      ? store.findItem(item.id, { owner, param: `input[${index}].id` })
+      : {
+        ...media && wantsText ? mapImages(item, (url) => media.restore(url)) : item,
+        id: newId("item"),
+      }
+  );
+  const { previous_response_id: previousId } = request;
+  const history = previousId
+    ? store.history(previousId, { owner, param: "previous_response_id" })
+    : [];
+  const chat = await openFitting([...history, ...input], { request, call, deps, onlyCounts });
+  return { ...chat, request, input, hasLargeMedia };
+}
+
+async function countInputTokens(call: Call, endpoint: Endpoint): Promise<Response> {
+  const { events } = await openResponse(call, { ...endpoint, onlyCounts: true });
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type !== "done") continue;
+    const { promptTokens } = event.usage;
+    return call.json({ object: "response.input_tokens" as const, input_tokens: promptTokens });
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+async function createResponse(call: Call, endpoint: Endpoint): Promise<Response> {
+  const { info, events, request, input, hasLargeMedia } = await openResponse(call, endpoint);
+  const builder = new ResponseBuilder({
+    id: newId("resp"),
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model: info.id,
+    request,
+  });
+  const keep = () => {
+    const { response } = builder;
+    if (response.store && !hasLargeMedia && response.status !== "failed") {
+      endpoint.store.add({ response, input, owner: call.get("keyLabel") });
+    }
+  };
+  const hosted = hostedToolsOf(request);
+  const passedOver = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
+  if (passedOver.length > 0) {
+    warn(call, `input items of tools that this server does not have: ${passedOver.join(" ")}`);
+  }
+  if (hosted.length > 0) warn(call, `tools that this server does not have: ${hosted.join(" ")}`);
+  if (!request.stream) {
+    await readAll(events, builder);
+    keep();
+    return call.json(builder.response);
+  }
+  let number = 0;
+  const onError = logFailure(call.get("requestId"));
+  return streamEvents(events, (event: ChatEvent) => {
+    if (event.type === "error") onError(event.error);
+    const bodies = builder.push(event);
+    if (event.type === "done") keep();
+    return bodies.map((body) => formatNamedEvent({ ...body, sequence_number: number++ })).join("");
+  });
+}
+
+/** @throws {HearthError} the one of an error event. */
+async function readAll(
+  events: AsyncIterable<ChatEvent>,
+  builder: ResponseBuilder,
+): Promise<void> {
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    builder.push(event);
+    if (event.type === "done") return;
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+interface OpenOptions {
+  readonly request: ResponsesRequest;
+  readonly call: Call;
+  readonly deps: AppDeps;
+  readonly onlyCounts: boolean;
+}
+
+/** Opens the chat; with `truncation: auto` it leaves out the oldest turns if it does not fit. */
+async function openFitting(
+  items: readonly StoredItem[],
+  options: OpenOptions,
+): Promise<OpenedChat> {
+  if (options.request.truncation !== "auto") return await openItems(items, options);
+  const { maxModelLength, contextLength } = options.deps.session.requireReady();
+  let tooLong: unknown;
+  for (const dropped of droppedTurns(items, maxModelLength ?? contextLength)) {
+    try {
+      return await openItems(items.slice(dropped), options);
+    } catch (error) {
+      if (!isTooLong(error)) throw error;
+      tooLong = error;
+    }
+  }
+  throw tooLong;
+}
+
+function isTooLong(error: unknown): boolean {
+  return error instanceof HearthError && error.kind === "context_length_exceeded";
+}
+
+async function openItems(
+  items: readonly InputItem[],
+  { request, ...options }: OpenOptions,
+): Promise<OpenedChat> {
+  try {
+    const path = options.onlyCounts ? INPUT_TOKENS_PATH : PATH;
+    return await openChat(toChatRequest(request, items), { ...options, path });
+  } catch (error) {
+    throw inOwnWords(error, (param) => ownParam(param, { request, items }));
+  }
+}

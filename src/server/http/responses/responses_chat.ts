@@ -1,0 +1,233 @@
+/**
+ * From a request for a response to the equivalent chat request.
+ *
+ * @module
+ */
+import type { ChatMessage } from "../../../wire/chat_message.ts";
+import { type ChatRequest, maxTokensOf } from "../../../wire/chat_request.ts";
+import type { ContentPart } from "../../../wire/content_part.ts";
+import {
+  GENERATION_FIELDS,
+  type InputItem,
+  type InputPart,
+  type ResponsesRequest,
+} from "../../../wire/responses_request.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { functionsOf, hostedToolsOf, shownName } from "./responses_tools.ts";
+
+/** The input as items. */
+export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
+  return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
+}
+
+/**
+ * The chat request.
+ *
+ * @param items the whole conversation; nothing in it refers to other items.
+ * @throws {HearthError} `invalid_value` when `tool_choice` needs a hosted tool.
+ */
+export function toChatRequest(
+  request: ResponsesRequest,
+  items: readonly InputItem[],
+): ChatRequest {
+  const { instructions, include, top_logprobs: topLogprobs } = request;
+  const first: ChatMessage[] = instructions ? [{ role: "system", content: instructions }] : [];
+  const wantsLogprobs = (topLogprobs ?? 0) > 0 ||
+    (include ?? []).includes("message.output_text.logprobs");
+  return {
+    model: request.model,
+    messages: [...first, ...toMessages(items).map(({ message }) => message)],
+    max_tokens: maxTokensOf(request),
+    temperature: request.temperature,
+    top_p: request.top_p,
+    ...generationFieldsOf(request),
+    ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
+    response_format: responseFormat(request),
+    tools: functionsOf(request).map((named) => {
+      const { description, parameters, strict } = named.tool;
+      return {
+        type: "function",
+        function: { name: shownName(named), description, parameters, strict },
+      };
+    }),
+    tool_choice: toolChoice(request),
+    parallel_tool_calls: request.parallel_tool_calls,
+    reasoning_effort: request.reasoning?.effort ?? request.reasoning_effort,
+    chat_template_kwargs: request.chat_template_kwargs,
+    stream: request.stream,
+  };
+}
+
+function generationFieldsOf(
+  request: ResponsesRequest,
+): Pick<ResponsesRequest, keyof typeof GENERATION_FIELDS> {
+  const names = Object.keys(GENERATION_FIELDS) as (keyof typeof GENERATION_FIELDS)[];
+  return Object.fromEntries(names.map((name) => [name, request[name]]));
+}
+
+interface Source {
+  readonly message: ChatMessage;
+  /** Position of the item that holds its content. */
+  position: number;
+}
+
+/** Calls and reasoning belong to the adjacent assistant message. */
+function toMessages(items: readonly InputItem[]): Source[] {
+  const sources: Source[] = [];
+  let assistant: Source | undefined;
+  const assistantMessage = (position: number): ChatMessage => {
+    if (assistant === undefined) {
+      assistant = { message: { role: "assistant", content: null }, position };
+      sources.push(assistant);
+    }
+    return assistant.message;
+  };
+  for (const [position, item] of items.entries()) {
+    switch (item.type) {
+      case "message": {
+        const content = contentOf(item.content);
+        if (item.role !== "assistant") {
+          assistant = undefined;
+          sources.push({ message: { role: item.role, content }, position });
+          break;
+        }
+        if (assistant?.message.content) assistant = undefined;
+        assistantMessage(position).content = content;
+        assistant!.position = position;
+        break;
+      }
+      case "reasoning": {
+        // A thought of this server's is whole in the place of its summary.
+        const parts = item.content?.length ? item.content : item.summary ?? [];
+        assistant = undefined;
+        const thought = parts.map(({ text }) => text).join("\n");
+        if (thought !== "") assistantMessage(position).reasoning_content = thought;
+        break;
+      }
+      case "function_call": {
+        const message = assistantMessage(position);
+        const { call_id: id, arguments: json } = item;
+        message.tool_calls = [
+          ...message.tool_calls ?? [],
+          { id, type: "function", function: { name: shownName(item), arguments: json } },
+        ];
+        break;
+      }
+      case "function_call_output":
+        assistant = undefined;
+        sources.push({
+          message: { role: "tool", tool_call_id: item.call_id, content: contentOf(item.output) },
+          position,
+        });
+        break;
+      case "hosted":
+        break;
+      case "item_reference":
+        throw new HearthError("inference_failed", "An item's reference was not resolved.");
+    }
+  }
+  return sources;
+}
+
+/** The item with other references in the place of its images'. */
+export function mapImages(item: InputItem, change: (url: string) => string): InputItem {
+  const changeAll = (content: string | InputPart[]) =>
+    typeof content === "string"
+      ? content
+      : content.map((part) =>
+        part.type === "input_image" ? { ...part, image_url: change(part.image_url) } : part
+      );
+  if (item.type === "message") return { ...item, content: changeAll(item.content) };
+  if (item.type === "function_call_output") return { ...item, output: changeAll(item.output) };
+  return item;
+}
+
+function contentOf(content: string | readonly InputPart[]): string | ContentPart[] {
+  if (typeof content === "string") return content;
+  return content.map((part): ContentPart => {
+    switch (part.type) {
+      case "refusal":
+        return part;
+      case "input_image":
+        return { type: "image_url", image_url: part.image_url };
+      default:
+        return { type: "text", text: part.text };
+    }
+  });
+}
+
+function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
+  const { tool_choice: choice } = request;
+  if (choice === null || choice === undefined || typeof choice === "string") {
+    const isServed = choice !== "required" || functionsOf(request).length > 0;
+    if (!isServed) throw needsHosted(hostedToolsOf(request)[0] ?? "none");
+    return choice;
+  }
+  if (!("tools" in choice)) {
+    if (!("name" in choice)) throw needsHosted(choice.type);
+    return { type: "function", function: { name: shownName(choice) } };
+  }
+  const hosted = choice.tools.find(({ type }) => type !== "function");
+  if (hosted !== undefined) throw needsHosted(hosted.type);
+  const tools = choice.tools.map(({ name = "", namespace }) => ({
+    type: "function" as const,
+    function: { name: shownName({ name, namespace }) },
+  }));
+  return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools } };
+}
+
+function needsHosted(type: string): HearthError {
+  return new HearthError(
+    "invalid_value",
+    `tool_choice: want a function among the tools, saw a choice that needs the tool ${
+      JSON.stringify(type.slice(0, 40))
+    }, which this server has not.`,
+    { param: "tool_choice" },
+  );
+}
+
+function responseFormat({ text }: ResponsesRequest): ChatRequest["response_format"] {
+  const format = text?.format;
+  if (format?.type !== "json_schema") return format;
+  const { name, description, schema, strict } = format;
+  return { type: "json_schema", json_schema: { name, description, schema, strict } };
+}
+
+/**
+ * Maps a path of the chat request to the client's own field: errors must not name fields that it never sent.
+ *
+ * @param items the items of the chat request: those of earlier responses, then those of this request.
+ */
+export function ownParam(
+  param: string,
+  { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
+): string {
+  return param
+    .replace(/^messages\[(\d+)\](\.content)?/, (_, index, content = "") => {
+      const position = Number(index) - (request.instructions ? 1 : 0);
+      return position < 0 ? "instructions" : itemParam(position, content, { request, items });
+    })
+    .replace(/^response_format(\.json_schema)?/, "text.format")
+    .replace(/^max_tokens/, () => limitName(request))
+    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${functionsOf(request)[index]!.path}.`)
+    .replace(/^tool_choice\.function\./, "tool_choice.");
+}
+
+/** What the request calls its limit of tokens. */
+function limitName(request: ResponsesRequest): string {
+  const names = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
+  return names.find((name) => (request[name] ?? null) !== null) ?? names[0];
+}
+
+function itemParam(
+  position: number,
+  content: string,
+  { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
+): string {
+  const source = toMessages(items)[position];
+  if (typeof request.input === "string" || source === undefined) return "input";
+  const own = source.position - (items.length - request.input.length);
+  if (own < 0) return "previous_response_id";
+  const isResult = source.message.role === "tool";
+  return `input[${own}]${content && isResult ? ".output" : content}`;
+}

@@ -1,0 +1,265 @@
+/**
+ * From the model's events to a response, and to its stream events.
+ *
+ * @module
+ */
+import type {
+  OutputItem,
+  OutputLogprob,
+  ResponseObject,
+} from "../../../wire/responses_response.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { isJson } from "../../../base/is_json.ts";
+import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
+import { newId, newResponse, type ResponseHead } from "./new_response.ts";
+import { callNames } from "./responses_tools.ts";
+
+/** An event without its number. */
+type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
+
+/** Builds a response from events. */
+export class ResponseBuilder {
+  readonly response: ResponseObject;
+  #hasBegun = false;
+  /** The open item; an item ends where another begins. */
+  #open: OutputItem | undefined;
+  /** Whether thought is given in the place of its summary. */
+  readonly #summarises: boolean;
+  /** The client's names of functions within namespaces. */
+  readonly #callNames: ReturnType<typeof callNames>;
+  #reason: "stop" | "length" | "tool_calls" = "stop";
+  /** Of tokens without text as yet: held back, or markup. */
+  #unplacedLogprobs: OutputLogprob[] = [];
+
+  constructor(head: ResponseHead) {
+    this.response = newResponse(head);
+    this.#callNames = callNames(head.request);
+    this.#summarises = this.response.reasoning.summary !== null;
+  }
+
+  /** Takes the next event of the model. @returns the client's events for it. */
+  push(event: ChatEvent): ResponseEventBody[] {
+    switch (event.type) {
+      case "start":
+        return this.#begin();
+      case "admitted":
+      case "prompt":
+        return [];
+      case "delta":
+        return [
+          ...this.#pushReasoning(event.reasoning ?? ""),
+          ...this.#pushText(event.text, (event.logprobs ?? []).map(logprobOf)),
+          ...(event.toolCalls ?? []).flatMap((call) => this.#pushCall(call)),
+        ];
+      case "finish":
+        this.#reason = event.reason;
+        return [];
+      case "done":
+        return this.#finish(event.usage);
+      case "error":
+        // Clients follow no stream that does not begin with them.
+        return [...this.#begin(), this.#fail(HearthError.fromWire(event.error))];
+    }
+  }
+
+  #begin(): ResponseEventBody[] {
+    if (this.#hasBegun) return [];
+    this.#hasBegun = true;
+    return [this.#whole("response.created"), this.#whole("response.in_progress")];
+  }
+
+  #pushReasoning(delta: string): ResponseEventBody[] {
+    if (delta === "") return [];
+    this.#unplacedLogprobs = [];
+    const [item, events] = this.#openItem("reasoning", () => ({
+      id: newId("rs"),
+      type: "reasoning",
+      status: "in_progress",
+      summary: this.#summarises ? [{ type: "summary_text", text: "" }] : [],
+      content: this.#summarises ? [] : [{ type: "reasoning_text", text: "" }],
+    }));
+    const { part, text, index } = partOf(item);
+    part.text += delta;
+    return [...events, this.#at(item, `${text}.delta`, { delta, ...index })];
+  }
+
+  #pushText(delta: string, ofDelta: readonly OutputLogprob[]): ResponseEventBody[] {
+    if (delta === "") {
+      this.#unplacedLogprobs.push(...ofDelta);
+      return [];
+    }
+    const logprobs = [...beginningOf(delta, this.#unplacedLogprobs), ...ofDelta];
+    this.#unplacedLogprobs = [];
+    const [item, events] = this.#openItem("message", () => ({
+      id: newId("msg"),
+      type: "message",
+      role: "assistant",
+      status: "in_progress",
+      content: [{ type: "output_text", text: "", annotations: [], logprobs: [] }],
+    }));
+    const [text] = item.content;
+    text!.text += delta;
+    text!.logprobs.push(...logprobs);
+    return [
+      ...events,
+      this.#at(item, "response.output_text.delta", { delta, logprobs, content_index: 0 }),
+    ];
+  }
+
+  #pushCall({ id, name = "", arguments: delta }: ToolCallDelta): ResponseEventBody[] {
+    const events: ResponseEventBody[] = [];
+    if (id !== undefined) {
+      events.push(...this.#close());
+      const item: Item<"function_call"> = {
+        id: newId("fc"),
+        type: "function_call",
+        status: "in_progress",
+        call_id: id,
+        ...(this.#callNames.get(name) ?? { name }),
+        arguments: "",
+      };
+      events.push(this.#add(item));
+    }
+    this.#unplacedLogprobs = [];
+    const item = this.#open as Item<"function_call">;
+    item.arguments += delta;
+    if (delta !== "") {
+      events.push(this.#at(item, "response.function_call_arguments.delta", { delta }));
+    }
+    return events;
+  }
+
+  /** The item of this type that is open, or a new one after closing the open one. */
+  #openItem<Type extends "message" | "reasoning">(
+    type: Type,
+    make: () => Item<Type>,
+  ): [Item<Type>, ResponseEventBody[]] {
+    if (this.#open?.type === type) return [this.#open as Item<Type>, []];
+    const closing = this.#close();
+    const item: Item<"message" | "reasoning"> = make() as Item<Type>;
+    const empty = item.type === "message" ? { content: [] } : { content: [], summary: [] };
+    const added = this.#add({ ...item, ...empty } as OutputItem);
+    this.response.output[this.response.output.length - 1] = this.#open = item;
+    const { part, frame, index } = partOf(item);
+    const part_added = this.#at(item, `${frame}.added`, { part: structuredClone(part), ...index });
+    return [item as Item<Type>, [...closing, added, part_added]];
+  }
+
+  #add(item: OutputItem): ResponseEventBody {
+    this.response.output.push(item);
+    this.#open = item;
+    const output_index = this.response.output.length - 1;
+    return { type: "response.output_item.added", output_index, item: structuredClone(item) };
+  }
+
+  #close(status: "completed" | "incomplete" = "completed"): ResponseEventBody[] {
+    const item = this.#open;
+    if (item === undefined) return [];
+    // A call whose arguments are not whole must not be made, whatever ended them.
+    item.status = item.type === "function_call"
+      ? (isJson(item.arguments) ? "completed" : "incomplete")
+      : status;
+    const events: ResponseEventBody[] = [];
+    if (item.type === "function_call") {
+      const { name, arguments: json } = item;
+      const type = "response.function_call_arguments.done";
+      events.push(this.#at(item, type, { name, arguments: json }));
+    } else {
+      const { part, text, frame, index } = partOf(item);
+      const logprobs = part.type === "output_text" && { logprobs: part.logprobs };
+      events.push(
+        this.#at(item, `${text}.done`, { text: part.text, ...logprobs, ...index }),
+        this.#at(item, `${frame}.done`, { part: structuredClone(part), ...index }),
+      );
+    }
+    const output_index = this.response.output.length - 1;
+    events.push({ type: "response.output_item.done", output_index, item: structuredClone(item) });
+    this.#open = undefined;
+    return events;
+  }
+
+  #finish(usage: Extract<ChatEvent, { type: "done" }>["usage"]): ResponseEventBody[] {
+    const { response } = this;
+    const isCut = this.#reason === "length";
+    const closing = this.#close(isCut ? "incomplete" : "completed");
+    response.status = isCut ? "incomplete" : "completed";
+    if (isCut) response.incomplete_details = { reason: "max_output_tokens" };
+    const { promptTokens, completionTokens, cachedTokens, reasoningTokens = 0 } = usage;
+    response.usage = {
+      input_tokens: promptTokens,
+      input_tokens_details: { cached_tokens: cachedTokens },
+      output_tokens: completionTokens,
+      output_tokens_details: { reasoning_tokens: reasoningTokens },
+      total_tokens: promptTokens + completionTokens,
+    };
+    return [...closing, this.#whole(`response.${response.status}`)];
+  }
+
+  #fail({ kind: code, message }: HearthError): ResponseEventBody {
+    this.response.status = "failed";
+    this.response.error = { code, message };
+    return this.#whole("response.failed");
+  }
+
+  #at(
+    { id: item_id }: OutputItem,
+    type: string,
+    more: Readonly<Record<string, unknown>>,
+  ): ResponseEventBody {
+    return { type, item_id, output_index: this.response.output.length - 1, ...more };
+  }
+
+  #whole(type: string): ResponseEventBody {
+    return { type, response: structuredClone(this.response) };
+  }
+}
+
+/** The one part of an item's text, and what the events about it begin with and tell its place by. */
+function partOf(item: Item<"message" | "reasoning">) {
+  const frame = "response.content_part";
+  const index = { content_index: 0 };
+  if (item.type === "message") {
+    return { part: item.content[0]!, text: "response.output_text", frame, index };
+  }
+  const [summary] = item.summary;
+  if (summary === undefined) {
+    return { part: item.content[0]!, text: "response.reasoning_text", frame, index };
+  }
+  return {
+    part: summary,
+    text: "response.reasoning_summary_text",
+    frame: "response.reasoning_summary_part",
+    index: { summary_index: 0 },
+  };
+}
+
+const encoder = new TextEncoder();
+
+/** The last of these tokens that `text` begins with; those before them were markup. */
+function beginningOf(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
+  const bytes = encoder.encode(text);
+  const first = tokens.findIndex((_, start) => {
+    let at = 0;
+    let end = start;
+    while (tokens[end]?.bytes.every((byte) => byte === bytes[at++])) end++;
+    return end === tokens.length;
+  });
+  return first < 0 ? [] : tokens.slice(first);
+}
+
+type DeltaLogprob = NonNullable<Extract<ChatEvent, { type: "delta" }>["logprobs"]>[number];
+
+function logprobOf({ token, logprob, bytes, top }: DeltaLogprob): OutputLogprob {
+  return {
+    token,
+    logprob,
+    bytes: [...bytes],
+    top_logprobs: top.map((rival) => ({
+      token: rival.token,
+      logprob: rival.logprob,
+      bytes: [...rival.bytes],
+    })),
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * `POST /embeddings`.
+ *
+ * @module
+ */
+import {
+  EmbeddingRequest,
+  readNormalization,
+  readPurpose,
+  readVectorType,
+} from "../../../wire/embedding_request.ts";
+import { EmbeddingList, writeEmbeddings } from "../../../wire/embedding_response.ts";
+import type { TextInput } from "../../../models/task.ts";
+import { inOwnWords } from "../chat/own_param.ts";
+import type { AppDeps, Call, Route } from "../route.ts";
+import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+
+/** The endpoint. */
+export function embeddingsRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/embeddings",
+    operation: {
+      summary: "Turn texts into vectors",
+      request: EmbeddingRequest,
+      requestExamples: {
+        "two texts": { input: ["How do I boil an egg?", "The capital of Portugal is Lisbon."] },
+      },
+      response: {
+        description: "A vector for each text, in the request's order",
+        content: EmbeddingList,
+      },
+      errors: TEXT_ERRORS,
+    },
+    handle: (call) => answerEmbeddings(call, deps),
+  };
+}
+
+async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/embeddings",
+    schema: EmbeddingRequest,
+    unserved: "embedding",
+  });
+  const { vectors, dimensions, promptTokens } = await deps.session.answer({
+    type: "embed",
+    requestId: call.get("requestId"),
+    inputs: listInputs(request.input),
+    ...readPurpose(request),
+    dimensions: request.dimensions ?? request.output_dimension ?? undefined,
+    normalizes: readNormalization(request),
+    truncation: truncationOf(request),
+  }, { signal: call.req.raw.signal }).catch((error) => {
+    throw inOwnWords(error, (param) => ownParam(param, request));
+  });
+  const format = readVectorType(request);
+  const id = call.get("requestId");
+  return jsonOf(writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }));
+}
+
+function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
+  if (typeof input === "string") return [input];
+  if (typeof input[0] === "number") return [input as number[]];
+  return (input as (string | number[] | { text: string })[])
+    .map((each) => typeof each === "object" && "text" in each ? each.text : each);
+}
+
+/** A field under the name that the request gave it. */
+function ownParam(param: string, request: EmbeddingRequest): string {
+  if (param === "dimensions" && (request.dimensions ?? null) === null) return "output_dimension";
+  if (param !== "prompt_name" || (request.prompt_name ?? null) !== null) return param;
+  return (request.input_type ?? null) === null ? "task" : "input_type";
+}
+
+/** A JSON answer written in pieces; other requests run between the pieces of a large one. */
+function jsonOf(pieces: Generator<string>): Response {
+  const first = pieces.next().value!;
+  const second = pieces.next();
+  const headers = { "content-type": "application/json" };
+  if (second.done) return new Response(first, { headers });
+  const encoder = new TextEncoder();
+  const waiting = [first, second.value];
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const piece = waiting.shift() ?? pieces.next().value;
+      if (piece === undefined) controller.close();
+      else controller.enqueue(encoder.encode(piece));
+    },
+  });
+  return new Response(body, { headers });
+}

@@ -1,0 +1,108 @@
+/**
+ * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's second version.
+ *
+ * @module
+ */
+import { RerankRequest } from "../../../wire/rerank_request.ts";
+import { CohereRerankList, orderResults, RerankList } from "../../../wire/rerank_response.ts";
+import type { RerankTask } from "../../../models/task.ts";
+import type { AppDeps, Call, Operation, Route } from "../route.ts";
+import { isCut, readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+
+/** Cohere's. */
+const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
+
+const REQUEST = {
+  request: RerankRequest,
+  requestExamples: {
+    "two documents": {
+      query: "What is the capital of Portugal?",
+      documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
+      top_n: 1,
+    },
+  },
+  errors: TEXT_ERRORS,
+} satisfies Partial<Operation>;
+
+/** Both endpoints. */
+export function rerankRoutes(deps: AppDeps): Route[] {
+  return [{
+    method: "POST",
+    path: "/rerank",
+    operation: {
+      summary: "Order documents by relevance to a query",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: RerankList,
+      },
+    },
+    handle: async (call) => call.json(await answerRerank(call, deps)),
+  }, {
+    method: "POST",
+    path: "/v2/rerank",
+    operation: {
+      summary: "Order documents by relevance, in the form of Cohere's second version",
+      description: "Documents that are too long are cut.",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: CohereRerankList,
+      },
+    },
+    handle: async (call) => call.json(await answerCohere(call, deps)),
+  }];
+}
+
+async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
+  const { model, request, answer } = await score(call, deps, (request) => ({
+    truncation: truncationOf(request),
+    maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
+  }));
+  return {
+    object: "list",
+    model,
+    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? true }),
+    usage: { prompt_tokens: answer.promptTokens, total_tokens: answer.promptTokens },
+  };
+}
+
+async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
+  const { request, answer } = await score(call, deps, (request) => ({
+    truncation: truncationOf(request) ?? (isCut(request) === false ? undefined : "model"),
+    maxDocumentTokens: request.max_tokens_per_doc ?? DEFAULT_MAX_TOKENS_PER_DOC,
+  }));
+  return {
+    id: call.get("requestId"),
+    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? false }),
+    meta: { api_version: { version: "2" }, tokens: { input_tokens: answer.promptTokens } },
+  };
+}
+
+function wantsDocuments(request: RerankRequest): boolean | undefined {
+  return request.return_documents ?? request.return_text ?? undefined;
+}
+
+/** @param cutsOf where texts that are too long are cut. */
+async function score(
+  call: Call,
+  deps: AppDeps,
+  cutsOf: (request: RerankRequest) => Pick<RerankTask, "truncation" | "maxDocumentTokens">,
+) {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/rerank",
+    schema: RerankRequest,
+    unserved: "rerank",
+  });
+  const answer = await deps.session.answer({
+    type: "rerank",
+    requestId: call.get("requestId"),
+    query: request.query,
+    documents: request.documents.map((document) =>
+      typeof document === "string" ? document : document.text
+    ),
+    instruction: request.instruction ?? undefined,
+    ...cutsOf(request),
+  }, { signal: call.req.raw.signal });
+  return { model: modelId, request, answer };
+}

@@ -1,0 +1,199 @@
+/**
+ * The one loaded model as the server sees it: its state, and admission of requests.
+ *
+ * @module
+ */
+import type { MetricObject } from "prom-client";
+import type { AdmissionSettings } from "../../base/config.ts";
+import { HearthError } from "../../base/errors.ts";
+import type { EventOf, Task, TaskEvent } from "../../models/task.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
+import { notReadyError, type SessionState } from "./session_state.ts";
+import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
+import { lastEvent, TaskStream } from "./task_stream.ts";
+import { recordWork } from "./work_times.ts";
+
+/** The parts of a session. */
+interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
+
+/** How to cancel a request. */
+interface RequestOptions {
+  readonly signal?: AbortSignal;
+}
+
+/** What a session needs of the stream of any task. */
+type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
+
+/** Owns the worker, through its supervisor, and every open request. */
+export class Session {
+  readonly #supervisor: WorkerSupervisor;
+  readonly #maxQueue: number;
+  readonly #listeners = new Set<(state: SessionState) => void>();
+  readonly #streams = new Set<OpenStream>();
+  #state: SessionState = { phase: "loading" };
+  #isStarted = false;
+
+  constructor(options: SessionOptions) {
+    this.#maxQueue = options.maxQueue;
+    this.#supervisor = new WorkerSupervisor(options, {
+      onState: (state) => this.#setState(state),
+      onLost: (reason) =>
+        this.#failStreams(
+          new HearthError(
+            "model_not_loaded",
+            `The model was lost while it worked on this request: ${reason}. Try again.`,
+          ),
+        ),
+    });
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  /** Requests admitted and not yet finished. */
+  get numInFlight(): number {
+    return this.#streams.size;
+  }
+
+  /** Requests admitted beyond those that the model works on at once; 0 while no model is ready. */
+  get numWaiting(): number {
+    if (this.#state.phase !== "ready") return 0;
+    return Math.max(0, this.numInFlight - this.#state.info.maxSequences);
+  }
+
+  /** Requests that are admitted at once; 0 while no model is ready. */
+  get capacity(): number {
+    return this.#state.phase === "ready" ? this.#state.info.maxSequences + this.#maxQueue : 0;
+  }
+
+  /** Workers lost since the start. */
+  get numLosses(): number {
+    return this.#supervisor.numLosses;
+  }
+
+  /** Those of them that were lost because they answered no more. */
+  get numSilent(): number {
+    return this.#supervisor.numSilent;
+  }
+
+  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads. */
+  get silentSeconds(): number {
+    return this.#supervisor.silentSeconds;
+  }
+
+  /** Starts the loading of the model, and the worker for it. */
+  start(): void {
+    if (this.#isStarted || this.#state.phase !== "loading") return;
+    this.#isStarted = true;
+    this.#supervisor.start();
+  }
+
+  /** Calls `listener` with every later state; the returned function unsubscribes. */
+  onStateChange(listener: (state: SessionState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Waits until the model is ready.
+   *
+   * @throws {HearthError} `model_not_loaded` when loading fails, `shutting_down` when the session stops first.
+   */
+  async ready(): Promise<ModelInfo> {
+    while (this.#state.phase === "loading") {
+      const change = Promise.withResolvers<void>();
+      const unsubscribe = this.onStateChange(() => change.resolve());
+      await change.promise;
+      unsubscribe();
+    }
+    return this.requireReady();
+  }
+
+  /** The model, if it is ready. @throws {HearthError} `model_not_loaded` or `shutting_down`, saying why. */
+  requireReady(): ModelInfo {
+    if (this.#state.phase === "ready") return this.#state.info;
+    throw notReadyError(this.#state);
+  }
+
+  /**
+   * The model, if it is ready and would admit a request now. Called before the body is read, so that a refused request
+   * takes no memory.
+   *
+   * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
+   */
+  requireRoom(): ModelInfo {
+    const info = this.requireReady();
+    if (this.#streams.size < this.capacity) return info;
+    throw new HearthError(
+      "overloaded",
+      `${this.#streams.size} requests are running or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+    );
+  }
+
+  /**
+   * Sends a task to the worker, transferring its media. Aborting `signal`, or leaving the iteration early, cancels it
+   * before its next step, also while it waits. A `done` or `error` event is always the last.
+   *
+   * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
+   */
+  stream<T extends Task>(task: T, { signal }: RequestOptions = {}): TaskStream<EventOf<T>> {
+    this.requireRoom();
+    const startedAtMs = performance.now();
+    const { port1, port2 } = new MessageChannel();
+    this.#supervisor.request(task, port2);
+    let hasEnded = false;
+    const stream = new TaskStream<EventOf<T>>(port1, {
+      signal,
+      onEnd: (ended, last) => {
+        hasEnded = true;
+        if (signal !== undefined) recordWork(signal, { startedAtMs, last });
+        this.#streams.delete(ended);
+      },
+    });
+    if (!hasEnded) this.#streams.add(stream);
+    return stream;
+  }
+
+  /**
+   * Like {@linkcode stream}, for a task with a single answer.
+   *
+   * @throws {HearthError} also the worker's error for the task.
+   */
+  async answer<T extends Task>(
+    task: T,
+    options: RequestOptions = {},
+  ): Promise<Extract<EventOf<T>, { type: "done" }>> {
+    return await lastEvent(this.stream(task, options));
+  }
+
+  /** The worker's metrics; none without a model, or when the worker does not answer. */
+  async metrics(): Promise<MetricObject[]> {
+    return this.#state.phase === "ready" ? await this.#supervisor.metrics() : [];
+  }
+
+  /** Refuses new requests from now on; those in flight continue. */
+  drain(): void {
+    this.#setState({ phase: "stopping" });
+    this.#supervisor.retire();
+  }
+
+  /** Ends every request in flight with an error event, then the worker. */
+  async stop(): Promise<void> {
+    this.drain();
+    this.#failStreams(notReadyError({ phase: "stopping" }));
+    await this.#supervisor.stop();
+  }
+
+  /** Ends the requests in flight in place of a worker that cannot. @returns how many they were. */
+  #failStreams(error: HearthError): number {
+    const streams = [...this.#streams];
+    for (const stream of streams) stream.fail(error.toWire());
+    return streams.length;
+  }
+
+  #setState(next: SessionState): void {
+    this.#state = next;
+    for (const listener of [...this.#listeners]) listener(next);
+  }
+}

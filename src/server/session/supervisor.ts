@@ -1,0 +1,215 @@
+/**
+ * Keeps a worker running: resolves what it is to load, starts it, and replaces it when it is lost.
+ *
+ * @module
+ */
+import { basename } from "node:path";
+import type { MetricObject } from "prom-client";
+import { StartupError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import type { LoadProgress } from "../../models/folder/open_context.ts";
+import type { Task } from "../../models/task.ts";
+import type { LoadOptions } from "../../worker/protocol.ts";
+import { type LossCause, WorkerClient } from "./client.ts";
+import { ModelMarks } from "./model_marks.ts";
+import { RestartPolicy } from "./restart_policy.ts";
+import type { SessionState } from "./session_state.ts";
+import { spawnModelWorker } from "./spawn_worker.ts";
+
+const METRICS_TIMEOUT_MS = 1_000;
+const WORKER_TIMEOUT_SECONDS = 30;
+const FILES_CHECK_MS = 10_000;
+const STOP_TIMEOUT_MS = 500;
+
+/**
+ * Resolves what the worker is to load, and downloads it if needed.
+ *
+ * @throws {StartupError} when it cannot be found or downloaded.
+ */
+export type Prepare = (options: {
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Aborted when the session stops. */
+  readonly signal: AbortSignal;
+}) => Promise<LoadOptions>;
+
+/** What workers are started with. */
+export interface SupervisorOptions {
+  readonly load: LoadOptions | Prepare;
+  /** Starts the thread that owns the device. */
+  readonly spawnWorker?: () => Worker;
+  /** Seconds that a worker may answer nothing while it neither loads nor runs a step; 30 if absent. */
+  readonly workerTimeoutSeconds?: number;
+  /** Pause between looks at the model's files; 10 s if absent. */
+  readonly filesCheckMs?: number;
+  /** Whether the process ends right after `stop()`, and the thread with it. */
+  readonly exitsAfterStop?: boolean;
+}
+
+/** Told of the worker's state; only of losses once the supervisor is retired. */
+interface SupervisorListener {
+  onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
+  /** The worker's requests will not be finished; the resulting state was reported before. @returns how many they are. */
+  onLost(reason: string): number;
+}
+
+export class WorkerSupervisor {
+  readonly #load: LoadOptions | Prepare;
+  readonly #spawnWorker: () => Worker;
+  readonly #timeoutMs: number;
+  readonly #filesCheckMs: number;
+  readonly #exitsAfterStop: boolean;
+  readonly #listener: SupervisorListener;
+  readonly #restarts = new RestartPolicy();
+  readonly #retirement = new AbortController();
+  #client: WorkerClient | undefined;
+  #restartTimer: ReturnType<typeof setTimeout> | undefined;
+  /** The model's files as they were when it was first loaded. */
+  #marks: Promise<ModelMarks> | undefined;
+  #filesTimer: ReturnType<typeof setInterval> | undefined;
+  #isChanged = false;
+  #numLosses = 0;
+  #numSilent = 0;
+
+  constructor(options: SupervisorOptions, listener: SupervisorListener) {
+    this.#load = options.load;
+    this.#spawnWorker = options.spawnWorker ?? spawnModelWorker;
+    this.#timeoutMs = (options.workerTimeoutSeconds ?? WORKER_TIMEOUT_SECONDS) * 1000;
+    this.#filesCheckMs = options.filesCheckMs ?? FILES_CHECK_MS;
+    this.#exitsAfterStop = options.exitsAfterStop ?? false;
+    this.#listener = listener;
+  }
+
+  /** Workers lost since the start. */
+  get numLosses(): number {
+    return this.#numLosses;
+  }
+
+  /** Those of them that were lost because they answered no more. */
+  get numSilent(): number {
+    return this.#numSilent;
+  }
+
+  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads, and without a worker. */
+  get silentSeconds(): number {
+    return this.#client?.silentSeconds ?? 0;
+  }
+
+  /** Starts the loading of the model, and the worker for it. To be called once. */
+  start(): void {
+    if (typeof this.#load === "function") this.#prepare(this.#load);
+    else this.#startWorker(this.#load);
+  }
+
+  /** Sends a request to the worker, which must be ready; its events arrive on the other end of `port`. */
+  request(task: Task, port: MessagePort): void {
+    if (this.#client === undefined) {
+      throw new Error("A request was made before there was a worker.");
+    }
+    this.#client.request(task, port);
+  }
+
+  /** The worker's metrics, those it reported last if it does not answer in time. */
+  async metrics(): Promise<MetricObject[]> {
+    return await this.#client?.metrics(METRICS_TIMEOUT_MS) ?? [];
+  }
+
+  /** Starts no worker from now on; a running one continues. */
+  retire(): void {
+    clearTimeout(this.#restartTimer);
+    clearInterval(this.#filesTimer);
+    this.#retirement.abort();
+  }
+
+  /** Retires, and ends the worker. */
+  async stop(): Promise<void> {
+    this.retire();
+    await this.#client?.stop(STOP_TIMEOUT_MS);
+  }
+
+  async #prepare(prepare: Prepare): Promise<void> {
+    const { signal } = this.#retirement;
+    const onProgress = (progress: LoadProgress) => this.#tell({ phase: "loading", progress });
+    try {
+      const load = await prepare({ onProgress, signal });
+      if (!signal.aborted) this.#startWorker(load);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof StartupError)) log.error("preparing the model failed", { error });
+      this.#fail((error as Error).message);
+    }
+  }
+
+  #startWorker(load: LoadOptions): void {
+    if (this.#marks === undefined) this.#watchFiles(load);
+    this.#client = new WorkerClient(this.#spawnWorker(), {
+      load,
+      timeoutMs: this.#timeoutMs,
+      exitsAfterStop: this.#exitsAfterStop,
+      listener: {
+        onProgress: (progress) => this.#tell({ phase: "loading", progress }),
+        onReady: (info) => this.#tell({ phase: "ready", info }),
+        onFailed: (reason) => this.#fail(reason),
+        onLost: (reason, cause) => this.#replaceWorker(load, { reason, cause }),
+      },
+    });
+  }
+
+  async #restart(load: LoadOptions): Promise<void> {
+    await this.#checkFiles();
+    if (!this.#retirement.signal.aborted && !this.#isChanged) this.#startWorker(load);
+  }
+
+  #watchFiles({ model, vadFolder, speakerEncoderFolder }: LoadOptions): void {
+    const folders = [model.folder, vadFolder, speakerEncoderFolder]
+      .filter((folder) => folder !== undefined);
+    this.#marks = ModelMarks.take(folders);
+    this.#filesTimer = setInterval(() => void this.#checkFiles(), this.#filesCheckMs);
+  }
+
+  /** Refuses requests once a file has changed; those that the worker has go on. */
+  async #checkFiles(): Promise<void> {
+    const path = await (await this.#marks)?.findChanged();
+    if (path === undefined || this.#isChanged) return;
+    this.#tell({
+      phase: "failed",
+      reason: `The model's files have changed since it was loaded (${basename(path)}): ` +
+        "restart the server to serve what is there now.",
+      isChanged: true,
+    });
+    this.#isChanged = true;
+    clearInterval(this.#filesTimer);
+    log.error("the model's files have changed: no more requests are taken", { path });
+  }
+
+  #fail(reason: string): void {
+    log.error("the model could not be loaded", { reason });
+    this.#tell({ phase: "failed", reason });
+  }
+
+  #replaceWorker(
+    load: LoadOptions,
+    { reason, cause }: { readonly reason: string; readonly cause: LossCause },
+  ): void {
+    this.#numLosses++;
+    if (cause === "silent") this.#numSilent++;
+    const isRetired = this.#retirement.signal.aborted;
+    const waitMs = isRetired || this.#isChanged
+      ? undefined
+      : this.#restarts.recordLoss(performance.now());
+    if (waitMs === undefined) {
+      this.#tell({ phase: "failed", reason: `lost again and again, at last because ${reason}` });
+    } else {
+      this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
+      // Two workers at once would hold the model in memory twice.
+      const ended = this.#client!.ended;
+      this.#restartTimer = setTimeout(() => void ended.then(() => this.#restart(load)), waitMs);
+    }
+    const numRequests = this.#listener.onLost(reason);
+    const will = waitMs === undefined ? "will not be replaced" : "will be replaced";
+    log.error(`the worker is lost and ${will}`, { reason, waitMs, numRequests });
+  }
+
+  #tell(state: Exclude<SessionState, { phase: "stopping" }>): void {
+    if (!this.#retirement.signal.aborted && !this.#isChanged) this.#listener.onState(state);
+  }
+}

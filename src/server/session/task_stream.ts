@@ -1,0 +1,125 @@
+/**
+ * The events of one request, read by the server as they arrive from the worker.
+ *
+ * @module
+ */
+import { inRequestFields } from "../../wire/task_fields.ts";
+import { HearthError, type WireError } from "../../base/errors.ts";
+import type { TaskEvent } from "../../models/task.ts";
+import { isPaced, type ToRequest } from "../../worker/protocol.ts";
+
+interface Reader<Event> {
+  resolve(result: IteratorResult<Event>): void;
+  reject(reason: unknown): void;
+}
+
+/**
+ * Reads a request's port as an async iterator that ends after `done` or `error`. One reader at a time. Returning early,
+ * or aborting `signal`, tells the worker to cancel the request and closes the port; an abort also rejects the pending
+ * and every later `next()` with the signal's reason.
+ */
+export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
+  readonly #port: MessagePort;
+  readonly #signal: AbortSignal | undefined;
+  readonly #onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
+  readonly #events: Event[] = [];
+  readonly #onAbort = () => this.#cancel();
+  #reader: Reader<Event> | undefined;
+  #ended = false;
+
+  /** Owns `port` from here on. `onEnd` runs once, as soon as nothing more can arrive. */
+  constructor(
+    port: MessagePort,
+    options: {
+      signal?: AbortSignal | undefined;
+      /** `last` is its final event; absent if it was cancelled. */
+      onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
+    },
+  ) {
+    this.#port = port;
+    this.#signal = options.signal;
+    this.#onEnd = options.onEnd;
+    this.#port.onmessage = ({ data: event }: MessageEvent<Event>) =>
+      this.#push(
+        event.type === "error" ? { ...event, error: inRequestFields(event.error) } : event,
+      );
+    if (this.#signal?.aborted) this.#cancel();
+    else this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Event>> {
+    if (this.#signal?.aborted) return Promise.reject(this.#signal.reason);
+    const event = this.#events.shift();
+    if (event !== undefined) return Promise.resolve(this.#takeEvent(event));
+    if (this.#ended) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve, reject) => this.#reader = { resolve, reject });
+  }
+
+  return(): Promise<IteratorResult<Event>> {
+    this.#cancel();
+    this.#events.length = 0;
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  /** Ends the stream with an error event, when the worker cannot send one or must not continue. */
+  fail(error: WireError): void {
+    if (this.#ended) return;
+    this.#tell({ type: "cancel" });
+    // The backlog of a slow reader is dropped: there may be no time to send it before the process exits.
+    this.#events.length = 0;
+    this.#push({ type: "error", error } as Event);
+  }
+
+  #push(event: Event): void {
+    if (this.#ended) return;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader === undefined) this.#events.push(event);
+    else reader.resolve(this.#takeEvent(event));
+    if (event.type === "done" || event.type === "error") this.#end(event);
+  }
+
+  #takeEvent(event: Event): IteratorResult<Event> {
+    if (isPaced(event) && !this.#ended) this.#tell({ type: "taken" });
+    return { done: false, value: event };
+  }
+
+  #cancel(): void {
+    if (this.#ended) return;
+    this.#tell({ type: "cancel" });
+    this.#end();
+    if (this.#signal?.aborted) this.#reader?.reject(this.#signal.reason);
+    else this.#reader?.resolve({ done: true, value: undefined });
+    this.#reader = undefined;
+  }
+
+  #tell(message: ToRequest): void {
+    this.#port.postMessage(message);
+  }
+
+  #end(last?: Event): void {
+    this.#ended = true;
+    this.#signal?.removeEventListener("abort", this.#onAbort);
+    this.#port.close();
+    this.#onEnd(this, last);
+  }
+}
+
+/**
+ * Waits for the end of a task with a single answer.
+ *
+ * @throws {HearthError} the one of an error event.
+ */
+export async function lastEvent<Event extends TaskEvent>(
+  stream: AsyncIterable<Event>,
+): Promise<Extract<Event, { type: "done" }>> {
+  for await (const event of stream) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "done") return event as Extract<Event, { type: "done" }>;
+  }
+  throw new Error("A stream of events ended without its last.");
+}

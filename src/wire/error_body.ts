@@ -1,0 +1,94 @@
+/**
+ * How an error looks on the wire: the specification has three shapes, told apart by path and status.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { ERROR_KINDS, type HearthError } from "../base/errors.ts";
+
+/** The usual shape, OpenAI's. */
+const NestedError = z.object({
+  error: z.object({
+    message: z.string(),
+    type: z.string(),
+    code: z.string(),
+    param: z.string().optional().describe("Path of the invalid field"),
+  }),
+}).meta({ id: "NestedError" });
+
+/** The short shape. */
+const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
+
+/** The shape of a health check that failed. */
+const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
+  .meta({ id: "HealthFailure" });
+
+/** Anthropic's shape. */
+const AnthropicError = z.object({
+  type: z.literal("error"),
+  error: z.object({ type: z.string(), message: z.string() }),
+}).meta({ id: "AnthropicError" });
+
+/** Anthropic's names of errors, by status; others are `api_error`. */
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  405: "invalid_request_error",
+  408: "invalid_request_error",
+  413: "request_too_large",
+  415: "invalid_request_error",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+};
+
+const FLAT: Readonly<Record<string, readonly number[]>> = {
+  "/models": [503],
+  "/embeddings": [400],
+  "/rerank": [400],
+  "/v2/rerank": [400],
+  "/shutdown": [403],
+};
+
+/** Which shape the errors of `status` have on `path`; the `/v1` prefix makes no difference. */
+export function errorSchema(
+  path: string,
+  status: number,
+): typeof NestedError | typeof FlatError | typeof HealthFailure | typeof AnthropicError {
+  const bare = path.replace(/^\/v1(?=\/)/, "");
+  if (bare === "/health" && status === 503) return HealthFailure;
+  if (/^\/messages(\/|$)/.test(bare)) return AnthropicError;
+  return FLAT[bare]?.includes(status) ? FlatError : NestedError;
+}
+
+/** The nested shape of an error. */
+export function nestedError(error: HearthError): z.output<typeof NestedError> {
+  const { message, kind: code, param } = error;
+  const { type } = ERROR_KINDS[code];
+  return { error: { message, type, code, ...(param !== undefined && { param }) } };
+}
+
+/** Anthropic's shape of an error. */
+export function anthropicError({ kind, message }: HearthError): z.output<typeof AnthropicError> {
+  const type = ANTHROPIC_TYPES[ERROR_KINDS[kind].status] ?? "api_error";
+  return { type: "error", error: { type, message } };
+}
+
+/** The answer to a request for `path` that ended in `error`. */
+export function errorAnswer(path: string, error: HearthError): {
+  status: number;
+  body: unknown;
+  headers: Record<string, string>;
+} {
+  const { status, ...kind } = ERROR_KINDS[error.kind];
+  const headers: Record<string, string> = {
+    ...("retryAfterSeconds" in kind && { "retry-after": String(kind.retryAfterSeconds) }),
+    ...("challenge" in kind && { "www-authenticate": kind.challenge }),
+  };
+  const shape = errorSchema(path, status);
+  if (shape === NestedError) return { status, body: nestedError(error), headers };
+  if (shape === AnthropicError) return { status, body: anthropicError(error), headers };
+  if (shape === FlatError) return { status, body: { error: error.message }, headers };
+  return { status, body: { status: "unhealthy", error: error.message }, headers };
+}

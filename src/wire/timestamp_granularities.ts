@@ -1,0 +1,64 @@
+/**
+ * `timestamp_granularities`: whether a transcript has times of segments, of words, or of both.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { HearthError } from "../base/errors.ts";
+
+const GRANULARITIES = ["word", "segment"] as const;
+/** As clients name the field; they send it once per value. */
+const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
+
+/** The same, and with an index as some forms number them. */
+const INDEXED = /^timestamp_granularities(\[\d*\])?$/;
+
+/** What has times. */
+export type Granularity = typeof GRANULARITIES[number];
+
+const Granularities = z.array(z.enum(GRANULARITIES)).optional();
+
+/** The form's fields. */
+export const GranularityFields = {
+  [NAMES[0]]: Granularities.describe(
+    "What times are of, with response_format verbose_json: default segment",
+  ),
+  [NAMES[1]]: Granularities.describe("The same, for clients that send it without brackets"),
+};
+
+/**
+ * Reads them.
+ *
+ * @param fields of a form, in their order.
+ * @returns `segment` alone where none is asked for.
+ * @throws {HearthError} `invalid_value` for an unknown one, and for any format but `verbose_json`.
+ */
+export function readGranularities(
+  fields: readonly (readonly [name: string, value: string])[],
+  format: string,
+): ReadonlySet<Granularity> {
+  const given = fields.filter(([name]) => INDEXED.test(name)).flatMap(([name, values]) =>
+    values.split(/[\s,"'[\]]+/).filter((value) => value !== "").map((value) =>
+      [name, value] as const
+    )
+  );
+  for (const [param, value] of given) {
+    if ((GRANULARITIES as readonly string[]).includes(value)) continue;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want one of ${GRANULARITIES.join(", ")}, saw ${
+        JSON.stringify(value.slice(0, 40))
+      } or both.`,
+      { param },
+    );
+  }
+  if (given.length > 0 && format !== "verbose_json") {
+    throw new HearthError(
+      "invalid_value",
+      `${given[0]![0]}: want response_format verbose_json with it, saw ${JSON.stringify(format)}.`,
+      { param: given[0]![0] },
+    );
+  }
+  const asked = given.map(([, value]) => value as Granularity);
+  return new Set(asked.length > 0 ? asked : ["segment"]);
+}

@@ -1,0 +1,153 @@
+/**
+ * The fields of a transcription request, beside its file.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { HearthError } from "../base/errors.ts";
+import { detectsLanguage, LANGUAGES, readLanguage } from "./languages.ts";
+import { parseRequest } from "./parse.ts";
+import {
+  type Granularity,
+  GranularityFields,
+  readGranularities,
+} from "./timestamp_granularities.ts";
+
+const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
+
+/** Formats that can be streamed. */
+const STREAMED_FORMATS: readonly string[] = ["json", "text", "verbose_json"];
+
+const languageWanted = `one of ${
+  Object.keys(LANGUAGES).join(", ")
+}, or another that the model knows`;
+const temperatureWanted = "a number from 0 to 1";
+const streamWanted = "true or false";
+
+const Temperature = z.string()
+  .regex(/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i, { error: temperatureWanted })
+  .transform(Number)
+  .pipe(
+    z.number({ error: temperatureWanted }).min(0, { error: temperatureWanted })
+      .max(1, { error: temperatureWanted }),
+  );
+
+const NotIncluded = z.literal("", {
+  error: "nothing, as no log-probabilities are reported with a transcription",
+}).optional().describe("Not served");
+
+/** Python writes its own words, and some clients numbers. */
+const FLAGS: Readonly<Record<string, boolean>> = {
+  ...{ true: true, 1: true, yes: true, on: true },
+  ...{ false: false, 0: false, no: false, off: false },
+};
+
+const Fields = z.object({
+  language: z.string()
+    .refine((text) => detectsLanguage(text) || readLanguage(text) !== undefined, {
+      error: languageWanted,
+    })
+    .transform(readLanguage)
+    .optional().describe(
+      "A code (`en`), or a common spelling of it (`EN`, `en-US`, `eng`, `English`); detected from " +
+        "the audio if absent, empty or `auto`",
+    ),
+  response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
+    .describe("Default json"),
+  temperature: Temperature.optional().meta({
+    description: "0 to 1, default 0; parts that go wrong are tried again at higher ones",
+  }),
+  stream: z.string()
+    .refine((text) => Object.hasOwn(FLAGS, text.toLowerCase()), { error: streamWanted })
+    .transform((text) => FLAGS[text.toLowerCase()]!)
+    .optional().meta({
+      enum: ["true", "false"],
+      description: "Answer as server-sent events; default false",
+    }),
+  model: z.string().optional().describe("Ignored: the loaded model is used"),
+  prompt: z.string().optional().describe("Accepted and ignored"),
+  "include[]": NotIncluded,
+  include: NotIncluded,
+});
+
+/** A transcription request as a form; fields not named here are ignored. */
+export const TranscriptionRequest = z.object({
+  file: z.unknown().meta({
+    type: "string",
+    format: "binary",
+    description: "The audio file: wav, mp3, m4a, ogg, flac, webm; at most 100 MiB",
+  }),
+  ...Fields.shape,
+  ...GranularityFields,
+}).meta({ id: "TranscriptionRequest" });
+
+/** A translation request as a form: the same, but the text is English, and there are no word times. */
+export const TranslationRequest = TranscriptionRequest.omit({
+  "timestamp_granularities[]": true,
+  timestamp_granularities: true,
+}).extend({
+  to_language: z.enum(["en"], { error: '"en", which is all that is translated into' }).optional(),
+}).meta({ id: "TranslationRequest" });
+
+/** The parsed request. */
+export interface TranscriptionOptions {
+  readonly language: string | undefined;
+  readonly format: typeof FORMATS[number];
+  readonly temperature: number;
+  readonly stream: boolean;
+  /** What has times in `verbose_json`. */
+  readonly granularities: ReadonlySet<Granularity>;
+}
+
+/**
+ * Checks a form's fields; one that is empty counts as absent, and the last of several with one name counts, except for
+ * granularities.
+ *
+ * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
+ */
+export function parseTranscription(
+  fields: readonly (readonly [name: string, value: string])[],
+): TranscriptionOptions {
+  const present = fields.filter(([, value]) => value !== "");
+  const given = Object.fromEntries(present);
+  const format = given["response_format"] ?? "json";
+  const stream = FLAGS[given["stream"]?.toLowerCase() ?? ""] ?? false;
+  if (!(FORMATS as readonly string[]).includes(format)) throw unsupported(format, FORMATS);
+  if (stream && !STREAMED_FORMATS.includes(format)) {
+    throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
+  }
+  const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
+  const granularities = readGranularities(present, response_format);
+  return { language, format: response_format, temperature, stream, granularities };
+}
+
+/**
+ * The same for a translation's form.
+ *
+ * @throws {HearthError} as for a transcription; `invalid_value` for another language than English, and for times of
+ * words.
+ */
+export function parseTranslation(
+  fields: readonly (readonly [name: string, value: string])[],
+): TranscriptionOptions {
+  const present = fields.filter(([, value]) => value !== "");
+  parseRequest(TranslationRequest.pick({ to_language: true }), Object.fromEntries(present));
+  const options = parseTranscription(fields);
+  if (!options.granularities.has("word")) return options;
+  const [param] = present.find(([name]) => name.startsWith("timestamp_granularities"))!;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want segment, saw "word": translated words have no times of their own.`,
+    { param },
+  );
+}
+
+function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {
+  return new HearthError(
+    "unsupported_format",
+    `response_format: ${when}want one of ${wanted.join(", ")}, saw ${
+      JSON.stringify(seen.slice(0, 40))
+    }.`,
+    { param: "response_format" },
+  );
+}

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { NoteQueue } from "../../../src/base/note_queue.ts";
+
+/** A stream that takes nothing until it is let. */
+class Dam {
+  text = "";
+  readonly #open = Promise.withResolvers<void>();
+
+  async write(bytes: Uint8Array): Promise<number> {
+    await this.#open.promise;
+    // A pipe may take less than it is offered.
+    const taken = bytes.subarray(0, 3);
+    this.text += new TextDecoder().decode(taken);
+    return taken.length;
+  }
+
+  open(): void {
+    this.#open.resolve();
+  }
+}
+
+const formatDropped = (count: number) => `(${count} dropped)\n`;
+
+Deno.test("NoteQueue drops what does not fit, counts it, and says so once there is room", async () => {
+  const dam = new Dam();
+  const queue = new NoteQueue(dam, { maxLength: 12, formatDropped });
+  for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
+  assert.equal(queue.numDropped, 2);
+  await queue.flush(1);
+  assert.equal(dam.text, "", "flush() does not wait for ever");
+  dam.open();
+  await queue.flush(1_000);
+  assert.equal(dam.text, "first\nother\n(2 dropped)\n");
+  queue.push("fifth\n");
+  await queue.flush(1_000);
+  assert.match(dam.text, /dropped\)\nfifth\n$/);
+});
+
+Deno.test("NoteQueue continues when its stream fails", async () => {
+  let tries = 0;
+  const broken = {
+    write: () => ++tries === 1 ? Promise.reject(new Error("gone")) : Promise.resolve(99),
+  };
+  const queue = new NoteQueue(broken, { maxLength: 100, formatDropped });
+  queue.push("a");
+  queue.push("b");
+  await queue.flush(1_000);
+  assert.equal(tries, 2);
+});
+
+Deno.test("NoteQueue writes notes that waited together as one", async () => {
+  const writes: string[] = [];
+  const first = Promise.withResolvers<void>();
+  const target = {
+    write: async (bytes: Uint8Array) => {
+      writes.push(new TextDecoder().decode(bytes));
+      await first.promise;
+      return bytes.length;
+    },
+  };
+  const queue = new NoteQueue(target, { maxLength: 100_000, formatDropped });
+  for (let n = 0; n < 1_000; n++) queue.push(`note ${n}\n`);
+  first.resolve();
+  await queue.flush(1_000);
+  const expected = Array.from({ length: 1_000 }, (_, n) => `note ${n}\n`);
+  assert.equal(writes.length, 2);
+  assert.equal(writes.join(""), expected.join(""));
+});
+
+Deno.test("NoteQueue holds little more than the text of thousands of notes that wait", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const used = () => {
+    collect();
+    const { heapUsed, external } = Deno.memoryUsage();
+    return heapUsed + external;
+  };
+  const dam = new Dam();
+  const queue = new NoteQueue(dam, { maxLength: 2 ** 20, formatDropped });
+  const before = used();
+  let numBytes = 0;
+  for (let n = 0; queue.numDropped === 0; n++) {
+    // Put together of parts, as a log line is.
+    const fields = [`number=${n}`, `path=/v1/of/note/${n}`, `time=${n / 1_000}`].map((field) =>
+      ` ${field}`
+    );
+    const note = `a note${fields.join("")}\n`;
+    queue.push(note);
+    numBytes += note.length;
+  }
+  const heldBytes = used() - before;
+  assert.ok(heldBytes < 1.5 * numBytes, `${heldBytes} bytes for ${numBytes}`);
+});

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { writeBytes, writeNote, writeText } from "../../../src/base/write_text.ts";
+
+/** A target that takes a few bytes at a time, and fails with `error` after `room`. */
+class Tube {
+  readonly taken: number[] = [];
+  readonly #room: number;
+  readonly #error: Error;
+
+  constructor(room: number, error: Error) {
+    this.#room = room;
+    this.#error = error;
+  }
+
+  writeSync(bytes: Uint8Array): number {
+    if (this.taken.length >= this.#room) throw this.#error;
+    const part = bytes.subarray(0, 3);
+    this.taken.push(...part);
+    return part.length;
+  }
+}
+
+const full = new Error("No space left on device (os error 28)");
+
+Deno.test("writeText() writes on until all is taken", () => {
+  const tube = new Tube(100, full);
+  writeText(tube, "ä hearth");
+  assert.equal(new TextDecoder().decode(Uint8Array.from(tube.taken)), "ä hearth");
+});
+
+Deno.test("writeBytes() minds no reader that has gone, and says what else is in the way", () => {
+  writeBytes(new Tube(3, new Deno.errors.BrokenPipe()), new Uint8Array(10));
+  assert.throws(() => writeBytes(new Tube(3, full), new Uint8Array(10)), {
+    name: "StartupError",
+    message: "The output cannot be written: No space left on device (os error 28)",
+  });
+});
+
+Deno.test("writeNote() minds nothing", () => {
+  const tube = new Tube(3, full);
+  writeNote(tube, "hearth");
+  assert.equal(tube.taken.length, 3);
+});

@@ -1,0 +1,42 @@
+/** What kernels and sessions read is on the device once; the constants that sessions keep are small. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
+import { compileForGpu, divideWeights } from "../../../src/cli/cut_report.ts";
+import { cutForGpu } from "../../../src/program/gpu_cut.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
+import { gpuTest } from "../../fixtures/gpu.ts";
+
+const CASES = [
+  ["../../../models/hearth-demo-chat/onnx", "model.onnx", 0],
+  ["../../../models/hearth-demo-chat/onnx", "model_q4f16.onnx", 0],
+  // Two of three segments are ONNX Runtime's.
+  ["../../fixtures/exports", "gpt_neox_dynamo_18.onnx", 2],
+] as const;
+
+for (const [folder, file, numOfOrt] of CASES) {
+  gpuTest(
+    `${file}: weights are in buffers once, and sessions keep small constants alone`,
+    async (gpu) => {
+      await using files = new FolderFiles(fileURLToPath(new URL(folder, import.meta.url)));
+      const result = splitGraph(await readModel(files, file), { contextLength: 64 });
+      assert.ok("cut" in result);
+      const compiled = compileForGpu(result.cut);
+      assert.equal(compiled.filter((each) => "refused" in each).length, numOfOrt);
+      const { segments } = cutForGpu(result.cut, Infinity);
+      const { buffers, constants } = divideWeights(segments, compiled);
+
+      const backend = await WebGpuBackend.create(gpu);
+      const weights = backend.openWeights(files);
+      await weights.upload(buffers);
+      const bytes = new Map(buffers.map((tensor) => [tensor.name, storedBytes(tensor)]));
+      assert.equal(weights.numBytes, bytes.values().reduce((sum, each) => sum + each, 0));
+      weights.dispose();
+      for (const tensor of constants) assert.ok(storedBytes(tensor) < 32 * 1024, tensor.name);
+      assert.equal(constants.length > 0, numOfOrt > 0);
+    },
+  );
+}

@@ -1,0 +1,199 @@
+/** Products in parts give what they give whole. */
+import assert from "node:assert/strict";
+import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
+import type { GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
+import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
+import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
+import { divideLargeProducts, readTiedTable } from "../../../src/graph/rewrite/large_products.ts";
+import { padProducts } from "../../../src/graph/rewrite/pad_products.ts";
+import { type GraphSession, Tensor } from "../../../src/device/ort/ort.ts";
+import {
+  makeNode,
+  type ModelProto,
+  type Node,
+  type Tensor as Constant,
+} from "../../../src/graph/file/proto.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { gpuTest } from "../../fixtures/gpu.ts";
+import { assertClose, assertSameValues } from "../../fixtures/compare_values.ts";
+import { inMemory } from "../graph/test_decoder.ts";
+
+const [K, N, BLOCK] = [128, 1000, 32];
+
+interface Case {
+  readonly nodes: readonly Node[];
+  readonly constants: readonly Constant[];
+}
+
+function floats(count: number, seed = 1): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => Math.sin((i + seed) * 12.9898));
+}
+
+function bytes(count: number): Uint8Array {
+  return Uint8Array.from({ length: count }, (_, i) => Math.imul(i, 2654435761) >>> 24);
+}
+
+function nbits(bits: 4 | 8): Case {
+  const inputs = ["x", "b", "scales", "zeros", "", "bias"];
+  const blocks = K / BLOCK;
+  return {
+    nodes: [makeNode("MatMulNBits", inputs, ["y"], {
+      domain: "com.microsoft",
+      attributes: { K, N, bits, block_size: BLOCK },
+    })],
+    constants: [
+      constant("b", [N, blocks, BLOCK * bits / 8], bytes(N * K * bits / 8)),
+      constant("scales", [N * blocks], floats(N * blocks)),
+      constant("zeros", [N * blocks * bits / 8], bytes(N * blocks * bits / 8)),
+      constant("bias", [N], floats(N)),
+    ],
+  };
+}
+
+const CASES: Readonly<Record<string, Case>> = {
+  "MatMulNBits of 4 bits": nbits(4),
+  "MatMulNBits of 8 bits": nbits(8),
+  "MatMul": {
+    nodes: [makeNode("MatMul", ["x", "b"], ["y"])],
+    constants: [constant("b", [K, N], floats(N * K))],
+  },
+  "Gemm": {
+    nodes: [
+      makeNode("Squeeze", ["x", "first"], ["flat"]),
+      makeNode("Gemm", ["flat", "b", "bias"], ["rows"], { attributes: { transB: 1 } }),
+      makeNode("Unsqueeze", ["rows", "first"], ["y"]),
+    ],
+    constants: [
+      constant("b", [N, K], floats(N * K)),
+      constant("bias", [N], floats(N)),
+      constant("first", [1], BigInt64Array.of(0n)),
+    ],
+  },
+};
+
+async function modelOf(
+  { nodes, constants }: Case,
+): Promise<{ model: ModelProto; files: ModelFiles }> {
+  const files = inMemory(buildModel({
+    nodes,
+    inputs: [["x", "float32", [1, "rows", K]]],
+    outputs: [["y", "float32", [1, "rows", N]]],
+    initializers: constants,
+  }));
+  return { files, model: await readModel(files, "model.onnx") };
+}
+
+function cutOf(model: ModelProto): GraphCut {
+  const output = { name: "y", dtype: "float32", shape: [1, "rows", N], width: N } as const;
+  const segment: Segment = { index: 0, model, weightBytes: 0, inputs: [], outputs: [output] };
+  return { segments: [segment], output } as unknown as GraphCut;
+}
+
+async function run(session: GraphSession, numRows: number): Promise<Float32Array> {
+  const x = new Tensor("float32", floats(numRows * K, 7), [1, numRows, K]);
+  const { y } = await session.run({ x });
+  assert.deepEqual(y!.dims, [1, numRows, N]);
+  const values = (await y!.getData() as Float32Array).slice();
+  y!.dispose();
+  return values;
+}
+
+for (const [name, form] of Object.entries(CASES)) {
+  gpuTest(`divideLargeProducts(): ${name}`, async (gpu) => {
+    const { model, files } = await modelOf(form);
+    const total = Math.max(...model.graph.initializers.map(storedBytes));
+    const maxBytes = Math.ceil(total / 3);
+    const [segment] = divideLargeProducts(cutOf(model), maxBytes).segments;
+    const { nodes, initializers } = segment!.model.graph;
+    assert.ok(nodes.filter(({ opType }) => opType === "Concat").length === 1);
+    assert.ok(Math.max(...initializers.map(storedBytes)) <= maxBytes);
+    // Nothing is there twice, and nothing is missing.
+    const sizes = (tensors: readonly Constant[]) =>
+      tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+    assert.equal(sizes(initializers), sizes(model.graph.initializers));
+    assert.equal(segment!.weightBytes, sizes(initializers));
+
+    const backend = await WebGpuBackend.create(gpu);
+    const whole = await backend.openModel(model, files);
+    const divided = await backend.openModel(segment!.model, files);
+    for (const numRows of [1, 5]) {
+      assertSameValues(await run(divided, numRows), await run(whole, numRows));
+    }
+    await whole.release();
+    await divided.release();
+  });
+}
+
+gpuTest(
+  "readTiedTable() reads a table as it lies for the product with its transpose",
+  async (gpu) => {
+    const { model, files } = await modelOf({
+      nodes: [
+        makeNode("Transpose", ["table"], ["turned"], { attributes: { perm: [1, 0] } }),
+        makeNode("MatMul", ["x", "turned"], ["product"]),
+        makeNode("Mul", ["product", "scale"], ["y"]),
+      ],
+      constants: [
+        constant("table", [N, K], floats(N * K)),
+        constant("scale", [1], Float32Array.of(0.5)),
+      ],
+    });
+    const [segment] = readTiedTable(cutOf(model)).segments;
+    const { nodes, initializers } = segment!.model.graph;
+    assert.deepEqual(nodes.map(({ opType }) => opType), ["Reshape", "Gemm", "Reshape", "Mul"]);
+    assert.equal(nodes[1]!.inputs[1], "table");
+    assert.equal(initializers.filter(({ name }) => name === "table").length, 1);
+    const backend = await WebGpuBackend.create(gpu);
+    const theirs = await backend.openModel(model, files);
+    const ours = await backend.openModel(segment!.model, files);
+    for (const numRows of [1, 5]) {
+      assertClose(await run(ours, numRows), await run(theirs, numRows), { abs: 1e-5, rel: 1e-5 });
+    }
+    await theirs.release();
+    await ours.release();
+  },
+);
+
+gpuTest(
+  "padProducts() leaves results as they are, of widths that are no multiple of 4",
+  async (gpu) => {
+    const width = N - 3;
+    const files = inMemory(buildModel({
+      nodes: [makeNode("MatMul", ["x", "b"], ["y"])],
+      inputs: [["x", "float32", [1, "rows", K]]],
+      outputs: [["y", "float32", [1, "rows", width]]],
+      initializers: [constant("b", [K, width], floats(width * K))],
+    }));
+    const model = await readModel(files, "model.onnx");
+    const [segment] = padProducts(cutOf(model)).segments;
+    const { nodes, initializers } = segment!.model.graph;
+    assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
+    assert.deepEqual(initializers[0]!.shape, [K, N]);
+    const backend = await WebGpuBackend.create(gpu);
+    const whole = await backend.openModel(model, files);
+    const padded = await backend.openModel(segment!.model, files);
+    const x = new Tensor("float32", floats(3 * K, 7), [1, 3, K]);
+    const [want, got] = await Promise.all([whole, padded].map(async (session) => {
+      const { y } = await session.run({ x });
+      return await y!.getData() as Float32Array;
+    }));
+    assertClose(got!, want!, { abs: 1e-5, rel: 1e-5 });
+    await whole.release();
+    await padded.release();
+    // A width that kernels have vectors for.
+    const even = cutOf((await modelOf(CASES["MatMul"]!)).model);
+    assert.equal(padProducts(even).segments[0], even.segments[0]);
+  },
+);
+
+Deno.test("readTiedTable() and divideLargeProducts() leave what they do not know as it is", async () => {
+  const table = constant("table", [K, N], floats(K * N));
+  const { model } = await modelOf({
+    nodes: [makeNode("MatMul", ["x", "table"], ["y"])],
+    constants: [table],
+  });
+  const cut = cutOf(model);
+  assert.equal(readTiedTable(cut), cut);
+  assert.equal(divideLargeProducts(cut, 1024).segments[0], cut.segments[0]);
+});

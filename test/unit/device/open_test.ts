@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { openBackend } from "../../../src/device/open.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
+import { Tensor } from "../../../src/device/ort/ort.ts";
+import { gpuTest } from "../../fixtures/gpu.ts";
+import { buildModel } from "../../fixtures/onnx_builder.ts";
+
+const MODEL = buildModel({
+  nodes: [makeNode("Neg", ["x"], ["y"])],
+  inputs: [["x", "float32", [2]]],
+  outputs: [["y", "float32", [2]]],
+});
+
+gpuTest("a backend opens graphs while the runtime is being loaded", async () => {
+  const backend = await openBackend({ device: "webgpu" });
+  backend.prepareRuntime();
+  const session = await backend.openSession(MODEL);
+  const { y } = await session.run({ x: new Tensor("float32", Float32Array.of(1, -2), [2]) });
+  assert.deepEqual([...await backend.read(y!)], [-1, 2]);
+  await session.release();
+  await backend.dispose();
+});
+
+gpuTest("a backend may be disposed of while the runtime is being loaded", async () => {
+  const backend = await openBackend({ device: "webgpu" });
+  backend.prepareRuntime();
+  await backend.dispose();
+  const other = await openBackend({ device: "webgpu" });
+  const session = await other.openSession(MODEL);
+  const { y } = await session.run({ x: new Tensor("float32", Float32Array.of(3, 4), [2]) });
+  assert.deepEqual([...await other.read(y!)], [-3, -4]);
+  await session.release();
+  await other.dispose();
+});

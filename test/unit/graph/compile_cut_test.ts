@@ -1,0 +1,124 @@
+/** The built-in decoders compile as a whole: their dispatches, counted. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { compileCut, mergeCutProducts } from "../../../src/program/compile_cut.ts";
+import { cutForCpu } from "../../../src/program/cpu_cut.ts";
+import { cutForGpu } from "../../../src/program/gpu_cut.ts";
+import { cutStep, divideMerged } from "../../../src/graph/cut/merged_decoder.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
+import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
+
+async function cutOf(folder: string, graph: string): Promise<GraphCut> {
+  await using files = new FolderFiles(`${folder}/onnx`);
+  const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  return cutForGpu(result.cut, Infinity);
+}
+
+/** Dispatches of each segment where all tokens are wanted, its attention not counted. */
+const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
+  ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_q4.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_q4f16.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-vision", "decoder_model_merged.onnx", [1, 4, 4, 4, 4, 4]],
+  ["hearth-demo-vision", "decoder_model_merged_q4.onnx", [1, 4, 4, 4, 4, 4]],
+  ["stories260k-llama", "model.onnx", [1, 4, 4, 4, 4, 4]],
+  ["stories260k-llama", "model_fp16.onnx", [1, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model_q4.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model_q4f16.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
+];
+
+for (const [name, graph, counts] of BUILT_IN) {
+  const folder = findModelFolder(name);
+  Deno.test({
+    name: `compileCut() of ${name} ${graph}: ${counts.join(", ")} dispatches` +
+      unlessThere(folder !== undefined, `models/${name}`, "a graph with rotary of its own"),
+    ignore: folder === undefined,
+    fn: async () => {
+      const segments = compileCut(await cutOf(folder!, graph), {
+        takesForm: () => true,
+        contextLength: 512,
+        writesSums: true,
+      });
+      assert.deepEqual(
+        segments.map((segment) =>
+          "refused" in segment ? segment.refused : segment.few.dispatches.length
+        ),
+        counts,
+      );
+      const last = segments.at(-1)!;
+      // Two tensors are picked from where not all rows are wanted.
+      assert.equal("many" in last && last.many.dispatches.length, counts.at(-1)! + 2);
+    },
+  });
+}
+
+/** Of encoder-decoders, whose attention to the encoder takes its queries by name. */
+const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
+  // Position, its sum with the token, and queries, keys and values; then out, queries; out, two of the MLP, and the next.
+  ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
+  // What the attentions read and write is f32.
+  ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
+];
+
+for (const [graph, counts] of BUILT_IN_MERGED) {
+  Deno.test(`compileCut() of hearth-demo-asr ${graph}: ${counts.join(", ")} dispatches`, async () => {
+    await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);
+    const { step } = divideMerged(await readModel(files, graph))!;
+    const result = cutStep(step, { contextLength: 448 });
+    assert.ok("cut" in result, JSON.stringify(result));
+    const cut = cutForGpu(result.cut, Infinity);
+    const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
+    assert.deepEqual(
+      compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>
+        "refused" in segment ? segment.refused : segment.few.dispatches.length
+      ),
+      counts,
+    );
+    // The positions are read on the GPU: nothing computes with them.
+    assert.equal(cut.positions!.isIndex, true);
+  });
+}
+
+Deno.test("compileCut() refuses one segment and compiles the others", async () => {
+  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
+  const cut = await cutOf(folder, "model_q4f16.onnx");
+  const segments = cut.segments.map((segment): Segment => {
+    if (segment.index !== 2) return segment;
+    const { graph } = segment.model;
+    const nodes = graph.nodes.map((node) =>
+      node.opType === "Sigmoid" ? { ...node, opType: "HardSigmoid" } : node
+    );
+    return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
+  });
+  const joined = { maxBytes: Infinity, outputsMultipleOf: 4 };
+  const compiled = compileCut(mergeCutProducts({ ...cut, segments }, joined), {
+    takesForm: () => true,
+    contextLength: 512,
+    writesSums: true,
+  });
+  assert.deepEqual(compiled.map((segment) => "refused" in segment), [
+    ...[false, false, true, false, false],
+  ]);
+  assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
+});
+
+Deno.test("on the CPU a layer takes four products where its parts are whole groups of outputs", async () => {
+  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
+  await using files = new FolderFiles(`${folder}/onnx`);
+  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  const cut = cutForCpu(result.cut);
+  const limits = { takesForm: () => false, contextLength: 512, writesSums: false };
+  const numProducts = compileCut(cut, limits).map((segment) => {
+    assert.ok(!("refused" in segment), JSON.stringify(segment));
+    return segment.few.dispatches.filter(({ kind }) => kind === "matvec").length;
+  });
+  // Queries, keys and values; between attentions a projection, gate and up, down, and those of the next; the last two.
+  assert.deepEqual(numProducts, [1, 4, 4, 4, 4]);
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { cutForGpu } from "../../../src/program/gpu_cut.ts";
+import { takeEmbedding, takeLookup } from "../../../src/graph/cut/embedding_lookup.ts";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import type { GraphCut } from "../../../src/graph/graph_cut.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { inMemory } from "./test_decoder.ts";
+
+const EXPORTS = fileURLToPath(new URL("../../fixtures/exports", import.meta.url));
+const DEMO = fileURLToPath(new URL("../../../models/hearth-demo-chat/onnx", import.meta.url));
+
+async function cutOf(folder: string, file: string): Promise<GraphCut> {
+  await using files = new FolderFiles(folder);
+  const result = splitGraph(await readModel(files, file), { contextLength: 32 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  return result.cut;
+}
+
+function namesOf(segment: GraphCut["segments"][number]): string[] {
+  return segment.model.graph.initializers.map(({ name }) => name);
+}
+
+Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => {
+  const whole = await cutOf(DEMO, "model_q4.onnx");
+  const cut = takeEmbedding(whole);
+  // What is looked up in half precision is wanted in single.
+  const { nodes } = cut.embedding!.graph;
+  assert.deepEqual(nodes.map(({ opType }) => opType), ["Gather", "Cast"]);
+  const [table] = cut.embedding!.graph.initializers;
+  assert.deepEqual([table!.dtype, table!.shape], ["float16", [2048, 192]]);
+  assert.ok(!cut.segments.some((segment) => namesOf(segment).includes(table!.name)));
+  assert.equal(whole.segments[0]!.weightBytes - cut.segments[0]!.weightBytes, 2048 * 192 * 2);
+  const { kind, ...port } = cut.tokens;
+  assert.equal(kind, "embeddings");
+  const [name] = nodes[1]!.outputs;
+  assert.deepEqual(port, { name, dtype: "float32", shape: [1, "tokens", 192] });
+  assert.deepEqual(cut.segments[0]!.inputs[0], port);
+  assert.deepEqual(cut.segments.slice(1), whole.segments.slice(1));
+});
+
+Deno.test("takeEmbedding() leaves a table that is the projection's too to the projection", async () => {
+  const whole = await cutOf(DEMO, "model.onnx");
+  const cut = takeEmbedding(whole);
+  const table = cut.embedding!.graph.initializers[0]!.name;
+  assert.deepEqual(whole.sharedWeights.find(({ name }) => name === table)?.segments, [0, 4]);
+  assert.equal(cut.sharedWeights.find(({ name }) => name === table), undefined);
+  assert.deepEqual(cut.segments.filter((segment) => namesOf(segment).includes(table)), [
+    cut.segments.at(-1),
+  ]);
+});
+
+Deno.test("takeEmbedding() has embeddings that later segments read cross no segment", async () => {
+  const whole = await cutOf(DEMO, "model.onnx");
+  const cut = takeEmbedding(whole);
+  const { name } = cut.tokens;
+  assert.ok(whole.segments[0]!.outputs.some((port) => port.name === name));
+  assert.ok(cut.segments.slice(1).some(({ inputs }) => inputs.some((port) => port.name === name)));
+  assert.ok(!cut.segments[0]!.outputs.some((port) => port.name === name));
+  assert.ok(!cut.segments[0]!.model.graph.outputs.some((output) => output.name === name));
+});
+
+Deno.test("cutForGpu() leaves tables in their files, and has positions looked up by themselves", async () => {
+  for (const graph of ["gpt2_script_17.onnx", "opt_script_17.onnx"]) {
+    const whole = await cutOf(EXPORTS, graph);
+    const cut = cutForGpu(whole, Infinity);
+    assert.equal(cut.tokens.kind, "embeddings", graph);
+    assert.deepEqual(cut.embedding!.graph.nodes.map(({ opType }) => opType), ["Gather"]);
+    assert.equal(cut.positions!.isIndex, true);
+    const { nodes, initializers } = cut.segments[0]!.model.graph;
+    const lookup = nodes.find(({ inputs }) => inputs[1] === cut.positions!.name)!;
+    const table = initializers.find(({ name }) => name === lookup.inputs[0])!;
+    // OPT counts positions from 2.
+    assert.deepEqual(table.shape, [64, 16]);
+    assert.equal(table.name.endsWith("/rows 2 to 66"), graph.startsWith("opt"));
+    assert.ok(!nodes.some(({ opType }) => opType === "Identity"));
+  }
+});
+
+Deno.test("takeEmbedding() leaves a cut whose ids are not looked up alone as it is", async () => {
+  // Its ids pass a Reshape.
+  const cut = await cutOf(EXPORTS, "gpt2_script_17.onnx");
+  assert.equal(takeEmbedding(cut), cut);
+});
+
+Deno.test("takeLookup() leaves graphs whose ids something else reads, or two tables", async () => {
+  const build = async (second: Parameters<typeof makeNode>) => {
+    const files = inMemory(buildModel({
+      nodes: [makeNode("Gather", ["table", "ids"], ["rows"]), makeNode(...second)],
+      inputs: [["ids", "int64", [1, "tokens"]]],
+      outputs: [["rows", "float32", [1, "tokens", 4]], ["more", "float32"]],
+      initializers: [
+        constant("table", [8, 4], new Float32Array(32)),
+        constant("other", [8, 2], new Float32Array(16)),
+      ],
+    }));
+    return takeLookup(await readModel(files, "model.onnx"));
+  };
+  assert.equal(await build(["Cast", ["ids"], ["more"], { attributes: { to: 1 } }]), undefined);
+  assert.equal(await build(["Gather", ["other", "ids"], ["more"]]), undefined);
+  assert.equal((await build(["Neg", ["rows"], ["more"]]))!.lookup.width, 4);
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts";
+import type { ModelProto } from "../../../src/graph/file/proto.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { findModelFolder } from "../../fixtures/goldens.ts";
+
+async function read(model: string, file: string): Promise<ModelProto> {
+  await using files = new FolderFiles(`${findModelFolder(model)}/onnx`);
+  return await readModel(files, file);
+}
+
+const names = (values: readonly { readonly name: string }[]) => values.map(({ name }) => name);
+
+Deno.test("takeBranch() makes a graph of its own of either branch, under the names of the whole", async () => {
+  const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
+  for (const branch of ["then_branch", "else_branch"] as const) {
+    const { graph } = takeBranch(merged, branch)!;
+    assert.ok(graph.nodes.every(({ opType }) => opType !== "If"));
+    assert.deepEqual(names(graph.outputs), names(merged.graph.outputs));
+    assert.ok(!names(graph.inputs).includes("use_cache_branch"));
+    const made = new Set([
+      ...names(graph.inputs),
+      ...names(graph.initializers),
+      ...graph.nodes.flatMap(({ outputs }) => outputs),
+    ]);
+    for (const { name, inputs } of graph.nodes) {
+      for (const input of inputs) assert.ok(input === "" || made.has(input), `${name}: ${input}`);
+    }
+  }
+});
+
+Deno.test("keepOutputs() leaves what the outputs need", async () => {
+  const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
+  const project = keepOutputs(takeBranch(merged, "else_branch")!, ["present.0.encoder.key"]);
+  assert.deepEqual(names(project.graph.inputs), ["encoder_hidden_states"]);
+  assert.deepEqual(names(project.graph.outputs), ["present.0.encoder.key"]);
+  assert.ok(project.graph.nodes.length < 10);
+  assert.ok(names(project.graph.initializers).every((name) => !/fc1|embed/.test(name)));
+});
+
+Deno.test("takeBranch() finds none in a graph without an If", async () => {
+  const encoder = await read("hearth-demo-asr", "encoder_model.onnx");
+  assert.equal(takeBranch(encoder, "then_branch"), undefined);
+});

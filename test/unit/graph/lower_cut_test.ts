@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import type { CompiledSegment } from "../../../src/program/compile_cut.ts";
+import { kernelsOf, lowerCut, segmentsOfOrt } from "../../../src/program/lower_cut.ts";
+import type { Program, SiteForm } from "../../../src/program/program.ts";
+
+/** Two layers: the first a recurrence and an attention, the second an attention. */
+const CUT = {
+  segments: [{ index: 0 }, { index: 1 }, { index: 2 }],
+  attentions: [{ afterSegment: 0 }, { afterSegment: 1 }],
+  states: [{ afterSegment: 0 }],
+};
+
+const ROWS = { tensor: "qkv", tokenStride: 12, offset: 0 };
+
+/** A program without dispatches that leaves the operands of the site `layer` in a form of its own. */
+function programOf(layer?: number): Program {
+  const form = (layer: number): SiteForm => ({ layer, q: ROWS, k: ROWS, v: ROWS, scale: 1 });
+  const forms = layer === undefined ? [] : [form(layer)];
+  return { dispatches: [], weights: [], scratch: new Map(), forms };
+}
+
+const [few, many, last] = [programOf(0), programOf(0), programOf()];
+const SEGMENTS: readonly CompiledSegment[] = [
+  { few, many },
+  { refused: "It has no kernel." },
+  { few: last, many: last },
+];
+
+Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of the cut", () => {
+  const programs = lowerCut(CUT, { segments: SEGMENTS, kernels: ["few", "many"] });
+  const [form] = few.forms;
+  assert.deepEqual(programs.few, [
+    { kind: "kernels", segment: 0, program: few },
+    { kind: "attention", site: 0, form },
+    { kind: "state_update", state: 0 },
+    { kind: "ort", segment: 1 },
+    { kind: "attention", site: 1, form: undefined },
+    { kind: "kernels", segment: 2, program: last },
+  ]);
+  assert.deepEqual([...segmentsOfOrt(programs)], [1]);
+  assert.deepEqual(kernelsOf(programs), [few, last, many, last]);
+});
+
+Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, and its attentions their tensors", () => {
+  const { few: withKernels, many: without } = lowerCut(CUT, {
+    segments: SEGMENTS,
+    kernels: ["few"],
+  });
+  assert.deepEqual(without, lowerCut(CUT).many);
+  assert.deepEqual(
+    without.map(({ kind }) => kind),
+    ["ort", "attention", "state_update", "ort", "attention", "ort"],
+  );
+  assert.ok(without.every((each) => each.kind !== "attention" || each.form === undefined));
+  assert.equal(withKernels[0]!.kind, "kernels");
+  assert.deepEqual([...segmentsOfOrt({ few: withKernels, many: without })], [1, 0, 2]);
+});

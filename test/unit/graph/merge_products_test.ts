@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { mergeProducts } from "../../../src/program/merge_products.ts";
+import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
+import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
+import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { slicesToSplits } from "../../../src/graph/rewrite/slices_to_splits.ts";
+import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { MATRIX, product, segmentOf, VECTOR, WIDTH } from "./row_segment.ts";
+
+Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {
+  const bounds = [0, 2, 8].map((value) => ints(`${value}`, [value], [1]));
+  const rest = [...bounds, ints("end", [Number.MAX_SAFE_INTEGER], [1]), ints("axis", [2], [1])];
+  const slice = (from: string, to: string, output: string) =>
+    makeNode("Slice", ["p", from, to, "axis"], [output]);
+  const rewrite = (...slices: readonly Node[]) =>
+    slicesToSplits(segmentOf([product(), ...slices], [MATRIX, ...rest]).model).graph;
+  const { nodes, initializers } = rewrite(slice("2", "end", "b"), slice("0", "2", "a"));
+  assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
+  assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
+  const sizes = initializers.find(({ name }) => name === nodes[1]!.inputs[1]);
+  assert.deepEqual([...valueOfTensor(sizes!).data!], [2, 6]);
+  // A part is missing, or is there twice.
+  for (const to of ["2", "8"]) {
+    const left = rewrite(slice("0", to, "a"), slice("0", "2", "c"));
+    assert.deepEqual(left.nodes.map(({ opType }) => opType), ["MatMul", "Slice", "Slice"]);
+  }
+});
+
+Deno.test("mergeProducts() joins products of the same rows, with their vectors", async () => {
+  const numbers = (length: number, from: number) =>
+    Float32Array.from({ length }, (_, i) => from + i);
+  const second = constant("second", [WIDTH, 4], numbers(WIDTH * 4, 100));
+  const first = constant("matrix", [WIDTH, WIDTH], numbers(WIDTH * WIDTH, 0));
+  const { model } = segmentOf([
+    product("x", "a"),
+    makeNode("Add", ["a", "vector"], ["biased a"]),
+    product("x", "b", "second"),
+    makeNode("Add", ["b", "short"], ["biased b"]),
+    product("r", "c", "third"),
+  ], [first, second, VECTOR, constant("short", [4], numbers(4, 7)), { ...MATRIX, name: "third" }]);
+  const { graph } = mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 4 });
+  assert.deepEqual(graph.nodes.map(({ opType }) => opType), ["MatMul", "Add", "Split", "MatMul"]);
+  assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
+  const floats = async (name: string) => {
+    const tensor = graph.initializers.find((each) => each.name === name)!;
+    const bytes = await bytesOfStored(tensor, undefined as never);
+    return { shape: tensor.shape, values: [...new Float32Array(bytes.buffer)] };
+  };
+  const joined = await floats(graph.nodes[0]!.inputs[1]!);
+  assert.deepEqual(joined.shape, [WIDTH, WIDTH + 4]);
+  assert.deepEqual(joined.values.slice(0, 14), [0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 8, 9]);
+  const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
+  assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
+  // What would be larger than a buffer stays apart.
+  assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultipleOf: 4 }), model);
+  // What a kernel would read from the middle of a group stays apart as well.
+  assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 8 }), model);
+});

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { RowFile } from "../../../src/graph/file/row_file.ts";
+import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+
+const ELEMENTS = Float32Array.from({ length: 12 }, (_, i) => i / 2);
+const OFFSET = 8;
+
+function table(length: number): StoredTensor {
+  const data = { kind: "file", file: "weights", offset: OFFSET, length } as const;
+  return { name: "table", dtype: "float32", shape: [length / 16, 4], data };
+}
+
+Deno.test("RowFile reads rows of f32 from a constant's file, and says when it has become shorter", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/weights`;
+  await Deno.writeFile(path, new Uint8Array(OFFSET + 48));
+  using file = await Deno.open(path, { write: true });
+  await file.seek(OFFSET, Deno.SeekMode.Start);
+  await file.write(new Uint8Array(ELEMENTS.buffer));
+  await using files = new FolderFiles(folder);
+  {
+    using rows = await RowFile.open(table(48), files);
+    assert.deepEqual(rows.read(2), ELEMENTS.subarray(8, 12));
+    assert.deepEqual(rows.read(0), ELEMENTS.subarray(0, 4));
+    await Deno.truncate(path, OFFSET + 40);
+    assert.throws(() => rows.read(2), /has become shorter while it is served/);
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("RowFile takes f32 in files", () => {
+  assert(RowFile.canRead(table(48)));
+  assert(!RowFile.canRead({ ...table(48), dtype: "float16" }));
+  const data = { kind: "memory", bytes: new Uint8Array(48) } as const;
+  assert(!RowFile.canRead({ ...table(48), data }));
+});

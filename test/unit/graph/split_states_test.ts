@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { intsAttribute } from "../../../src/graph/file/proto.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { assertSameAsWhole } from "./compare.ts";
+import { additiveMask, spelledOut } from "./spelled_out.ts";
+import { gatedDelta, scanned, shortConvolution, type StateLayer } from "./state_layers.ts";
+import { decoder, inMemory } from "./test_decoder.ts";
+
+/** A decoder whose layers have these states before a spelled-out attention. */
+function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
+  const attention = spelledOut({
+    scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+  });
+  return decoder(attention, { states, opset: 18 });
+}
+
+/** Kinds of recurrences, in their order. */
+const kindsOf = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
+  states.map(({ recurrence }) => recurrence.kind);
+
+Deno.test("splitGraph() cuts short convolutions with a state, and computes around them token by token", async () => {
+  const cut = await assertSameAsWhole(withStates(shortConvolution(0), shortConvolution(1)));
+  assert.deepEqual(kindsOf(cut), ["convolution", "convolution"]);
+  assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
+  // Nothing is left of the order in which the convolution has channels.
+  const transposes = cut.segments.flatMap(({ model }) => model.graph.nodes)
+    .filter((node) => intsAttribute(node, "perm")?.join() === "0,2,1");
+  assert.deepEqual(transposes.map(({ name }) => name), []);
+});
+
+Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
+  const cut = await assertSameAsWhole(withStates(gatedDelta(0), gatedDelta(1)));
+  assert.deepEqual(kindsOf(cut), [
+    ...["convolution", "linear_attention"],
+    ...["convolution", "linear_attention"],
+  ]);
+  const [convolution, attention] = cut.states.map(({ recurrence }) => recurrence);
+  assert.ok(convolution?.kind === "convolution" && convolution.activation === "silu");
+  assert.ok(attention?.kind === "linear_attention" && attention.decay === "logarithm");
+  assert.deepEqual([attention.rates, attention.keyHeads, attention.heads], [4, 2, 4]);
+  const operators = cut.segments.flatMap(({ model }) =>
+    model.graph.nodes.map(({ opType }) => opType)
+  );
+  assert.ok(!operators.includes("LpNormalization"), "kernels know norms by the mean square");
+});
+
+for (const isDelta of [false, true]) {
+  const name = isDelta ? "the delta rule" : "Mamba-2's recurrence";
+  Deno.test(`splitGraph() finds ${name} in a Scan by what its body computes`, async () => {
+    const layers = [0, 1].map((index) => scanned(index, { isDelta }));
+    const cut = await assertSameAsWhole(withStates(...layers));
+    const [{ recurrence }] = cut.states as [typeof cut.states[number]];
+    assert.ok(recurrence.kind === "linear_attention");
+    assert.deepEqual(
+      [recurrence.keyHeads, recurrence.rates, recurrence.decay, recurrence.scale],
+      isDelta ? [4, 4, "factor", 1] : [1, 0, "factor", 1],
+    );
+    assert.deepEqual([recurrence.keyDim, recurrence.valueDim], [8, 6]);
+  });
+}
+
+Deno.test("splitGraph() refuses a convolution that looks ahead", async () => {
+  const model = await readModel(inMemory(withStates(shortConvolution(0))), "model.onnx");
+  const { graph } = model;
+  const nodes = graph.nodes.map((node) =>
+    node.opType === "Slice" && node.outputs[0]?.startsWith("Slice")
+      // The first results, which are those of tokens before.
+      ? { ...node, inputs: node.inputs.with(1, "ints_1_0").with(2, "ints_1_2") }
+      : node
+  );
+  const result = splitGraph({ ...model, graph: { ...graph, nodes } }, { contextLength: 64 });
+  assert.ok("refused" in result);
+});

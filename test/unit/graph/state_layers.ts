@@ -1,0 +1,227 @@
+/**
+ * Layers that keep a state beside keys and values, in the spellings of exporters, for tests of the cut.
+ *
+ * @module
+ */
+import { makeNode, type Node, type ValueInfo } from "../../../src/graph/file/proto.ts";
+import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { MessageWriter, readFields } from "../../../src/graph/file/wire.ts";
+import { constant, type Declared } from "../../fixtures/onnx_builder.ts";
+import type { DecoderBuilder } from "./test_decoder.ts";
+
+const MICROSOFT = "com.microsoft";
+
+/** A layer: from rows `[1, tokens, hidden]` to such rows, and the states it takes and gives. */
+export interface StateLayer {
+  readonly states: readonly Declared[];
+  add(graph: DecoderBuilder, input: string): string;
+}
+
+/** A state's past and present. */
+export function statePorts(layer: StateLayer): { inputs: Declared[]; outputs: Declared[] } {
+  return {
+    inputs: [...layer.states],
+    outputs: layer.states.map(([name, dtype, shape = []]) => [presentOf(name), dtype, shape]),
+  };
+}
+
+function presentOf(past: string): string {
+  return past.replace("past", "present");
+}
+
+const swap = (graph: DecoderBuilder, rows: string) =>
+  graph.add("Transpose", [rows], { attributes: { perm: [0, 2, 1] } });
+
+/** LFM2's short convolution as ONNX Runtime's model builder writes it: three parts of a product, channels first. */
+export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): StateLayer {
+  const past = `past_conv.${index}`;
+  return {
+    states: [[past, "float32", ["batch", width, taps]]],
+    add(graph, input) {
+      const product = graph.add("MatMul", [input, graph.weights([width, 3 * width], 0.3)]);
+      const parts = ["b", "c", "x"].map((part) => `conv_${index}/${part}`);
+      graph.add("Split", [swap(graph, product), graph.ints([width, width, width])], {
+        attributes: { axis: 1 },
+        outputs: parts,
+      });
+      const [b, c, x] = parts as [string, string, string];
+      const gated = graph.add("Mul", [b, x]);
+      const joined = graph.add("Concat", [past, gated], { attributes: { axis: 2 } });
+      const convolved = graph.add("Conv", [joined, graph.weights([width, 1, taps])], {
+        attributes: { group: width, kernel_shape: [taps], pads: [0, 0] },
+      });
+      const length = graph.add("Gather", [graph.add("Shape", [input]), graph.ints([1], [])]);
+      const start = graph.add("Unsqueeze", [graph.add("Neg", [length]), graph.ints([0])]);
+      const end = graph.constant(constant("end", [1], BigInt64Array.of(2n ** 63n - 1n)));
+      const results = graph.add("Slice", [convolved, start, end, graph.ints([2])]);
+      graph.add("Slice", [joined, graph.ints([-taps]), end, graph.ints([2])], {
+        outputs: [presentOf(past)],
+      });
+      const out = swap(graph, graph.add("Mul", [c, results]));
+      return graph.add("MatMul", [out, graph.weights([width, width], 0.3)]);
+    },
+  };
+}
+
+/** Sizes of a linear attention. */
+interface LinearSizes {
+  readonly heads: number;
+  readonly keyHeads: number;
+  readonly keyDim: number;
+  readonly valueDim: number;
+}
+
+const SIZES: LinearSizes = { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 6 };
+
+/** The gated delta rule by `CausalConvWithState` and `LinearAttention`, as the builder writes Qwen3.5. */
+export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): StateLayer {
+  const { heads, keyHeads, keyDim, valueDim } = sizes;
+  const [keys, values] = [keyHeads * keyDim, heads * valueDim];
+  const channels = 2 * keys + values;
+  const [conv, past] = [`past_conv.${index}`, `past_recurrent.${index}`];
+  return {
+    states: [
+      [conv, "float32", ["batch", channels, 3]],
+      [past, "float32", ["batch", heads, keyDim, valueDim]],
+    ],
+    add(graph, input) {
+      const product = graph.add("MatMul", [input, graph.weights([width, channels], 1)]);
+      const convolved = graph.add("CausalConvWithState", [
+        swap(graph, product),
+        graph.weights([channels, 1, 4], 1),
+        graph.weights([channels]),
+        conv,
+      ], {
+        domain: MICROSOFT,
+        attributes: { ndim: 1, activation: "silu" },
+        outputs: [`delta_${index}/convolved`, presentOf(conv)],
+      });
+      const parts = ["q", "k", "v"].map((part) => `delta_${index}/${part}`);
+      graph.add("Split", [swap(graph, convolved), graph.ints([keys, keys, values])], {
+        attributes: { axis: -1 },
+        outputs: parts,
+      });
+      const [q, k, v] = parts as [string, string, string];
+      const normal = (rows: string) => {
+        const split = graph.add("Reshape", [rows, graph.ints([0, 0, keyHeads, keyDim])]);
+        const norm = graph.add("LpNormalization", [split], { attributes: { axis: -1, p: 2 } });
+        return graph.add("Reshape", [norm, graph.ints([0, 0, keys])]);
+      };
+      const gate = (kind: string) =>
+        graph.add(kind, [graph.add("MatMul", [input, graph.weights([width, heads])])]);
+      const attended = graph.add("LinearAttention", [
+        ...[normal(q), normal(k), v, past],
+        ...[graph.add("Neg", [gate("Softplus")]), gate("Sigmoid")],
+      ], {
+        domain: MICROSOFT,
+        attributes: {
+          q_num_heads: keyHeads,
+          kv_num_heads: heads,
+          update_rule: "gated_delta",
+          scale: { float: 1 },
+        },
+        outputs: [`delta_${index}/attended`, presentOf(past)],
+      });
+      return graph.add("MatMul", [attended, graph.weights([values, width], 1)]);
+    },
+  };
+}
+
+/** The same recurrence, or Mamba-2's without the delta rule, token by token in a `Scan`. */
+export function scanned(
+  index: number,
+  { isDelta, width = 24, sizes = SIZES }: {
+    readonly isDelta: boolean;
+    readonly width?: number;
+    readonly sizes?: LinearSizes;
+  },
+): StateLayer {
+  const { heads, keyDim, valueDim } = sizes;
+  const past = `past_ssm.${index}`;
+  return {
+    // Values before keys, as Mamba-2 has them.
+    states: [[past, "float32", ["batch", heads, valueDim, keyDim]]],
+    add(graph, input) {
+      const project = (shape: readonly number[], kind?: string) => {
+        const size = shape.reduce((product, n) => product * n, 1);
+        const rows = graph.add("MatMul", [input, graph.weights([width, size], 0.15)]);
+        const shaped = graph.add("Reshape", [rows, graph.ints([0, 0, ...shape])]);
+        return kind === undefined ? shaped : graph.add(kind, [shaped]);
+      };
+      const keyHeads = isDelta ? heads : 1;
+      const [q, k] = [project([keyHeads, keyDim]), project([keyHeads, keyDim])];
+      const v = project([heads, valueDim]);
+      const decay = project([heads], "Sigmoid");
+      const rates = isDelta ? [project([heads], "Sigmoid")] : [];
+      const inputs = [past, decay, v, k, q, ...rates];
+      const [made, rows] = [presentOf(past), `scan_${index}/rows`];
+      graph.nodes.push({
+        ...makeNode("Scan", inputs, [made, rows], {
+          attributes: {
+            num_scan_inputs: inputs.length - 1,
+            scan_input_axes: inputs.slice(1).map(() => 1),
+            scan_output_axes: [1],
+          },
+        }),
+      });
+      const scan = graph.nodes.pop()!;
+      const body = bodyOf(isDelta);
+      graph.nodes.push({
+        ...scan,
+        attributes: [...scan.attributes, { name: "body", message: body }],
+      });
+      const flat = graph.add("Reshape", [rows, graph.ints([0, 0, heads * valueDim])]);
+      return graph.add("MatMul", [flat, graph.weights([heads * valueDim, width])]);
+    },
+  };
+}
+
+function ofAnyShape(name: string): ValueInfo {
+  const float = new MessageWriter().int(1, 1);
+  return { name, type: new MessageWriter().message(1, float).finish(), rest: [] };
+}
+
+/** `S = S * decay + (v - S k) rate ⊗ k`, or `+ v ⊗ k`, and `y = S q`. */
+function bodyOf(isDelta: boolean): Uint8Array {
+  const nodes: Node[] = [];
+  const add = (opType: string, inputs: readonly string[], output: string, attributes = {}) => {
+    nodes.push(makeNode(opType, inputs, [output], { attributes }));
+    return output;
+  };
+  const column = (name: string) => add("Unsqueeze", [name, "last"], `${name}/column`);
+  const row = (name: string) => add("Unsqueeze", [name, "before_last"], `${name}/row`);
+  const factor = add("Unsqueeze", [column("decay_in"), "last"], "factor");
+  const decayed = add("Mul", ["state_in", factor], "decayed");
+  const key = row("k_in");
+  let gain = "v_in";
+  if (isDelta) {
+    const product = add("Mul", [decayed, key], "held_product");
+    const held = add("ReduceSum", [product, "last"], "held", { keepdims: 0 });
+    const missed = add("Sub", ["v_in", held], "missed");
+    gain = add("Mul", [missed, column("rate_in")], "gain");
+  }
+  const added = add("Mul", [column(gain), key], "added");
+  add("Add", [decayed, added], "state_out");
+  const read = add("Mul", ["state_out", row("q_in")], "read");
+  add("ReduceSum", [read, "last"], "y_out", { keepdims: 0 });
+  const names = ["state_in", "decay_in", "v_in", "k_in", "q_in", ...isDelta ? ["rate_in"] : []];
+  const model = writeModel({
+    irVersion: 8,
+    operatorSets: [],
+    graph: {
+      name: "body",
+      nodes,
+      initializers: [
+        constant("last", [1], BigInt64Array.of(-1n)),
+        constant("before_last", [1], BigInt64Array.of(-2n)),
+      ],
+      inputs: names.map(ofAnyShape),
+      outputs: ["state_out", "y_out"].map(ofAnyShape),
+      valueInfos: [],
+      rest: [],
+    },
+    rest: [],
+  });
+  const field = [...readFields(model)].find(({ number }) => number === 7)!;
+  return new MessageWriter().text(1, "body").bytes(6, field.payload).int(20, 5).finish();
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
+import { makeNode } from "../../../src/graph/file/proto.ts";
+import { openTensorOp } from "../../../src/device/ort/tensor_ops.ts";
+import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
+
+const PICTURES: Declared = ["x", "float32", ["b", "c", "h", "w"]];
+const RESULT: Declared = ["y", "float32", ["b", "c", "h2", "w2"]];
+const ints = (name: string): Declared => [name, "int64", ["n"]];
+
+function resizeModel(mode: string): Uint8Array {
+  const node = makeNode("Resize", ["x", "", "", "s"], ["y"], { attributes: { mode } });
+  const sizes: Declared = ["s", "int64", [4]];
+  return buildModel({ nodes: [node], inputs: [PICTURES, sizes], outputs: [RESULT], opset: 20 });
+}
+
+function int64(...values: number[]): Tensor {
+  return new Tensor("int64", BigInt64Array.from(values, BigInt), [values.length]);
+}
+
+/** A tensor without any pattern. */
+function noise(dims: readonly number[]): Tensor {
+  const count = dims.reduce((product, size) => product * size, 1);
+  const data = Float32Array.from({ length: count }, (_, i) => Math.sin(i * 12.9898) * 43.5 % 1);
+  return new Tensor("float32", data, dims);
+}
+
+async function assertSameAsRuntime(
+  model: Uint8Array,
+  feeds: Record<string, Tensor>,
+): Promise<void> {
+  const op = (await openTensorOp(model))!;
+  const session = await openSession(model);
+  const [mine, theirs] = [(await op.run(feeds))["y"]!, (await session.run(feeds))["y"]!];
+  await session.release();
+  assert.deepEqual(mine.dims, theirs.dims);
+  const wanted = theirs.data as Float32Array;
+  (mine.data as Float32Array).forEach((value, i) =>
+    assert.ok(Math.abs(value - wanted[i]!) < 1e-5, `${i}: ${value}, ${wanted[i]}`)
+  );
+}
+
+Deno.test("openTensorOp() resizes as ONNX Runtime does, larger, smaller and to a point", async () => {
+  const model = resizeModel("linear");
+  for (const [height, width] of [[9, 14], [3, 4], [6, 7], [1, 1], [25, 2]] as const) {
+    await assertSameAsRuntime(model, {
+      x: noise([2, 3, 6, 7]),
+      s: int64(2, 3, height, width),
+    });
+  }
+});
+
+Deno.test("openTensorOp() cuts as ONNX Runtime does, also counted from the end", async () => {
+  const model = buildModel({
+    nodes: [makeNode("Slice", ["x", "s", "e", "a", "t"], ["y"])],
+    inputs: [PICTURES, ints("s"), ints("e"), ints("a"), ints("t")],
+    outputs: [RESULT],
+    opset: 13,
+  });
+  for (const [s, e] of [[[1, 2], [4, 6]], [[0, -3], [100, -1]], [[5, 6], [6, 7]]] as const) {
+    await assertSameAsRuntime(model, {
+      x: noise([2, 3, 6, 7]),
+      s: int64(...s),
+      e: int64(...e),
+      a: int64(2, 3),
+      t: int64(1, 1),
+    });
+  }
+});
+
+Deno.test("openTensorOp() leaves other graphs to the runtime", async () => {
+  assert.equal(await openTensorOp(resizeModel("cubic")), undefined);
+  const nodes = [makeNode("Relu", ["x"], ["z"]), makeNode("Relu", ["z"], ["y"])];
+  const two = buildModel({ nodes, inputs: [PICTURES], outputs: [RESULT] });
+  assert.equal(await openTensorOp(two), undefined);
+});

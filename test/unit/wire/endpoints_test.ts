@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import {
+  ANY_NAME,
+  type InferencePath,
+  requireEndpoint,
+  requireModelName,
+} from "../../../src/wire/endpoints.ts";
+import { MODEL_KINDS, type ModelKind } from "../../../src/base/config.ts";
+
+const PATHS: readonly InferencePath[] = [
+  "/chat/completions",
+  "/audio/speech",
+  "/audio/transcriptions",
+  "/audio/translations",
+  "/images/remove_background",
+  "/embeddings",
+  "/rerank",
+];
+
+function servedBy(kind: ModelKind): InferencePath[] {
+  return PATHS.filter((path) => {
+    try {
+      requireEndpoint({ id: "m", aliases: [], kind }, path);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+Deno.test("requireEndpoint() lets each kind serve what the specification gives it", () => {
+  const served = Object.fromEntries(MODEL_KINDS.map((kind) => [kind, servedBy(kind)]));
+  assert.deepEqual(served, {
+    text: ["/chat/completions"],
+    vision: ["/chat/completions"],
+    ocr: ["/chat/completions"],
+    asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations"],
+    tts: ["/audio/speech"],
+    matting: ["/images/remove_background"],
+    embedding: ["/embeddings"],
+    rerank: ["/rerank"],
+  });
+});
+
+Deno.test("requireEndpoint() names the model, its kind and what it serves instead", () => {
+  assert.throws(
+    () => requireEndpoint({ id: "ears", aliases: [], kind: "asr" }, "/rerank"),
+    {
+      kind: "unsupported_by_model",
+      message: "The loaded model ears (asr) does not serve /rerank; it serves " +
+        "/chat/completions, /audio/transcriptions, /audio/translations.",
+    },
+  );
+});
+
+Deno.test("requireModelName() takes every name where the model has the one for all, and tells the flags", () => {
+  const model = { id: "m", aliases: [ANY_NAME], kind: "text" } as const;
+  for (const name of ["gpt-4o-mini", "claude-haiku", "x/y"]) requireModelName(model, name);
+  assert.throws(
+    () => requireModelName({ ...model, aliases: [] }, "tts-1"),
+    /"tts-1" is not loaded; this server has m\..*--model-alias.*--any-model/,
+  );
+});
+
+Deno.test("requireModelName() takes the id and every alias, and nothing else", () => {
+  const model = { id: "owner/Name", aliases: ["name"], kind: "text" } as const;
+  requireModelName(model, "owner/Name");
+  requireModelName(model, "name");
+  for (const name of ["Name", "owner/name", "", "name "]) {
+    assert.throws(() => requireModelName(model, name), { kind: "model_not_found", param: "model" });
+  }
+});
