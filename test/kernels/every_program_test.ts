@@ -1,0 +1,25 @@
+/** What collects programs for compilers misses none. */
+import assert from "node:assert/strict";
+import { collectPrograms } from "./every_program.ts";
+
+const KERNELS = new URL("../../kernels/", import.meta.url);
+
+/** Paths of shaders in a folder and those within it. */
+async function listShaders(folder: URL): Promise<URL[]> {
+  const urls: URL[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (isDirectory) urls.push(...await listShaders(new URL(`${name}/`, folder)));
+    else if (name.endsWith(".wgsl")) urls.push(new URL(name, folder));
+  }
+  return urls;
+}
+
+Deno.test("collectPrograms() has a program with each shader of the kernels", async () => {
+  const programs = collectPrograms();
+  const missing: string[] = [];
+  for (const url of await listShaders(KERNELS)) {
+    const text = await Deno.readTextFile(url);
+    if (!programs.some(({ source }) => source.includes(text))) missing.push(url.pathname);
+  }
+  assert.deepEqual(missing, []);
+});
