@@ -82,8 +82,10 @@ Deno.test({
   name: "every kind of program compiles in Chromium",
   ignore: BROWSER_PATH === undefined,
   fn: async () => {
-    const server = Deno.serve({ port: 0, onListen: () => {} }, () =>
-      new Response("<!doctype html>", { headers: { "content-type": "text/html" } }));
+    const server = Deno.serve(
+      { port: 0, onListen: () => {} },
+      () => new Response("<!doctype html>", { headers: { "content-type": "text/html" } }),
+    );
     const browser = await openBrowser(FLAGS);
     try {
       const page = await openPage(browser, server.addr.port);
