@@ -19,7 +19,7 @@ const TARGETS = [
 
 /** Files read or started at run time, which the compiler does not find by itself. */
 export const INCLUDES = [
-  "kernels/kernel_thread.ts",
+  "kernels/cpu/kernel_thread.ts",
   "src/device/cpu/pack_thread.ts",
   "src/worker/worker.ts",
   "src/server/http/body/json_thread.ts",

@@ -20,7 +20,7 @@ export const WASM_MODULES = {
   attention: {
     sources: "kernels/wasm/",
     features: "simd,relaxed-simd",
-    binary: "kernels/attention_simd.wasm.base64",
+    binary: "kernels/cpu/attention_simd.wasm.base64",
     isShared: true,
   },
   images: {

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { lines, range } from "../written_out.ts";
+import { lines, range } from "../common/written_out.ts";
 import { BLOCK, type Int8Params, type Int8Row } from "./int8_shape.ts";
 import { MAGIC } from "./int8_tile.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
-import type { MatvecParams } from "../matvec_params.ts";
+import type { MatvecParams } from "./matvec_params.ts";
 
 /** Parameters of a product of whole numbers. */
 export type Int8Params = MatvecParams & { readonly weights: { readonly kind: "nbits" } };

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { lines, range } from "../written_out.ts";
+import { lines, range } from "../common/written_out.ts";
 import { BLOCK, type Int8Params, int8Threads, type Int8Tile } from "./int8_shape.ts";
 
 /** 1.5 · 2^23: a small whole number that is added to its bits is the number's float after the subtraction of the same. */

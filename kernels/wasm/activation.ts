@@ -1,4 +1,4 @@
-/** Activations by their numbers in `../activation.ts`. */
+/** Activations by their numbers in `../common/activation.ts`. */
 import { exp2, LOG2_E, madd, tanh } from "./softmax";
 
 const SILU: u32 = 1;

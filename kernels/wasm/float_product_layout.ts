@@ -1,6 +1,6 @@
 /**
  * The structure that the host writes into linear memory for `floatProduct`: words of 32 bits, in this order. All
- * addresses are in bytes. `../float_product.ts` is the other side.
+ * addresses are in bytes. `../matmul/float_product.ts` is the other side.
  */
 
 /** Outputs of a matrix that lie side by side. */

@@ -1,6 +1,6 @@
 /**
  * Structures that the host writes into linear memory for the kernels: words of 32 bits, in this order. All addresses
- * are in bytes. `../attention_simd_memory.ts` is the other side.
+ * are in bytes. `../attention/attention_simd_memory.ts` is the other side.
  */
 
 /** Keys stored side by side in the cache: four vectors of four. */

@@ -1,6 +1,6 @@
 /**
  * Structures that the host writes into linear memory for `packedAttention`: words of 32 bits, in this order. All
- * addresses are in bytes. `../packed_attention_simd.ts` is the other side.
+ * addresses are in bytes. `../attention/packed_attention_simd.ts` is the other side.
  */
 
 /** One attention layer. */

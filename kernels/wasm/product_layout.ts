@@ -1,6 +1,6 @@
 /**
  * The structure that the host writes into linear memory for `product`: words of 32 bits, in this order. All addresses
- * are in bytes. `../nbits_product.ts` is the other side.
+ * are in bytes. `../matmul/nbits_product.ts` is the other side.
  */
 
 /** Outputs of a matrix that lie side by side. */

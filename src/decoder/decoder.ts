@@ -3,17 +3,17 @@
  *
  * @module
  */
-import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import type { SampledToken, SampleRow } from "../../kernels/sample/sample_row.ts";
 import type { EmbeddingSpan } from "./embedding_span.ts";
 
-export { GREEDY } from "../../kernels/sample_row.ts";
+export { GREEDY } from "../../kernels/sample/sample_row.ts";
 
 export type {
   SampledToken,
   SampleRow,
   SamplingParams,
   TokenAdjustments,
-} from "../../kernels/sample_row.ts";
+} from "../../kernels/sample/sample_row.ts";
 
 /** What keeps sequences shorter than the model was made for: settings, or the memory for keys and values. */
 export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";

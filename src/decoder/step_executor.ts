@@ -5,7 +5,7 @@
  */
 import type { Backend, Storage } from "../device/backend.ts";
 import type { KernelExecutor } from "../device/kernel_executor.ts";
-import { roomForRows } from "../../kernels/matvec_shape.ts";
+import { roomForRows } from "../../kernels/matmul/matvec_shape.ts";
 import { lowerCut } from "../program/lower_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import type { HeadNormParams, KvWriteParams } from "../../kernels/kv_write.ts";
-import type { AttentionParams } from "../../kernels/paged_attention.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import type { HeadNormParams, KvWriteParams } from "../../kernels/attention/kv_write.ts";
+import type { AttentionParams } from "../../kernels/attention/paged_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite, HeadRows } from "../graph/graph_cut.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import type { SampledToken, SampleRow } from "../../kernels/sample/sample_row.ts";
 import type { KernelExecutor, KernelsOptions } from "./kernel_executor.ts";
 import type { Program } from "../program/program.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";

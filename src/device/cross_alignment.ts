@@ -41,7 +41,7 @@ export interface CrossAlignment {
    */
   take(layer: number, queries: Tensor, firstToken: number): void;
   /**
-   * Aligns the text that was taken; `kernels/alignment_reference.ts` has the formula.
+   * Aligns the text that was taken; `kernels/alignment/alignment_reference.ts` has the formula.
    *
    * @returns f32 `[numTokens, numPositions]`, valid until the next call.
    */

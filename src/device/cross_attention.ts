@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Mask } from "../../kernels/composite_alpha_reference.ts";
-import type { MaskForm, TensorForm } from "../../kernels/image_form.ts";
+import type { Mask } from "../../kernels/images/composite_alpha_reference.ts";
+import type { MaskForm, TensorForm } from "../../kernels/images/image_form.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "./ort/ort.ts";
 

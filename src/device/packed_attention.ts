@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { PackedParams } from "../../kernels/packed_attention.ts";
-import type { PackedBounds, PackedLimits } from "../../kernels/packed_bounds.ts";
+import type { PackedParams } from "../../kernels/attention/packed_attention.ts";
+import type { PackedBounds, PackedLimits } from "../../kernels/attention/packed_bounds.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { EncoderSite } from "../graph/cut/encoder_cut.ts";
 import type { HeadRows } from "../graph/graph_cut.ts";

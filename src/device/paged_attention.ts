@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../program/program.ts";
 import type { AttentionSite } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { NothingToSampleError } from "../../kernels/sample_error.ts";
-import type { SampledToken } from "../../kernels/sample_row.ts";
+import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
+import type { SampledToken } from "../../kernels/sample/sample_row.ts";
 
 /** Collects the tokens of all parts, and which rows of the step have no token to choose. */
 export class SampledTokens {

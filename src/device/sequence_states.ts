@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { CausalConvParams } from "../../kernels/causal_conv.ts";
-import type { LinearAttentionParams } from "../../kernels/linear_attention.ts";
-import type { StateStep } from "../../kernels/state_step.ts";
+import type { CausalConvParams } from "../../kernels/states/causal_conv.ts";
+import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
+import type { StateStep } from "../../kernels/states/state_step.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { Convolution, HeadRows, LinearAttention, StateSite } from "../graph/graph_cut.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel_spec.ts";
-import type { TokenRule, TokenRulesOptions } from "../../kernels/token_rule.ts";
+import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";
+import type { TokenRule, TokenRulesOptions } from "../../kernels/sample/token_rule.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** Their parameters. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { NothingToSampleError } from "../../kernels/sample_error.ts";
+import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EncoderError } from "../decoder/embedding_span.ts";
 import { log } from "../base/log.ts";

@@ -1,4 +1,8 @@
-import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
+import type {
+  SampleRow,
+  SamplingParams,
+  TokenAdjustments,
+} from "../../kernels/sample/sample_row.ts";
 import { refusal } from "./grammar/compiler.ts";
 import type { Grammar } from "./grammar/grammar.ts";
 import type { TokenRules } from "./token_rules.ts";

@@ -1,4 +1,4 @@
-import type { SampleRow } from "../../kernels/sample_row.ts";
+import type { SampleRow } from "../../kernels/sample/sample_row.ts";
 
 /** Constrains the next token of one sequence. */
 export interface TokenRules {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Activation } from "../../kernels/activation.ts";
+import type { Activation } from "../../kernels/common/activation.ts";
 import { floatAttribute, type Node, stringAttribute } from "../graph/file/proto.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { eitherInput, scalarOf } from "../graph/constants.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../kernels/matvec_params.ts";
+import type { MatrixForm } from "../../kernels/matmul/matvec_params.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { NormParams } from "../../kernels/matvec_params.ts";
+import type { NormParams } from "../../kernels/matmul/matvec_params.ts";
 import { elementsOf } from "../graph/file/dtype.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Activation } from "../../kernels/activation.ts";
+import type { Activation } from "../../kernels/common/activation.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { MatvecParams, NormParams } from "../../kernels/matvec_params.ts";
-import type { NormKernelParams } from "../../kernels/norm.ts";
-import type { PointwiseParams } from "../../kernels/pointwise.ts";
-import type { TakeRowsParams } from "../../kernels/take_rows.ts";
+import type { MatvecParams, NormParams } from "../../kernels/matmul/matvec_params.ts";
+import type { NormKernelParams } from "../../kernels/norm/norm.ts";
+import type { PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
+import type { TakeRowsParams } from "../../kernels/take_rows/take_rows.ts";
 import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 

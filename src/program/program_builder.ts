@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { RowLayout } from "../../kernels/kv_write.ts";
-import { checkMatvec, type MatvecParams } from "../../kernels/matvec_params.ts";
+import type { RowLayout } from "../../kernels/attention/kv_write.ts";
+import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { type Elem, sizeOf } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkRotary, hasRoomForRowNorms } from "../../kernels/kv_write.ts";
+import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_write.ts";
 import type { AttentionSite, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute } from "../graph/file/proto.ts";

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import type { PackedStep } from "../../kernels/step_plan.ts";
-import { SimdAttention, type SimdLayer } from "../../kernels/attention_simd.ts";
-import { KernelThreads } from "../../kernels/kernel_threads.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
+import { SimdAttention, type SimdLayer } from "../../kernels/attention/attention_simd.ts";
+import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import { countCores } from "../../src/device/cpu/cores.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { PromptAttention } from "../../src/device/cpu/prompt_attention.ts";

@@ -6,12 +6,12 @@
  *
  * @module
  */
-import { SimdAttention } from "../../kernels/attention_simd.ts";
-import { KernelThreads } from "../../kernels/kernel_threads.ts";
-import { cachedHeadBytes } from "../../kernels/kv_cache.ts";
-import { KvWrite } from "../../kernels/kv_write.ts";
-import { PagedAttention } from "../../kernels/paged_attention.ts";
-import { StepBuffer } from "../../kernels/step_buffer.ts";
+import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
+import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
+import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
+import { KvWrite } from "../../kernels/attention/kv_write.ts";
+import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
+import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { countCores } from "../../src/device/cpu/cores.ts";
 import { createBuffer, type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { queueDone } from "../../src/gpu/queue_done.ts";

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { LogMel } from "../../kernels/log_mel.ts";
-import { ReferenceLogMel } from "../../kernels/log_mel_reference.ts";
-import { cutRow, readLogMelSpec } from "../../kernels/log_mel_spec.ts";
+import { LogMel } from "../../kernels/log_mel/log_mel.ts";
+import { ReferenceLogMel } from "../../kernels/log_mel/log_mel_reference.ts";
+import { cutRow, readLogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";
 import { createBuffer, openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { Matvec } from "../../kernels/matvec.ts";
+import { Matvec } from "../../kernels/matmul/matvec.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";

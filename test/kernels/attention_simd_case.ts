@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import { SimdAttention, type SimdLayer } from "../../kernels/attention_simd.ts";
-import type { RotaryParams } from "../../kernels/kv_write.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import { SimdAttention, type SimdLayer } from "../../kernels/attention/attention_simd.ts";
+import type { RotaryParams } from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import type { CaseOptions } from "./paged_case.ts";
 

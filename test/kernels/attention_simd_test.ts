@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import { SimdAttention } from "../../kernels/attention_simd.ts";
-import binary from "../../kernels/attention_simd.wasm.base64" with { type: "text" };
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
+import binary from "../../kernels/cpu/attention_simd.wasm.base64" with { type: "text" };
 import { compileWasm, WASM_MODULES } from "../../scripts/wasm.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { StartupError } from "../../src/base/errors.ts";
 import { Contenders, makeLayer, type SimdOptions } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";

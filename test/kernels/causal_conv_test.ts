@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
-import { CausalConv, type CausalConvParams, convFactors } from "../../kernels/causal_conv.ts";
-import { causalConvReference } from "../../kernels/causal_conv_reference.ts";
-import { rangesOf, StateStepBuffer } from "../../kernels/state_step.ts";
+import {
+  CausalConv,
+  type CausalConvParams,
+  convFactors,
+} from "../../kernels/states/causal_conv.ts";
+import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
+import { rangesOf, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/compare_values.ts";
 import { Buffer } from "node:buffer";
-import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
-import { compositeAlpha, compositeBands } from "../../kernels/composite_alpha_reference.ts";
-import { type MaskForm, weighAxis } from "../../kernels/image_form.ts";
+import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
+import { compositeAlpha, compositeBands } from "../../kernels/images/composite_alpha_reference.ts";
+import { type MaskForm, weighAxis } from "../../kernels/images/image_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

@@ -8,7 +8,7 @@ import {
   type SampleRow,
   type SamplingParams,
   type TokenAdjustments,
-} from "../../kernels/sample_row.ts";
+} from "../../kernels/sample/sample_row.ts";
 
 /** Greedy, nothing cut off, nothing penalised. */
 export const PLAIN: SamplingParams = GREEDY;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { ACTIVATIONS } from "../../kernels/activation.ts";
-import { KernelThreads } from "../../kernels/kernel_threads.ts";
-import type { MatvecParams } from "../../kernels/matvec_params.ts";
+import { ACTIVATIONS } from "../../kernels/common/activation.ts";
+import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
+import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
-import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import { RowArena } from "../../kernels/row_arena.ts";
-import { checkRowKernel, SimdRows } from "../../kernels/row_simd.ts";
+import type { ReadBytes } from "../../kernels/cpu/row_kernel.ts";
+import { RowArena } from "../../kernels/cpu/row_arena.ts";
+import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorForm } from "../../kernels/image_form.ts";
+import type { TensorForm } from "../../kernels/images/image_form.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { ResampleFilter } from "../../src/media/resample.ts";
 import { Random } from "../unit/engine/random.ts";

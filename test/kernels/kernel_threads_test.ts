@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { assertSameValues } from "../fixtures/compare_values.ts";
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import { SimdAttention } from "../../kernels/attention_simd.ts";
-import { KernelThreads, type ThreadsOptions } from "../../kernels/kernel_threads.ts";
-import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
-import { selfBounds } from "../../kernels/packed_bounds.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
+import { KernelThreads, type ThreadsOptions } from "../../kernels/cpu/kernel_threads.ts";
+import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
+import { selfBounds } from "../../kernels/attention/packed_bounds.ts";
 import { makeLayer } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";
@@ -244,8 +244,14 @@ Deno.test("KernelThreads holds no memory of what is disposed", options, async ()
 
 Deno.test("KernelThreads does not keep the process alive", async () => {
   const code = `
-    import { KernelThreads } from "${new URL("../../kernels/kernel_threads.ts", import.meta.url)}";
-    import { SimdAttention } from "${new URL("../../kernels/attention_simd.ts", import.meta.url)}";
+    import { KernelThreads } from "${new URL(
+    "../../kernels/cpu/kernel_threads.ts",
+    import.meta.url,
+  )}";
+    import { SimdAttention } from "${new URL(
+    "../../kernels/attention/attention_simd.ts",
+    import.meta.url,
+  )}";
     import { makeLayer } from "${new URL("./attention_simd_case.ts", import.meta.url)}";
     import { makeStep } from "${new URL("./paged_case.ts", import.meta.url)}";
     const threads = new KernelThreads(3, { minFlops: 0 });

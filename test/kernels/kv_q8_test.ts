@@ -1,13 +1,13 @@
 /** Keys and values in 8 bits: what the kernels keep and read is what rounding each head of a token gives. */
 import assert from "node:assert/strict";
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import { cachedHeadBytes } from "../../kernels/kv_cache.ts";
-import { joinAngles, KvWrite, type KvWriteParams } from "../../kernels/kv_write.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
+import { joinAngles, KvWrite, type KvWriteParams } from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite, roundTo8Bits } from "./references/kv_write_reference.ts";
-import { PagedAttention } from "../../kernels/paged_attention.ts";
+import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
-import { StepBuffer } from "../../kernels/step_buffer.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
 import { kernelTest } from "../fixtures/gpu.ts";

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import {
   type HeadNormParams,
   joinAngles,
   KvWrite,
   type KvWriteParams,
   type RotaryParams,
-} from "../../kernels/kv_write.ts";
+} from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
-import { StepBuffer } from "../../kernels/step_buffer.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import {
   LinearAttentionKernel,
   type LinearAttentionParams,
-} from "../../kernels/linear_attention.ts";
-import { linearAttentionReference } from "../../kernels/linear_attention_reference.ts";
-import { rangesOf, StateStepBuffer } from "../../kernels/state_step.ts";
+} from "../../kernels/states/linear_attention.ts";
+import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
+import { rangesOf, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

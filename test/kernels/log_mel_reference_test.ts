@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { ReferenceLogMel } from "../../kernels/log_mel_reference.ts";
+import { ReferenceLogMel } from "../../kernels/log_mel/log_mel_reference.ts";
 import {
   cutRow,
   type LogMelRow,
   type LogMelSpec,
   readLogMelSpec,
   samplesPerRow,
-} from "../../kernels/log_mel_spec.ts";
-import { makeMelFilters } from "../../kernels/mel_filters.ts";
+} from "../../kernels/log_mel/log_mel_spec.ts";
+import { makeMelFilters } from "../../kernels/log_mel/mel_filters.ts";
 import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
 import { featuresOf, makeSounds, SMALL } from "./log_mel_case.ts";
 import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { LogMel, type LogMelOptions } from "../../kernels/log_mel.ts";
-import { ReferenceLogMel } from "../../kernels/log_mel_reference.ts";
+import { LogMel, type LogMelOptions } from "../../kernels/log_mel/log_mel.ts";
+import { ReferenceLogMel } from "../../kernels/log_mel/log_mel_reference.ts";
 import {
   cutRow,
   type LogMelRow,
   readLogMelSpec,
   samplesPerRow,
-} from "../../kernels/log_mel_spec.ts";
+} from "../../kernels/log_mel/log_mel_spec.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { sizeOf } from "../../src/gpu/kernel.ts";
 import { unlessThere } from "../fixtures/goldens.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { Matvec } from "../../kernels/matvec.ts";
-import type { MatvecParams } from "../../kernels/matvec_params.ts";
+import { Matvec } from "../../kernels/matmul/matvec.ts";
+import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
-import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
+import type { MatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
 

@@ -1,7 +1,7 @@
 /** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
-import type { MatrixForm, MatvecParams } from "../../kernels/matvec_params.ts";
+import type { MatrixForm, MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
-import { chooseMatvecTiling } from "../../kernels/matvec_shape.ts";
+import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { drawTensors, runMatvec } from "./matvec_case.ts";
 import { makeRandom, type Random } from "./random_choices.ts";

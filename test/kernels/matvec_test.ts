@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { ACTIVATIONS } from "../../kernels/activation.ts";
-import { Matvec } from "../../kernels/matvec.ts";
-import type { MatvecParams } from "../../kernels/matvec_params.ts";
+import { ACTIVATIONS } from "../../kernels/common/activation.ts";
+import { Matvec } from "../../kernels/matmul/matvec.ts";
+import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import {
   matvecReference,
   matvecRow,
@@ -12,7 +12,7 @@ import {
   type MatvecTiling,
   numSums,
   valuesOf,
-} from "../../kernels/matvec_shape.ts";
+} from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
-import type { HeadShape } from "../../kernels/attention_shape.ts";
+import type { HeadShape } from "../../kernels/attention/attention_shape.ts";
 import {
   PackedAttention,
   PackedBuffer,
   type PackedParams,
-} from "../../kernels/packed_attention.ts";
+} from "../../kernels/attention/packed_attention.ts";
 import { attendPacked } from "./references/packed_attention_reference.ts";
-import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
-import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
+import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
+import {
+  numQueryRows,
+  type PackedBounds,
+  selfBounds,
+} from "../../kernels/attention/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { sizeOf } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";

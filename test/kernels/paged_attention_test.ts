@@ -3,10 +3,10 @@ import {
   type AttentionShape,
   type AttentionTiling,
   chooseTiling,
-} from "../../kernels/attention_shape.ts";
-import { PagedAttention } from "../../kernels/paged_attention.ts";
+} from "../../kernels/attention/attention_shape.ts";
+import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
-import { StepBuffer } from "../../kernels/step_buffer.ts";
+import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";

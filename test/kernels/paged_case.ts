@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 
 /** A sequence of the step: its new tokens, and the keys it sees with them. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/compare_values.ts";
-import { Candidates } from "../../kernels/candidates.ts";
-import { expOfNonPositive, sumOfExps } from "../../kernels/exp.ts";
-import { widen } from "../../kernels/half.ts";
-import { exponential, mix32, rowKey, uniform } from "../../kernels/random.ts";
+import { Candidates } from "../../kernels/sample/candidates.ts";
+import { expOfNonPositive, sumOfExps } from "../../kernels/common/exp.ts";
+import { widen } from "../../kernels/common/half.ts";
+import { exponential, mix32, rowKey, uniform } from "../../kernels/sample/random.ts";
 import { chiSquareDeviation, makeNormal } from "./exact_sampling.ts";
 
 Deno.test("expOfNonPositive() is within 1e-10 of Math.exp, and 0 where a float32 underflows", () => {

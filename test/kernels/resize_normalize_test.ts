@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/compare_values.ts";
-import { type TensorForm, weighAxis } from "../../kernels/image_form.ts";
-import { ResizeNormalize } from "../../kernels/resize_normalize.ts";
-import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
+import { type TensorForm, weighAxis } from "../../kernels/images/image_form.ts";
+import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
+import { resizeNormalize } from "../../kernels/images/resize_normalize_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

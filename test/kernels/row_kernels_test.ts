@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { ACTIVATIONS } from "../../kernels/activation.ts";
-import { Norm, type NormKernelParams } from "../../kernels/norm.ts";
+import { ACTIVATIONS } from "../../kernels/common/activation.ts";
+import { Norm, type NormKernelParams } from "../../kernels/norm/norm.ts";
 import { normReference } from "./references/norm_reference.ts";
-import { Pointwise, type PointwiseParams } from "../../kernels/pointwise.ts";
+import { Pointwise, type PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
 import { pointwiseReference } from "./references/pointwise_reference.ts";
-import { TakeRows } from "../../kernels/take_rows.ts";
+import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { takeRowsReference } from "./references/take_rows_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

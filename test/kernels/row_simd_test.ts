@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { ACTIVATIONS } from "../../kernels/activation.ts";
-import { KernelThreads } from "../../kernels/kernel_threads.ts";
-import type { MatvecParams } from "../../kernels/matvec_params.ts";
+import { ACTIVATIONS } from "../../kernels/common/activation.ts";
+import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
+import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
 import { normReference } from "./references/norm_reference.ts";
 import { pointwiseReference } from "./references/pointwise_reference.ts";
-import type { ReadBytes } from "../../kernels/row_kernel.ts";
-import { RowArena, type SumKind } from "../../kernels/row_arena.ts";
-import { checkRowKernel, SimdRows } from "../../kernels/row_simd.ts";
+import type { ReadBytes } from "../../kernels/cpu/row_kernel.ts";
+import { RowArena, type SumKind } from "../../kernels/cpu/row_arena.ts";
+import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { SampledToken } from "../../kernels/sample_row.ts";
-import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import { NothingToSampleError } from "../../kernels/sample_error.ts";
+import type { SampledToken } from "../../kernels/sample/sample_row.ts";
+import { ReferenceSampler } from "../../kernels/sample/sample_reference.ts";
+import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
 import {
   adjustLogits,
   chiSquareDeviation,
@@ -12,7 +12,7 @@ import {
   makeRow,
   PLAIN,
 } from "./exact_sampling.ts";
-import type { SamplingParams } from "../../kernels/sample_row.ts";
+import type { SamplingParams } from "../../kernels/sample/sample_row.ts";
 
 const VOCAB_SIZE = 300;
 const normal = makeNormal(1);

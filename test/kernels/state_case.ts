@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { StateStep } from "../../kernels/state_step.ts";
+import type { StateStep } from "../../kernels/states/state_step.ts";
 
 /** Three steps of four sequences in shuffled slots: prompts, chunks that go on, single tokens, and one that begins late. */
 export const LENGTHS = [[7, 1, 40, 0], [1, 3, 25, 2], [2, 1, 1, 1]] as const;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { AttentionShape, AttentionTiling } from "../../kernels/attention_shape.ts";
-import { type PackedStep, StepPlan } from "../../kernels/step_plan.ts";
+import type { AttentionShape, AttentionTiling } from "../../kernels/attention/attention_shape.ts";
+import { type PackedStep, StepPlan } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { type CaseSequence, makeStep } from "./paged_case.ts";
 

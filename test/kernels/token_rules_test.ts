@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
-import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "../../kernels/token_rule.ts";
-import { TokenRules } from "../../kernels/token_rules.ts";
-import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
+import {
+  LOWEST_LOGIT,
+  type TokenRule,
+  type TokenRulesOptions,
+} from "../../kernels/sample/token_rule.ts";
+import { TokenRules } from "../../kernels/sample/token_rules.ts";
+import { applyTokenRules } from "../../kernels/sample/token_rules_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";

@@ -1,6 +1,6 @@
 /** Prompts by ONNX Runtime against the kernels, over the same steps. */
 import assert from "node:assert/strict";
-import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { CpuAttention } from "../../src/device/cpu/attention.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { AttentionSite } from "../../src/graph/graph_cut.ts";

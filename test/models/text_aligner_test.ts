@@ -1,7 +1,7 @@
 /** How a text lies along what it attends to, against the attention weights that ONNX Runtime computes of a whole graph. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { LEAST_DEVIATION } from "../../kernels/alignment.ts";
+import { LEAST_DEVIATION } from "../../kernels/alignment/alignment.ts";
 import type { Backend } from "../../src/device/backend.ts";
 import type { SiteHeads } from "../../src/device/cross_alignment.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { GREEDY, type SampleRow } from "../../../kernels/sample_row.ts";
+import { GREEDY, type SampleRow } from "../../../kernels/sample/sample_row.ts";
 import type { Backend } from "../../device/backend.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { SimdAttention, type SimdLayer } from "../../../kernels/attention_simd.ts";
-import { widen } from "../../../kernels/half.ts";
-import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import type { PackedStep } from "../../../kernels/step_plan.ts";
+import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attention_simd.ts";
+import { widen } from "../../../kernels/common/half.ts";
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import { paramsOfSite, type SiteParams } from "../attention_params.ts";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { ReferenceSampler } from "../../../kernels/sample_reference.ts";
+import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { ReferenceSampler } from "../../../kernels/sample/sample_reference.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { Program } from "../../program/program.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { addAlignment } from "../../../kernels/alignment_reference.ts";
-import { widen } from "../../../kernels/half.ts";
+import { addAlignment } from "../../../kernels/alignment/alignment_reference.ts";
+import { widen } from "../../../kernels/common/half.ts";
 import { Tensor } from "../ort/ort.ts";
 import type { SiteParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";

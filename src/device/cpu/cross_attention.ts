@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { SimdAttention } from "../../../kernels/attention_simd.ts";
-import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { widen } from "../../../kernels/half.ts";
+import { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { widen } from "../../../kernels/common/half.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {

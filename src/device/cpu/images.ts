@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+import { resizeNormalize } from "../../../kernels/images/resize_normalize_reference.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Tensor } from "../ort/ort.ts";
 import { elementsPerRow, tensorDims } from "../image_tensor.ts";

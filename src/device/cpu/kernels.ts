@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { SimdRows } from "../../../kernels/row_simd.ts";
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import type { Program } from "../../program/program.ts";
 import { MemoryPlan, OpenProgram } from "./program.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";

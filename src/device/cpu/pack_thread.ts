@@ -5,8 +5,8 @@
  * @module
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { SimdRows } from "../../../kernels/row_simd.ts";
+import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import { type PackJob, packMatrices } from "./pack_weights.ts";
 

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../../kernels/matvec_params.ts";
-import type { ReadBytes } from "../../../kernels/row_kernel.ts";
-import type { SimdRows } from "../../../kernels/row_simd.ts";
-import type { RowMemory } from "../../../kernels/row_arena.ts";
+import type { MatrixForm } from "../../../kernels/matmul/matvec_params.ts";
+import type { ReadBytes } from "../../../kernels/cpu/row_kernel.ts";
+import type { SimdRows } from "../../../kernels/cpu/row_simd.ts";
+import type { RowMemory } from "../../../kernels/cpu/row_arena.ts";
 import { log } from "../../base/log.ts";
 import { startThread } from "../../base/start_thread.ts";
 import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { widen } from "../../../kernels/half.ts";
-import type { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { SimdPackedAttention } from "../../../kernels/packed_attention_simd.ts";
-import { numQueryRows, type PackedBounds } from "../../../kernels/packed_bounds.ts";
+import { widen } from "../../../kernels/common/half.ts";
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { SimdPackedAttention } from "../../../kernels/attention/packed_attention_simd.ts";
+import { numQueryRows, type PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { RowKernel } from "../../../kernels/row_kernel.ts";
-import { RowArena } from "../../../kernels/row_arena.ts";
-import { checkRowKernel, type SimdRows } from "../../../kernels/row_simd.ts";
+import type { RowKernel } from "../../../kernels/cpu/row_kernel.ts";
+import { RowArena } from "../../../kernels/cpu/row_arena.ts";
+import { checkRowKernel, type SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { type Dispatch, type Program, tensorsOf } from "../../program/program.ts";
 import { RowFile } from "../../graph/file/row_file.ts";
 import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";

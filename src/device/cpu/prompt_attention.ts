@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { SimdAttention } from "../../../kernels/attention_simd.ts";
-import type { RowLayout } from "../../../kernels/kv_write.ts";
-import type { PackedStep } from "../../../kernels/step_plan.ts";
+import type { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
+import type { RowLayout } from "../../../kernels/attention/kv_write.ts";
+import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import { CAUSAL_INPUTS, causalAttentionModel } from "../../graph/attention_model.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_write.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { ReferenceLogMel } from "../../../kernels/log_mel_reference.ts";
-import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
-import type { TokenRule } from "../../../kernels/token_rule.ts";
-import { applyTokenRules } from "../../../kernels/token_rules_reference.ts";
+import { ReferenceLogMel } from "../../../kernels/log_mel/log_mel_reference.ts";
+import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
+import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
+import { applyTokenRules } from "../../../kernels/sample/token_rules_reference.ts";
 import { Tensor } from "../ort/ort.ts";
 import { gatherRowsOnCpu } from "../gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";

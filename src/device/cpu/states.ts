@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { convFactors } from "../../../kernels/causal_conv.ts";
-import { causalConvReference } from "../../../kernels/causal_conv_reference.ts";
-import { checkLinearAttention } from "../../../kernels/linear_attention.ts";
-import { linearAttentionReference } from "../../../kernels/linear_attention_reference.ts";
-import { rangesOf, type StateRange, type StateStep } from "../../../kernels/state_step.ts";
+import { convFactors } from "../../../kernels/states/causal_conv.ts";
+import { causalConvReference } from "../../../kernels/states/causal_conv_reference.ts";
+import { checkLinearAttention } from "../../../kernels/states/linear_attention.ts";
+import { linearAttentionReference } from "../../../kernels/states/linear_attention_reference.ts";
+import { rangesOf, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
 import type { StateSite } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {

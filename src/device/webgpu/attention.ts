@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { cachedHeadBytes } from "../../../kernels/kv_cache.ts";
-import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/kv_write.ts";
-import { PagedAttention as AttentionKernel } from "../../../kernels/paged_attention.ts";
-import { StepBuffer } from "../../../kernels/step_buffer.ts";
+import { cachedHeadBytes } from "../../../kernels/attention/kv_cache.ts";
+import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/attention/kv_write.ts";
+import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
+import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { sizeOf } from "../../gpu/kernel.ts";
-import type { PackedStep } from "../../../kernels/step_plan.ts";
+import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../../program/program.ts";
 import type { AttentionSite, Rotary } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";

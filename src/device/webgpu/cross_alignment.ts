@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Alignment } from "../../../kernels/alignment.ts";
+import { Alignment } from "../../../kernels/alignment/alignment.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { sizeOf } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { KvWrite } from "../../../kernels/kv_write.ts";
-import { PagedAttention as AttentionKernel } from "../../../kernels/paged_attention.ts";
-import { StepBuffer } from "../../../kernels/step_buffer.ts";
+import { KvWrite } from "../../../kernels/attention/kv_write.ts";
+import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
+import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { sizeOf } from "../../gpu/kernel.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";

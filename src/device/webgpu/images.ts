@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { CompositeAlpha } from "../../../kernels/composite_alpha.ts";
+import { CompositeAlpha } from "../../../kernels/images/composite_alpha.ts";
 import {
   type ImageBuffer,
   intermediateBytes,
   ResizeNormalize,
   type TensorSlice,
-} from "../../../kernels/resize_normalize.ts";
-import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+} from "../../../kernels/images/resize_normalize.ts";
+import { resizeNormalize } from "../../../kernels/images/resize_normalize_reference.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Pixels } from "../../media/pixels.ts";

@@ -4,11 +4,11 @@
  * @module
  */
 import { INT8_FORM_ROWS } from "../../../kernels/matmul/int8_shape.ts";
-import { Matvec } from "../../../kernels/matvec.ts";
-import { chooseMatvecTiling, roomForRows } from "../../../kernels/matvec_shape.ts";
-import { Norm } from "../../../kernels/norm.ts";
-import { Pointwise } from "../../../kernels/pointwise.ts";
-import { TakeRows } from "../../../kernels/take_rows.ts";
+import { Matvec } from "../../../kernels/matmul/matvec.ts";
+import { chooseMatvecTiling, roomForRows } from "../../../kernels/matmul/matvec_shape.ts";
+import { Norm } from "../../../kernels/norm/norm.ts";
+import { Pointwise } from "../../../kernels/pointwise/pointwise.ts";
+import { TakeRows } from "../../../kernels/take_rows/take_rows.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { type Dispatch, type Program, type SiteForm, tensorsOf } from "../../program/program.ts";

@@ -6,8 +6,8 @@
 import {
   PackedAttention as AttentionKernel,
   PackedBuffer,
-} from "../../../kernels/packed_attention.ts";
-import type { PackedBounds } from "../../../kernels/packed_bounds.ts";
+} from "../../../kernels/attention/packed_attention.ts";
+import type { PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { GpuContext } from "../../gpu/device.ts";
 import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
 import type { Tensor } from "../ort/ort.ts";

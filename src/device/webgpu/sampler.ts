@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { SampleKernel, type SamplerOptions } from "../../../kernels/sample.ts";
-import type { SampledToken } from "../../../kernels/sample_row.ts";
+import { SampleKernel, type SamplerOptions } from "../../../kernels/sample/sample.ts";
+import type { SampledToken } from "../../../kernels/sample/sample_row.ts";
 import type { GpuContext } from "../../gpu/device.ts";
 import type { Readback } from "../../gpu/readback.ts";
 import type { LogitRows, TokenSampler } from "../backend.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { LogMel } from "../../../kernels/log_mel.ts";
-import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
-import type { TokenRule } from "../../../kernels/token_rule.ts";
-import { TokenRules } from "../../../kernels/token_rules.ts";
+import { LogMel } from "../../../kernels/log_mel/log_mel.ts";
+import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
+import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
+import { TokenRules } from "../../../kernels/sample/token_rules.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";

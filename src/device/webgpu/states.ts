@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { CausalConv, convFactors } from "../../../kernels/causal_conv.ts";
-import { LinearAttentionKernel } from "../../../kernels/linear_attention.ts";
-import { type StateStep, StateStepBuffer } from "../../../kernels/state_step.ts";
+import { CausalConv, convFactors } from "../../../kernels/states/causal_conv.ts";
+import { LinearAttentionKernel } from "../../../kernels/states/linear_attention.ts";
+import { type StateStep, StateStepBuffer } from "../../../kernels/states/state_step.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import type { StateSite } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";

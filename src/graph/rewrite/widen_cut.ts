@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { widenBytes } from "../../../kernels/half.ts";
+import { widenBytes } from "../../../kernels/common/half.ts";
 import { codeOfDtype } from "../file/dtype.ts";
 import { attribute, hasSubgraph, intAttribute, makeNode } from "../file/proto.ts";
 import type { Node, Tensor } from "../file/proto.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { selfBounds } from "../../../kernels/packed_bounds.ts";
+import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { Backend } from "../../device/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";

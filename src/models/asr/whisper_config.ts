@@ -10,7 +10,7 @@ import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_fo
 import type { SiteHeads } from "../../device/cross_alignment.ts";
 import { maskOf } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
-import type { TokenRule } from "../../../kernels/token_rule.ts";
+import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 
 export interface WhisperConfig {
   readonly vocabSize: number;

@@ -6,7 +6,7 @@
  */
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
-import type { SamplingParams } from "../../../kernels/sample_row.ts";
+import type { SamplingParams } from "../../../kernels/sample/sample_row.ts";
 
 /** Compression ratio above which text is repetitive. */
 const MAX_COMPRESSION_RATIO = 2.4;

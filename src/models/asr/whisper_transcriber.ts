@@ -8,7 +8,7 @@ import {
   type LogMelRow,
   type LogMelSpec,
   samplesPerRow,
-} from "../../../kernels/log_mel_spec.ts";
+} from "../../../kernels/log_mel/log_mel_spec.ts";
 import { LANGUAGES } from "../../wire/languages.ts";
 import type { SpeechKernels } from "../../device/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";

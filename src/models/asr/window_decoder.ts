@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
+import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { SiteHeads } from "../../device/cross_alignment.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";

@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../../device/backend.ts";
 import type { PackedAttention } from "../../device/packed_attention.ts";
-import { selfBounds } from "../../../kernels/packed_bounds.ts";
+import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
 import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorForm } from "../../../kernels/image_form.ts";
+import type { TensorForm } from "../../../kernels/images/image_form.ts";
 import { StartupError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";

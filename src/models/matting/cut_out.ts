@@ -8,7 +8,7 @@ import {
   compositeAlpha,
   compositeBands,
   type RowsMask,
-} from "../../../kernels/composite_alpha_reference.ts";
+} from "../../../kernels/images/composite_alpha_reference.ts";
 import type { MaskedImage } from "../../device/images.ts";
 import { crop } from "../../media/crop.ts";
 import type { Channels, Pixels } from "../../media/pixels.ts";

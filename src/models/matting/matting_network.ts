@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
+import type { MaskForm, TensorForm } from "../../../kernels/images/image_form.ts";
 import type { Backend } from "../../device/backend.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../device/images.ts";
 import { HearthError } from "../../base/errors.ts";

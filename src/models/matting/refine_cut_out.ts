@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+import { resizeNormalize } from "../../../kernels/images/resize_normalize_reference.ts";
 import { separateColors, unmix } from "../../media/foreground_colors.ts";
 import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
 import type { Pixels } from "../../media/pixels.ts";

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import type { AttentionShape } from "../../../kernels/attention_shape.ts";
+import type { AttentionShape } from "../../../kernels/attention/attention_shape.ts";
 import {
   checkNorms,
   checkRotary,
   type KvWriteParams,
   type RotaryParams,
   type RowLayout,
-} from "../../../kernels/kv_write.ts";
-import type { PackedStep } from "../../../kernels/step_plan.ts";
+} from "../../../kernels/attention/kv_write.ts";
+import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 
 /** Tensors of one attention layer; see `KvWriteTensors`. `q`, `k` and `v` may be one array. */
 interface KvWriteArrays {

@@ -3,8 +3,12 @@
  *
  * @module
  */
-import { activate } from "../../../kernels/activation.ts";
-import { checkMatvec, type MatvecParams, type NormParams } from "../../../kernels/matvec_params.ts";
+import { activate } from "../../../kernels/common/activation.ts";
+import {
+  checkMatvec,
+  type MatvecParams,
+  type NormParams,
+} from "../../../kernels/matmul/matvec_params.ts";
 
 /** The kernel's tensors, float32 but for levels and zero points. */
 export interface ReferenceMatvecTensors {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { PackedParams } from "../../../kernels/packed_attention.ts";
-import type { PackedBounds } from "../../../kernels/packed_bounds.ts";
+import type { PackedParams } from "../../../kernels/attention/packed_attention.ts";
+import type { PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
 
 /** Tensors of one layer; see `PackedTensors`. */
 interface PackedArrays {

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { AttentionShape } from "../../../kernels/attention_shape.ts";
-import { expOfNonPositive } from "../../../kernels/exp.ts";
-import type { AttentionParams } from "../../../kernels/paged_attention.ts";
-import type { PackedStep } from "../../../kernels/step_plan.ts";
+import type { AttentionShape } from "../../../kernels/attention/attention_shape.ts";
+import { expOfNonPositive } from "../../../kernels/common/exp.ts";
+import type { AttentionParams } from "../../../kernels/attention/paged_attention.ts";
+import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 
 /** Tensors of one attention layer; see `AttentionTensors`. */
 interface AttentionArrays {

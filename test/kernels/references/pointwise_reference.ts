@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { activate } from "../../../kernels/activation.ts";
-import type { PointwiseParams } from "../../../kernels/pointwise.ts";
+import { activate } from "../../../kernels/common/activation.ts";
+import type { PointwiseParams } from "../../../kernels/pointwise/pointwise.ts";
 
 /** See {@linkcode Pointwise}. @returns `[numRows, width]`. */
 export function pointwiseReference(

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
-import { KernelThreads } from "../../../kernels/kernel_threads.ts";
-import { RowArena } from "../../../kernels/row_arena.ts";
-import { SimdRows } from "../../../kernels/row_simd.ts";
+import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { RowArena } from "../../../kernels/cpu/row_arena.ts";
+import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { packMatrices, packWeights } from "../../../src/device/cpu/pack_weights.ts";
 import { StartupError } from "../../../src/base/errors.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";

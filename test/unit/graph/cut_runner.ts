@@ -12,9 +12,9 @@ import type {
   StateSite,
   TensorPort,
 } from "../../../src/graph/graph_cut.ts";
-import { convFactors } from "../../../kernels/causal_conv.ts";
-import { causalConvReference } from "../../../kernels/causal_conv_reference.ts";
-import { linearAttentionReference } from "../../../kernels/linear_attention_reference.ts";
+import { convFactors } from "../../../kernels/states/causal_conv.ts";
+import { causalConvReference } from "../../../kernels/states/causal_conv_reference.ts";
+import { linearAttentionReference } from "../../../kernels/states/linear_attention_reference.ts";
 import {
   convParams,
   linearParams,

@@ -1,0 +1,277 @@
+/**
+ * `kv_write` and `paged_attention` in WebAssembly SIMD, for the layers whose caches lie in one memory.
+ *
+ * @module
+ */
+import { Arena, MAX_MEMORY_BYTES } from "../cpu/arena.ts";
+import {
+  type AttentionExports,
+  instantiateAttention,
+  scratchBytes,
+} from "../cpu/attention_module.ts";
+import type { AttentionShape } from "./attention_shape.ts";
+import {
+  bytesPerBlock,
+  placeLayers,
+  placeStep,
+  type SimdLayer,
+  type SimdLimits,
+  StepWriter,
+} from "./attention_simd_memory.ts";
+import { type KernelJob, KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
+import type { PackedStep } from "./step_plan.ts";
+
+/** Inputs of a layer in a step, with room for `maxTokens`. The next layer of the same memory overwrites them. */
+export interface SimdInputs {
+  /** f32 `[maxTokens, stride]`, in the layout of the layer's `KvWriteParams`. */
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+/** Keys and values of a sequence that are read from a cache, f32 `[kvHeads, numKeys, headSize]` each. */
+export interface CacheRead {
+  /** That hold them. */
+  readonly blocks: Int32Array;
+  readonly numKeys: number;
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+}
+
+/** Keys stored side by side, as in `wasm/layout.ts`. */
+export const TILE = 16;
+/** Keys that are read at a time: those of a head stay in the processor's cache until they are copied. */
+const PIECE_KEYS = 256;
+
+interface PlacedLayer {
+  /** Address of its `Site`. */
+  readonly site: number;
+  readonly inputs: SimdInputs;
+  /** f32 `[maxTokens, heads * headSize]`. */
+  readonly out: Float32Array;
+  readonly outWidth: number;
+  readonly shape: AttentionShape;
+}
+
+/** A memory's layout: whatever does not depend on the number of blocks, then the blocks. */
+function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
+  const arena = new Arena();
+  const step = placeStep(arena, limits, layers);
+  const threads = limits.threads ?? new KernelThreads(1);
+  const perThread = scratchBytes(Math.max(0, ...layers.map(({ shape }) => shape.headSize)));
+  const scratch = {
+    scratch: arena.reserve(perThread * threads.numThreads / 4),
+    scratchBytes: perThread,
+  };
+  const headFloats = layers.map(({ shape: { blockSize, headSize } }) =>
+    Math.max(PIECE_KEYS, blockSize) * headSize
+  );
+  const read = {
+    table: arena.reserve(PIECE_KEYS / TILE),
+    rows: arena.reserve(Math.max(0, ...headFloats)),
+    scratch: arena.reserve(Math.max(0, ...layers.map(({ shape }) => TILE * shape.headSize))),
+  };
+  return { arena, step, threads, scratch, read, placed: placeLayers(arena, layers, limits) };
+}
+
+/** Whether a memory holds these layers with as many blocks as their cache may get. */
+export function fitsMemory(layers: readonly SimdLayer[], limits: SimdLimits): boolean {
+  const { numBlocks, maxBlocks = numBlocks } = limits;
+  const { placed } = planMemory(layers, limits);
+  return placed.cache + maxBlocks * bytesPerBlock(layers) <= MAX_MEMORY_BYTES;
+}
+
+export class SimdLayers {
+  readonly #memory: WebAssembly.Memory;
+  readonly #exports: AttentionExports;
+  readonly #threads: KernelThreads;
+  readonly #layers: readonly PlacedLayer[];
+  /** Address of the step. */
+  readonly #step: number;
+  readonly #steps: StepWriter;
+  readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
+  /** Addresses of the blocks of a piece of keys or values, of these as rows, and of a tile of them. */
+  readonly #read: { readonly table: number; readonly rows: number; readonly scratch: number };
+  /** Address of the cache's blocks, and bytes of each. */
+  readonly #cache: { readonly at: number; readonly blockBytes: number };
+  #numTokens = 0;
+  /** Number of pairs of a query and a key that it may see. */
+  #numPairs = 0;
+
+  /** @throws {StartupError} when there is not enough memory. */
+  constructor(layers: readonly SimdLayer[], limits: SimdLimits) {
+    const { arena, step, threads, scratch, read, placed } = planMemory(layers, limits);
+    const { numBlocks, maxBlocks = numBlocks, hasLargePages } = limits;
+    this.#threads = threads;
+    this.#scratch = scratch;
+    this.#read = read;
+    this.#cache = { at: placed.cache, blockBytes: placed.blockBytes };
+    const memory = arena.allocate({
+      what: "The KV cache and its tables",
+      setting: "kvCacheMb",
+      hasLargePages,
+      mayGrow: maxBlocks > numBlocks,
+    });
+    this.#memory = memory;
+    this.#exports = instantiateAttention(memory);
+    const rows = (at: number, width: number) =>
+      new Float32Array(memory.buffer, at, limits.maxTokens * width);
+    this.#layers = layers.map(({ shape, write }, i) => {
+      const { site, q, k, v, out } = placed.layers[i]!;
+      const outWidth = shape.heads * shape.headSize;
+      const inputs = {
+        q: rows(q, write.q.stride),
+        k: rows(k, write.k.stride),
+        v: rows(v, write.v.stride),
+      };
+      return { ...{ site, inputs, outWidth, shape }, out: rows(out, outWidth) };
+    });
+    this.#step = step.step;
+    this.#steps = new StepWriter(memory, step, limits);
+  }
+
+  /** Gives the cache more blocks, where it is. @returns false if there is no memory for them. */
+  grow(numBlocks: number): boolean {
+    const missing = this.#cache.at + numBlocks * this.#cache.blockBytes -
+      this.#memory.buffer.byteLength;
+    if (missing <= 0) return true;
+    try {
+      this.#memory.grow(Math.ceil(missing / 2 ** 16));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Takes over the first `numBlocks` blocks of another's cache, which has the same layers. */
+  copyBlocks(from: SimdLayers, numBlocks: number): void {
+    const bytesOf = (layers: SimdLayers) =>
+      new Uint8Array(
+        layers.#memory.buffer,
+        layers.#cache.at,
+        numBlocks * layers.#cache.blockBytes,
+      );
+    bytesOf(this).set(bytesOf(from));
+  }
+
+  /**
+   * Takes the layout of the next step; its arrays may change afterwards.
+   *
+   * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
+   */
+  begin(step: PackedStep, skipped: readonly number[] = []): void {
+    this.#steps.write(step, skipped);
+    this.#numTokens = step.numTokens;
+    this.#numPairs = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      if (skipped.includes(s)) continue;
+      this.#numPairs += (step.queryStarts[s + 1]! - step.queryStarts[s]!) * step.kvLengths[s]!;
+    }
+  }
+
+  inputs(layer: number): SimdInputs {
+    return this.#layers[layer]!.inputs;
+  }
+
+  /**
+   * Writes the keys and values of the layer's inputs into its cache, and attends. The inputs are consumed.
+   *
+   * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
+   */
+  run(layer: number): Float32Array {
+    this.write(layer);
+    return this.attend(layer);
+  }
+
+  /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
+  write(layer: number): void {
+    this.#exports.kvWrite(this.#layers[layer]!.site, this.#step);
+  }
+
+  /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
+  attend(layer: number): Float32Array {
+    const { site, out, outWidth, shape } = this.#layers[layer]!;
+    const items = this.#steps.itemsFor(shape);
+    this.#threads.run({
+      kernel: "pagedAttention",
+      memory: this.#memory,
+      exports: this.#exports,
+      site,
+      step: this.#step,
+      items: items.at,
+      numWorks: items.count,
+      ...this.#scratch,
+      flops: this.#numPairs * outWidth * 4,
+      polls: STEP_POLLS,
+    });
+    return out.subarray(0, this.#numTokens * outWidth);
+  }
+
+  /**
+   * The keys of a head, from consecutive blocks.
+   *
+   * @param head of keys.
+   * @returns f32 `[numKeys, headSize]`, the caller's.
+   */
+  keysOf(
+    layer: number,
+    head: number,
+    { firstBlock, numKeys }: { readonly firstBlock: number; readonly numKeys: number },
+  ): Float32Array {
+    const { shape: { blockSize, headSize } } = this.#layers[layer]!;
+    const keys = new Float32Array(numKeys * headSize);
+    const numBlocks = Math.ceil(numKeys / blockSize);
+    const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
+    this.#readRows(layer, "keys", {
+      firstHead: head,
+      endHead: head + 1,
+      blocks,
+      numKeys,
+      into: keys,
+    });
+    return keys;
+  }
+
+  /** Copies keys and values of a sequence. */
+  readCache(layer: number, { blocks, numKeys, keys, values }: CacheRead): void {
+    const { shape: { kvHeads } } = this.#layers[layer]!;
+    const all = { firstHead: 0, endHead: kvHeads, blocks, numKeys };
+    this.#readRows(layer, "keys", { ...all, into: keys });
+    this.#readRows(layer, "values", { ...all, into: values });
+  }
+
+  /** Copies keys or values of some heads to `into`, `[heads, numKeys, headSize]`. */
+  #readRows(
+    layer: number,
+    what: "keys" | "values",
+    { firstHead, endHead, blocks, numKeys, into }: {
+      readonly firstHead: number;
+      readonly endHead: number;
+      readonly blocks: Int32Array;
+      readonly numKeys: number;
+      readonly into: Float32Array;
+    },
+  ): void {
+    const { site, shape: { blockSize, headSize } } = this.#layers[layer]!;
+    const { buffer } = this.#memory;
+    const { table, rows, scratch } = this.#read;
+    const pieceKeys = Math.max(PIECE_KEYS, blockSize);
+    for (let firstKey = 0; firstKey < numKeys; firstKey += pieceKeys) {
+      const count = Math.min(pieceKeys, numKeys - firstKey);
+      const piece = blocks.subarray(firstKey / blockSize, (firstKey + pieceKeys) / blockSize);
+      new Int32Array(buffer, table, piece.length).set(piece);
+      const read = new Float32Array(buffer, rows, count * headSize);
+      const numTiles = Math.ceil(count / TILE);
+      for (let head = firstHead; head < endHead; head++) {
+        if (what === "keys") this.#exports.readKeys(site, table, head, numTiles, rows, scratch);
+        else this.#exports.readValues(site, table, head, numTiles, rows);
+        into.set(read, ((head - firstHead) * numKeys + firstKey) * headSize);
+      }
+    }
+  }
+
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  dispose(): void {
+    this.#threads.release(this.#memory);
+  }
+}

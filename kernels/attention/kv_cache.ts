@@ -1,0 +1,40 @@
+/**
+ * The form of keys and values in a paged cache on a GPU.
+ *
+ * @module
+ */
+import { sizeOf } from "../../src/gpu/kernel.ts";
+import type { AttentionShape } from "./attention_shape.ts";
+import plainSource from "./kv_cache_plain.wgsl" with { type: "text" };
+import quantizedSource from "./kv_cache_q8.wgsl" with { type: "text" };
+
+/** Bytes of the scale of a head of a token. */
+const SCALE_BYTES = 4;
+/** Of the kernel that writes the cache, of which a head must be within one workgroup. */
+const WRITTEN_ELEMENTS = 256;
+
+type CachedHead = Pick<AttentionShape, "headSize" | "elem" | "isQuantized">;
+
+/** Bytes of the keys, or of the values, of one token and head. */
+export function cachedHeadBytes({ headSize, elem, isQuantized }: CachedHead): number {
+  return isQuantized ? headSize + SCALE_BYTES : headSize * sizeOf(elem);
+}
+
+/** Declares `cached`, and how it is read. */
+export function cacheSource({ isQuantized }: CachedHead): string {
+  return isQuantized ? quantizedSource : plainSource;
+}
+
+/** From a head of a token to the next, in what `cached` is. */
+export function cacheStride({ headSize, isQuantized }: CachedHead): number {
+  return headSize / 4 + (isQuantized ? 1 : 0);
+}
+
+/** @throws {RangeError} when heads of that size cannot be cached in 8 bits. */
+export function checkQuantized({ headSize, isQuantized }: CachedHead): void {
+  if (!isQuantized || WRITTEN_ELEMENTS % headSize === 0) return;
+  throw new RangeError(
+    `Keys and values of heads of ${headSize} cannot be kept in 8 bits: ` +
+      `that takes head sizes that divide ${WRITTEN_ELEMENTS}.`,
+  );
+}

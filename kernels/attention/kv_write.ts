@@ -1,0 +1,224 @@
+/**
+ * Writes the keys and values of a step's new tokens into a paged KV cache, normalised by head and rotated by position.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { AttentionShape } from "./attention_shape.ts";
+import { FOUR } from "../common/four.ts";
+import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
+import source from "./kv_write.wgsl" with { type: "text" };
+import plainSource from "./kv_write_plain.wgsl" with { type: "text" };
+import quantizedSource from "./kv_write_q8.wgsl" with { type: "text" };
+import stepSource from "./step.wgsl" with { type: "text" };
+import type { StepBuffer } from "./step_buffer.ts";
+
+/** Rotary position embedding. */
+export interface RotaryParams {
+  /** Leading elements of a head that are rotated: a multiple of 8, or of 4 when interleaved. */
+  readonly size: number;
+  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
+  readonly isInterleaved: boolean;
+}
+
+/** Which heads are divided by their root mean square and multiplied by factors. */
+export interface HeadNormParams {
+  readonly epsilon: number;
+  readonly ofQueries: boolean;
+  readonly ofKeys: boolean;
+  /** Whether all heads of a token are divided by one root mean square, rather than each by its own. */
+  readonly ofRows?: boolean | undefined;
+}
+
+/** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
+export interface RowLayout {
+  /** From one token's row to the next's. */
+  readonly stride: number;
+  /** From the row's beginning to the first head. */
+  readonly offset: number;
+}
+
+/** What may differ between attention layers of one shape. */
+export interface KvWriteParams {
+  /** Absent: keys are copied, and queries left alone. */
+  readonly rotary?: RotaryParams | undefined;
+  /** Root mean squares before rotation; of single heads, 64 fours hold whole heads. */
+  readonly norms?: HeadNormParams | undefined;
+  readonly q: RowLayout;
+  readonly k: RowLayout;
+  readonly v: RowLayout;
+}
+
+/** Buffers of one attention layer. `q`, `k` and `v` may be one buffer, packed row by row. */
+export interface KvWriteTensors {
+  /** elem `[numTokens, q.stride]`. */
+  readonly q: GPUBuffer;
+  /** elem `[numTokens, k.stride]`. */
+  readonly k: GPUBuffer;
+  /** elem `[numTokens, v.stride]`. */
+  readonly v: GPUBuffer;
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
+  readonly kCache: GPUBuffer;
+  /** The same of values. */
+  readonly vCache: GPUBuffer;
+  /** f32 `[positions, 2, size / 2]`, where heads are rotated; see {@linkcode joinAngles}. */
+  readonly angles?: GPUBuffer | undefined;
+  /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
+  readonly qOut?: GPUBuffer | undefined;
+  /**
+   * A uniform: factors of the norms of queries, then of keys. f32 `[2, headSize]`, of rows `[heads + kvHeads, headSize]`.
+   */
+  readonly gammas?: GPUBuffer | undefined;
+}
+
+type HeadShape = Pick<AttentionShape, "heads" | "kvHeads" | "headSize">;
+
+const BINDINGS = {
+  step: "read",
+  q: "read",
+  k: "read",
+  v: "read",
+  angles: "read",
+  qOut: "read_write",
+  kCache: "read_write",
+  vCache: "read_write",
+} as const;
+/** Factors of norms in a uniform, of which WebGPU promises 64 KiB. */
+const MAX_FACTORS = 2 ** 14;
+/** Kernels without norms have no binding for their factors. */
+const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
+const THREADS = 64;
+
+/**
+ * With `x` a head of queries or keys at position `p`, and `x'` its element that turns with `x[i]`:
+ *
+ * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, the mean of the head or of all heads of the token, and
+ *
+ * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
+ *
+ * Keys and values go to slot `p` of their sequence's blocks, rotated queries to `qOut`.
+ */
+export class KvWrite {
+  readonly #step: StepBuffer;
+  readonly #kernel: Kernel<typeof NORM_BINDINGS>;
+  readonly #workgroupsPerToken: number;
+
+  /** @throws {RangeError} when the kernel cannot run the rotary size or a layout. */
+  constructor(gpu: GpuContext, step: StepBuffer, params: KvWriteParams) {
+    const { rotary, norms, q, k, v } = params;
+    const { shape } = step;
+    checkRotary(rotary, shape.headSize);
+    checkNorms(norms, shape);
+    checkQuantized(shape);
+    for (const layout of [q, k, v]) checkLayout(layout);
+    const headFours = shape.headSize / 4;
+    const heads = rotary === undefined && !norms?.ofQueries ? 0 : shape.heads;
+    this.#step = step;
+    this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
+    this.#kernel = Kernel.get(gpu, {
+      name: "kv_write",
+      source: FOUR[shape.elem] + cacheSource(shape) + stepSource + source +
+        (shape.isQuantized ? quantizedSource : plainSource) +
+        factorsSource(norms && numFactors(norms, shape) / 4),
+      bindings: norms ? NORM_BINDINGS : BINDINGS as typeof NORM_BINDINGS,
+      constants: {
+        HEAD_FOURS: headFours,
+        HEADS: heads,
+        KV_HEADS: shape.kvHeads,
+        BLOCK_SIZE: shape.blockSize,
+        CACHE_STRIDE: cacheStride(shape),
+        Q_STRIDE: q.stride / 4,
+        Q_OFFSET: q.offset / 4,
+        K_STRIDE: k.stride / 4,
+        K_OFFSET: k.offset / 4,
+        V_STRIDE: v.stride / 4,
+        V_OFFSET: v.offset / 4,
+        ROTARY_FOURS: (rotary?.size ?? 0) / 4,
+        IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
+        NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
+        NORMS_KEYS: norms?.ofKeys ? 1 : 0,
+        EPSILON: norms?.epsilon ?? 0,
+        NORMS_ROWS: norms?.ofRows ? 1 : 0,
+        NUM_QUERY_HEADS: shape.heads,
+      },
+    });
+  }
+
+  /** Appends the write of the step last written: one dispatch. */
+  encode(pass: ComputePass, tensors: KvWriteTensors): void {
+    const { words, partials, plan } = this.#step;
+    const { q, k, v, kCache, vCache } = tensors;
+    // Every binding needs a buffer; unused ones are not accessed.
+    const { angles = words, qOut = partials, gammas = words } = tensors;
+    const bound = { step: words, q, k, v, angles, qOut, kCache, vCache, gammas };
+    this.#kernel.encode(pass, bound, [this.#workgroupsPerToken, plan.numTokens]);
+  }
+}
+
+/** Factors of norms are a uniform: WebGPU promises eight storage buffers, and the kernel has that many. */
+function factorsSource(fours: number | undefined): string {
+  if (fours === undefined) {
+    return "fn factors_at(at: u32) -> vec4<f32> {\n  return vec4<f32>(1.0);\n}\n";
+  }
+  return `@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, ${fours}>;\n` +
+    "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
+}
+
+/** Of queries and keys together. */
+function numFactors({ ofRows }: HeadNormParams, { heads, kvHeads, headSize }: HeadShape): number {
+  return (ofRows ? heads + kvHeads : 2) * headSize;
+}
+
+/** Joins tables `[positions, width]` to one `[positions, 2, width]`, cosines first. */
+export function joinAngles(
+  { cos, sin }: { readonly cos: Float32Array; readonly sin: Float32Array },
+  width: number,
+): Float32Array<ArrayBuffer> {
+  const joined = new Float32Array(2 * cos.length);
+  for (let at = 0; at < cos.length; at += width) {
+    joined.set(cos.subarray(at, at + width), 2 * at);
+    joined.set(sin.subarray(at, at + width), 2 * at + width);
+  }
+  return joined;
+}
+
+/** Also asked by the reference. */
+export function checkRotary(rotary: RotaryParams | undefined, headSize: number): void {
+  if (rotary === undefined) return;
+  const unit = rotary.isInterleaved ? 4 : 8;
+  if (rotary.size % unit === 0 && rotary.size <= headSize) return;
+  throw new RangeError(
+    `A rotary size of ${rotary.size} in heads of ${headSize}: ` +
+      `kv_write turns a multiple of ${unit} elements, at most the whole head.`,
+  );
+}
+
+/** Whether norms of all heads of a token have room for their factors. */
+export function hasRoomForRowNorms(shape: HeadShape): boolean {
+  return (shape.heads + shape.kvHeads) * shape.headSize <= MAX_FACTORS;
+}
+
+/** Also asked by the reference. */
+export function checkNorms(norms: HeadNormParams | undefined, shape: HeadShape): void {
+  if (norms === undefined) return;
+  const { heads, kvHeads, headSize } = shape;
+  if (norms.ofRows && !hasRoomForRowNorms(shape)) {
+    throw new RangeError(
+      `Norms of ${heads} and ${kvHeads} heads of ${headSize}: ` +
+        `kv_write takes ${MAX_FACTORS} factors at most.`,
+    );
+  }
+  if (norms.ofRows || 4 * THREADS % headSize === 0) return;
+  throw new RangeError(
+    `Norms of heads of ${headSize}: kv_write takes head sizes that divide ${4 * THREADS}.`,
+  );
+}
+
+function checkLayout({ stride, offset }: RowLayout): void {
+  if (stride % 4 === 0 && offset % 4 === 0) return;
+  throw new RangeError(
+    `A row stride of ${stride} and offset of ${offset}: kv_write reads multiples of 4 elements.`,
+  );
+}

@@ -1,0 +1,216 @@
+/**
+ * `packed_attention` in WebAssembly SIMD, for all attention layers of a model: the CPU backend's own.
+ *
+ * @module
+ */
+import { maxItemWords, writeItems } from "./attention_items.ts";
+import {
+  type AttentionExports,
+  instantiateAttention,
+  scratchBytes,
+} from "../cpu/attention_module.ts";
+import { checkHeads, type HeadShape } from "./attention_shape.ts";
+import { KernelThreads } from "../cpu/kernel_threads.ts";
+import { checkLayouts, type PackedParams } from "./packed_attention.ts";
+import { numQueryRows, type PackedBounds } from "./packed_bounds.ts";
+
+/** Inputs of a layer. The next layer overwrites them. */
+interface PackedInputs {
+  /** f32 `[query rows, q.stride]`. */
+  readonly q: Float32Array;
+  /** f32 `[key rows, k.stride]`. */
+  readonly k: Float32Array;
+  /** f32 `[key rows, v.stride]`. */
+  readonly v: Float32Array;
+}
+
+/** One layer. */
+interface SimdPackedLayer extends PackedParams {
+  /** Whether queries, keys and values come in one tensor; `q`, `k` and `v` of the inputs are one array then. */
+  readonly isPacked: boolean;
+}
+
+/** Keys stored side by side, as in `wasm/layout.ts`. */
+const TILE = 16;
+/** A line of the processor's cache. */
+const ALIGNMENT = 64;
+/** Rows that share one copy of the keys' tiles: enough that copying costs little, few enough for many threads. */
+const ITEM_ROWS = 240;
+const PAGE_BYTES = 2 ** 16;
+const MAX_PAGES = 2 ** 16;
+
+/** Addresses in the linear memory, of one batch; `wasm/packed_layout.ts` is the other side. */
+interface Offsets {
+  readonly q: number;
+  readonly k: number;
+  readonly v: number;
+  readonly out: number;
+  readonly site: number;
+  readonly batch: number;
+  /** By heads. */
+  readonly items: ReadonlyMap<string, ItemOffsets>;
+  readonly scratch: number;
+  readonly scratchBytes: number;
+}
+
+interface ItemOffsets {
+  readonly at: number;
+  readonly count: number;
+}
+
+/** With sums in f32, what `attendPacked` does in float64; see `wasm/`. Its memory grows to what the largest batch needs. */
+export class SimdPackedAttention {
+  readonly #layers: readonly SimdPackedLayer[];
+  readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });
+  readonly #exports: AttentionExports;
+  readonly #threads: KernelThreads;
+  #offsets: Offsets | undefined;
+  #numRows = 0;
+  #numKeyRows = 0;
+
+  /** Pairs of a query and a key. */
+  #numPairs = 0;
+
+  /** @throws {RangeError} when the kernel cannot run a layer. */
+  constructor(layers: readonly SimdPackedLayer[], threads = new KernelThreads(1)) {
+    for (const layer of layers) {
+      checkHeads(layer.shape);
+      checkLayouts(layer);
+    }
+    this.#layers = layers;
+    this.#threads = threads;
+    this.#exports = instantiateAttention(this.#memory);
+  }
+
+  /**
+   * Takes the bounds of the next batch.
+   *
+   * @throws {RangeError} when there is no memory for it.
+   */
+  begin(bounds: PackedBounds): void {
+    const { numSequences, queryStarts, keyStarts, keyLengths } = bounds;
+    this.#numRows = numQueryRows(bounds);
+    this.#numKeyRows = 0;
+    this.#numPairs = 0;
+    let maxKeys = 0;
+    for (let s = 0; s < numSequences; s++) {
+      maxKeys = Math.max(maxKeys, keyLengths[s]!);
+      this.#numPairs += (queryStarts[s + 1]! - queryStarts[s]!) * keyLengths[s]!;
+      this.#numKeyRows = Math.max(this.#numKeyRows, keyStarts[s]! + keyLengths[s]!);
+    }
+    const widest = (widthOf: (layer: SimdPackedLayer) => number) =>
+      Math.max(0, ...this.#layers.map(widthOf));
+
+    let end = ALIGNMENT;
+    const reserve = (length: number) => {
+      const at = end;
+      end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
+      return at;
+    };
+    const site = reserve(20);
+    const batch = reserve(4);
+    const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
+    const items = new Map<string, ItemOffsets & { readonly words: Uint32Array }>();
+    for (const { shape } of this.#layers) {
+      if (items.has(headsOf(shape))) continue;
+      const { heads, kvHeads } = shape;
+      const options = { kvHeads, group: heads / kvHeads, rowsPerItem: ITEM_ROWS };
+      const most = { maxTokens: this.#numRows, maxSequences: numSequences };
+      const words = new Uint32Array(maxItemWords(most, options));
+      const sequences = { sequences: { length: numSequences }, queryStarts };
+      const count = writeItems(words, sequences, options);
+      items.set(headsOf(shape), { words, count, at: reserve(words.length) });
+    }
+    const headSize = widest(({ shape }) => shape.headSize);
+    // A block of rows, and the tiles of one sequence and head.
+    const perThread = scratchBytes(headSize) + Math.ceil(maxKeys / TILE) * TILE * headSize * 4;
+    const separate = (layer: SimdPackedLayer, width: number) => layer.isPacked ? 0 : width;
+    this.#offsets = {
+      site,
+      batch,
+      items,
+      scratch: reserve(perThread * this.#threads.numThreads / 4),
+      scratchBytes: perThread,
+      q: reserve(this.#numRows * widest(({ q }) => q.stride)),
+      k: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.k.stride))),
+      v: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.v.stride))),
+      out: reserve(this.#numRows * widest(({ shape }) => shape.heads * shape.headSize)),
+    };
+    const missing = Math.ceil(end / PAGE_BYTES) - this.#memory.buffer.byteLength / PAGE_BYTES;
+    if (missing > 0) this.#memory.grow(missing);
+
+    // In the order of `PackedBatch`.
+    this.#words(batch, 4).set([numSequences, ...starts]);
+    for (const { at, words } of items.values()) this.#words(at, words.length).set(words);
+    [queryStarts, keyStarts, keyLengths].forEach((words, i) => {
+      const length = i === 0 ? numSequences + 1 : numSequences;
+      this.#words(starts[i]!, length).set(words.subarray(0, length));
+    });
+  }
+
+  /** A layer's inputs for this batch; new views for each batch, since the memory may have been replaced. */
+  inputs(layer: number): PackedInputs {
+    const { isPacked, q, k, v } = this.#layers[layer]!;
+    const offsets = this.#offsets!;
+    const queries = this.#floats(offsets.q, this.#numRows * q.stride);
+    if (isPacked) return { q: queries, k: queries, v: queries };
+    return {
+      q: queries,
+      k: this.#floats(offsets.k, this.#numKeyRows * k.stride),
+      v: this.#floats(offsets.v, this.#numKeyRows * v.stride),
+    };
+  }
+
+  /** @returns f32 `[query rows, heads * headSize]`, valid until the next layer runs. */
+  run(layer: number): Float32Array {
+    const { shape, q, k, v, scale, softcap, window, isPacked } = this.#layers[layer]!;
+    const { heads, kvHeads, headSize } = shape;
+    const offsets = this.#offsets!;
+    // In the order of `PackedSite`.
+    this.#words(offsets.site, 16).set([
+      heads,
+      kvHeads,
+      headSize,
+      ...[offsets.q, q.stride, q.offset],
+      ...[isPacked ? offsets.q : offsets.k, k.stride, k.offset],
+      ...[isPacked ? offsets.q : offsets.v, v.stride, v.offset],
+      offsets.out,
+      0,
+      0,
+      window,
+    ]);
+    this.#floats(offsets.site + 13 * 4, 2).set([scale, softcap]);
+    const items = offsets.items.get(headsOf(shape))!;
+    this.#threads.run({
+      kernel: "packedAttention",
+      memory: this.#memory,
+      exports: this.#exports,
+      site: offsets.site,
+      step: offsets.batch,
+      items: items.at,
+      numWorks: items.count,
+      scratch: offsets.scratch,
+      scratchBytes: offsets.scratchBytes,
+      flops: this.#numPairs * heads * headSize * 4,
+    });
+    return this.#floats(offsets.out, this.#numRows * heads * headSize);
+  }
+
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  dispose(): void {
+    this.#threads.release(this.#memory);
+  }
+
+  #floats(at: number, length: number): Float32Array {
+    return new Float32Array(this.#memory.buffer, at, length);
+  }
+
+  #words(at: number, length: number): Uint32Array {
+    return new Uint32Array(this.#memory.buffer, at, length);
+  }
+}
+
+/** Layers with equal keys are divided alike. */
+function headsOf({ heads, kvHeads }: HeadShape): string {
+  return `${heads} on ${kvHeads}`;
+}

@@ -1,0 +1,137 @@
+/**
+ * Attention of a packed step over a paged KV cache.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import attentionSource from "./attention_common.wgsl" with { type: "text" };
+import { tileSource } from "./attention_tile.ts";
+import { FOUR, HALF_FOUR } from "../common/four.ts";
+import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
+import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
+import { loadSource } from "./paged_attention_load.ts";
+import { decodeSource } from "./paged_attention_decode.ts";
+import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
+import { reduceSource } from "./paged_attention_reduce.ts";
+import stepSource from "./step.wgsl" with { type: "text" };
+import type { StepBuffer } from "./step_buffer.ts";
+
+/** What may differ between attention layers of one shape. */
+export interface AttentionParams {
+  /** Factor of the products of query and key, usually `1 / sqrt(headSize)`. */
+  readonly scale: number;
+  /** `c` in `c * tanh(score / c)`; 0 for none. */
+  readonly softcap: number;
+  /** Keys a query sees, its own included; 0 for all. */
+  readonly window: number;
+  /** Whether a logit per head joins the softmax's denominator. */
+  readonly hasSinks: boolean;
+  /** Elements from one token's queries to the next's, and to the first head's; multiples of 4. */
+  readonly queryStride: number;
+  readonly queryOffset: number;
+}
+
+/** Buffers of one attention layer. */
+export interface AttentionTensors {
+  /** elem `[numTokens, queryStride]`, rotated. */
+  readonly q: GPUBuffer;
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
+  readonly kCache: GPUBuffer;
+  /** The same of values. */
+  readonly vCache: GPUBuffer;
+  /** elem `[numTokens, heads * headSize]`. */
+  readonly out: GPUBuffer;
+  /** f32 `[heads]`, where the layer has them. */
+  readonly sinks?: GPUBuffer | undefined;
+}
+
+const INPUTS = {
+  step: "read",
+  q: "read",
+  kCache: "read",
+  vCache: "read",
+  sinks: "read",
+  out: "read_write",
+} as const;
+const DECODE = { ...INPUTS, partials: "read_write" } as const;
+const REDUCE = { step: "read", partials: "read", sinks: "read", out: "read_write" } as const;
+
+/**
+ * Causal attention of grouped queries:
+ *
+ * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
+ *
+ * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are in f32 whatever the element type.
+ * Heads of 8 to 256, a multiple of 4; anything else is refused when the step buffer is made.
+ */
+export class PagedAttention {
+  readonly #step: StepBuffer;
+  readonly #prefill: Kernel<typeof INPUTS> | undefined;
+  readonly #decode: Kernel<typeof DECODE>;
+  readonly #reduce: Kernel<typeof REDUCE>;
+
+  constructor(gpu: GpuContext, step: StepBuffer, params: AttentionParams) {
+    this.#step = step;
+    const { shape, tiling } = step;
+    const headFours = shape.headSize / 4;
+    const common = {
+      HEAD_FOURS: headFours,
+      KV_HEADS: shape.kvHeads,
+      GROUP: shape.heads / shape.kvHeads,
+      BLOCK_SIZE: shape.blockSize,
+      CACHE_STRIDE: cacheStride(shape),
+      Q_STRIDE: params.queryStride / 4,
+      Q_OFFSET: params.queryOffset / 4,
+      SOFTCAP: params.softcap,
+      PRODUCT_SCALE: params.softcap === 0 ? params.scale : params.scale / params.softcap,
+      WINDOW: params.window,
+      HAS_SINKS: params.hasSinks ? 1 : 0,
+    };
+    checkQuantized(shape);
+    const isQuantized = shape.isQuantized ?? false;
+    const paged = cacheSource(shape) + stepSource + attentionSource + pagedSource;
+    const prelude = FOUR[shape.elem] + paged;
+    if (tiling.tile !== undefined) {
+      const four = tiling.tile.isHalf ? HALF_FOUR : FOUR[shape.elem];
+      this.#prefill = Kernel.get(gpu, {
+        name: "paged_attention_prefill",
+        source: four + paged + loadSource(isQuantized) + prefillSource +
+          tileSource(headFours, tiling.tile),
+        bindings: INPUTS,
+        constants: common,
+      });
+    }
+    this.#decode = Kernel.get(gpu, {
+      name: "paged_attention_decode",
+      source: prelude + decodeSource(headFours, tiling.decode, isQuantized),
+      bindings: DECODE,
+      constants: common,
+    });
+    this.#reduce = Kernel.get(gpu, {
+      name: "paged_attention_reduce",
+      source: prelude + reduceSource(headFours, tiling.decode.rows),
+      bindings: REDUCE,
+      constants: common,
+    });
+  }
+
+  /** Appends the attention of the step last written: one dispatch, or as many as it has kinds of items. */
+  encode(pass: ComputePass, tensors: AttentionTensors): void {
+    const { plan, words, partials, shape } = this.#step;
+    // Every binding needs a buffer; without sinks it is not read.
+    const sinks = tensors.sinks ?? words;
+    const inputs = { ...tensors, step: words, sinks };
+    if (plan.numPrefillItems > 0) {
+      this.#prefill!.encode(pass, inputs, [plan.numPrefillItems, shape.kvHeads]);
+    }
+    if (plan.numDecodeItems > 0) {
+      this.#decode.encode(pass, { ...inputs, partials }, [plan.numDecodeItems, shape.kvHeads]);
+    }
+    if (plan.numReduceItems > 0) {
+      const reduced = { step: words, partials, sinks, out: tensors.out };
+      this.#reduce.encode(pass, reduced, [plan.numReduceItems, shape.kvHeads]);
+    }
+  }
+}

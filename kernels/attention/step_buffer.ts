@@ -1,0 +1,67 @@
+/**
+ * The step's plan on the device.
+ *
+ * @module
+ */
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import {
+  type AttentionShape,
+  type AttentionTiling,
+  checkShape,
+  choosePagedTiling,
+} from "./attention_shape.ts";
+import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
+
+/**
+ * A step's plan for `kv_write` and `paged_attention`, for all layers of one shape. All its memory is allocated when it
+ * is made.
+ */
+export class StepBuffer {
+  readonly shape: AttentionShape;
+  readonly tiling: AttentionTiling;
+  readonly plan: StepPlan;
+  /** u32: the plan's words. */
+  readonly words: GPUBuffer;
+  /** f32 `[maxSlots, kvHeads, decode.rows, headSize + 4]`: results of split decode items. */
+  readonly partials: GPUBuffer;
+  readonly #gpu: GpuContext;
+
+  /**
+   * @param tiling by default the best for the device.
+   * @throws {RangeError} when the kernels cannot run the shape.
+   */
+  constructor(
+    gpu: GpuContext,
+    shape: AttentionShape,
+    limits: StepLimits,
+    tiling: AttentionTiling = choosePagedTiling(gpu, shape),
+  ) {
+    checkShape(shape);
+    this.#gpu = gpu;
+    this.shape = shape;
+    this.tiling = tiling;
+    this.plan = new StepPlan(shape, this.tiling, limits);
+    this.words = createBuffer(gpu, {
+      label: "step",
+      size: this.plan.words.byteLength,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
+    const rows = this.plan.maxSlots * shape.kvHeads * this.tiling.decode.rows;
+    this.partials = createBuffer(gpu, {
+      label: "attention partials",
+      size: rows * (shape.headSize + 4) * 4,
+      usage: GPUBufferUsage.STORAGE,
+    });
+  }
+
+  /** Plans `step` and writes the plan to the device, ahead of whatever is submitted next. */
+  write(step: PackedStep): void {
+    this.plan.build(step);
+    this.#gpu.device.queue.writeBuffer(this.words, 0, this.plan.words, 0, this.plan.length);
+  }
+
+  dispose(): void {
+    this.words.destroy();
+    this.partials.destroy();
+  }
+}

@@ -1,0 +1,15 @@
+/**
+ * The WGSL in front of kernels that read and write tensors four elements at a time.
+ *
+ * @module
+ */
+import f16Source from "./four_f16.wgsl" with { type: "text" };
+import f32Source from "./four_f32.wgsl" with { type: "text" };
+import halfSource from "./four_half.wgsl" with { type: "text" };
+import type { Elem } from "../../src/gpu/kernel.ts";
+
+/** Declares `four`, `unpack` and `pack` for an element type. */
+export const FOUR: Readonly<Record<Elem, string>> = { f32: f32Source, f16: f16Source };
+
+/** As {@linkcode FOUR} for f16, where a kernel computes with it. */
+export const HALF_FOUR: string = halfSource;

@@ -1,0 +1,89 @@
+/**
+ * Room in a linear memory of WebAssembly, allotted before the memory is made.
+ *
+ * @module
+ */
+import { type Setting, StartupError } from "../../src/base/errors.ts";
+import { adviseLargePages } from "../../src/base/large_pages.ts";
+
+const PAGE_BYTES = 2 ** 16;
+const MAX_PAGES = 2 ** 16;
+/** What a memory of WebAssembly may hold. */
+export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
+/** A line of the processor's cache. */
+export const ALIGNMENT = 64;
+
+/** What takes a memory, for the message of a failure, and the setting that says how much. */
+interface MemoryUse {
+  readonly what: string;
+  readonly setting?: Setting;
+  readonly hasLargePages?: boolean | undefined;
+  /** That there are; not asked of the machine if absent. */
+  readonly maxBytes?: number | undefined;
+  /** Whether it may grow later. */
+  readonly mayGrow?: boolean;
+}
+
+/** Allocates addresses; then creates a memory of exactly that size. */
+export class Arena {
+  /** 0 stands for "none". */
+  #end = ALIGNMENT;
+  readonly #contents = new Map<Float32Array | Uint32Array, number>();
+
+  /** Where the next room begins. */
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Room for `length` elements of four bytes, all 0 at first. */
+  reserve(length: number): number {
+    const at = this.#end;
+    this.#end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
+    return at;
+  }
+
+  /** Room that holds `data` from the beginning; the same each time for the same array. */
+  place(data: Float32Array | Uint32Array): number {
+    const at = this.#contents.get(data) ?? this.reserve(data.length);
+    this.#contents.set(data, at);
+    return at;
+  }
+
+  /** Gives room that was reserved its content. */
+  fill(at: number, data: Float32Array | Uint32Array): void {
+    this.#contents.set(data, at);
+  }
+
+  /** @throws {StartupError} when there is not enough memory. */
+  allocate(use: MemoryUse): WebAssembly.Memory {
+    const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
+    // Before anything is written to it.
+    if (use.hasLargePages) adviseLargePages(memory);
+    for (const [data, at] of this.#contents) {
+      new Uint32Array(memory.buffer, at, data.length)
+        .set(new Uint32Array(data.buffer, data.byteOffset, data.length));
+    }
+    return memory;
+  }
+}
+
+function createMemory(
+  pages: number,
+  { what, setting, maxBytes, mayGrow = false }: MemoryUse,
+): WebAssembly.Memory {
+  const wanted = `${what} take ${Math.ceil(pages / 16)} MiB`;
+  if (pages > MAX_PAGES) {
+    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}.`, { setting });
+  }
+  if (maxBytes !== undefined && pages * PAGE_BYTES > maxBytes) {
+    throw new StartupError(`${wanted}, and ${Math.floor(maxBytes / 2 ** 20)} MiB are left.`, {
+      setting,
+    });
+  }
+  try {
+    const maximum = mayGrow ? MAX_PAGES : pages;
+    return new WebAssembly.Memory({ initial: pages, maximum, shared: true });
+  } catch (cause) {
+    throw new StartupError(`${wanted}, which this machine does not give.`, { cause, setting });
+  }
+}

@@ -1,0 +1,252 @@
+/**
+ * Helper threads for the CPU's attention kernels, over shared memory.
+ *
+ * A job is divided into parts, and every thread takes the next one. Which thread does a part does not affect the
+ * result. Helpers sleep between jobs, end when there was none for long, and do not keep the process alive.
+ *
+ * @module
+ */
+import { startThread, type Thread } from "../../src/base/start_thread.ts";
+import type { AttentionExports } from "./attention_module.ts";
+import {
+  type KernelName,
+  KERNELS,
+  type MemoryMessage,
+  NUM_WORDS,
+  OPEN,
+  takeWorks,
+  type ThreadStart,
+  WORD,
+} from "./thread_control.ts";
+
+/** A kernel to run, on a memory of its own. */
+export interface KernelJob {
+  readonly kernel: KernelName;
+  readonly memory: WebAssembly.Memory;
+  readonly exports: AttentionExports;
+  /** Addresses. */
+  readonly site: number;
+  readonly step: number;
+  readonly items: number;
+  /** Parts of the work. */
+  readonly numWorks: number;
+  /** Address of scratch memory, one region per thread, and a region's bytes. */
+  readonly scratch: number;
+  readonly scratchBytes: number;
+  /** Products and sums of all parts together, about. */
+  readonly flops: number;
+  /** How often helpers look for the next job, some nanoseconds each, before they sleep; never if absent. */
+  readonly polls?: number;
+}
+
+/** How helpers are started and waited for. */
+export interface ThreadsOptions {
+  /** The module that a helper runs. */
+  readonly module?: URL;
+  /** Timeout for one part of a helper, far longer than any takes. */
+  readonly patienceMs?: number;
+  /** Without a job for so long, helpers end; the next job starts others. */
+  readonly idleMs?: number;
+  /** Smaller jobs are not worth waking a helper. */
+  readonly minFlops?: number;
+}
+
+/** A part takes a millisecond or so; but a machine may be suspended. */
+const PATIENCE_MS = 10_000;
+/** Starting one takes some 100 ms, in which the caller works alone; each takes 34 MiB. */
+const IDLE_MS = 20_000;
+/** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
+const MIN_FLOPS = 2e6;
+/** A helper that polls has joined within a microsecond or two. */
+const MIN_FLOPS_POLLING = 1e5;
+/** Polls between the jobs of a step: what comes between two takes less than 100 µs, and waking a helper up to 50. */
+export const STEP_POLLS = 8000;
+/** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
+const SPINS = 20_000;
+/** Lost helpers after which no others are started. */
+const MAX_LOSSES = 3;
+
+/** Belongs to the thread that created it. */
+export class KernelThreads {
+  /** Most threads working at once, including the caller. */
+  readonly numThreads: number;
+  readonly #options: Required<ThreadsOptions>;
+  #helpers: Helper[] = [];
+  #control = makeControl();
+  #losses = 0;
+  readonly #memories = new Map<WebAssembly.Memory, number>();
+  #nextMemory = 1;
+
+  constructor(numThreads: number, options: ThreadsOptions = {}) {
+    this.numThreads = Math.max(1, numThreads);
+    this.#options = {
+      // A literal URL, since deno compile searches for it.
+      module: options.module ?? new URL("./kernel_thread.ts", import.meta.url),
+      patienceMs: options.patienceMs ?? PATIENCE_MS,
+      idleMs: options.idleMs ?? IDLE_MS,
+      minFlops: options.minFlops ?? MIN_FLOPS,
+    };
+  }
+
+  /** Helpers that are running. */
+  get numHelpers(): number {
+    return this.#helpers.length;
+  }
+
+  /** Whether helpers are disabled, too many having been lost. */
+  get isAlone(): boolean {
+    return this.#losses >= MAX_LOSSES;
+  }
+
+  /** Parts that helpers have done. */
+  get numHelpedWorks(): number {
+    return Atomics.load(this.#control, WORD.helped);
+  }
+
+  /** Runs a job to its end. @throws what the kernel throws. */
+  run(job: KernelJob): void {
+    const wanted = Math.min(this.numThreads, job.numWorks) - 1;
+    const arePolling = Atomics.load(this.#control, WORD.polling) > 0;
+    const minFlops = arePolling ? MIN_FLOPS_POLLING : this.#options.minFlops;
+    if (wanted < 1 || job.flops < minFlops || this.isAlone) {
+      runAlone(job);
+      return;
+    }
+    this.start();
+    const control = this.#control;
+    control.set([
+      KERNELS.indexOf(job.kernel),
+      this.#share(job.memory),
+      job.site,
+      job.step,
+      job.items,
+      job.numWorks,
+      job.scratch,
+      job.scratchBytes,
+    ], WORD.kernel);
+    control[WORD.failed] = 0;
+    Atomics.store(control, WORD.polls, job.polls ?? 0);
+    Atomics.store(control, WORD.next, 0);
+    Atomics.store(control, WORD.gate, OPEN);
+    Atomics.add(control, WORD.job, 1);
+    Atomics.notify(control, WORD.job, wanted);
+    const kernel = job.exports[job.kernel];
+    takeWorks(
+      control,
+      (first, end) => kernel(job.site, job.step, job.items, first, end, job.scratch),
+    );
+    // A part may be done twice: it writes the same each time.
+    if (!this.#close()) runAlone(job);
+  }
+
+  /** Drops a memory. Helpers that hold it end, so that it can be freed; others start with the next job. */
+  release(memory: WebAssembly.Memory): void {
+    if (this.#memories.delete(memory)) this.#endHelpers();
+  }
+
+  /** Ends the helpers. Later jobs start others. */
+  dispose(): void {
+    this.#endHelpers();
+    this.#memories.clear();
+  }
+
+  /** Starts the helpers that do not run yet: the first job finds them only some 100 ms later. */
+  start(): void {
+    while (this.#helpers.length < this.numThreads - 1) {
+      const { port1, port2 } = new MessageChannel();
+      const taken = new Set(this.#helpers.map(({ thread }) => thread));
+      let thread = 1;
+      while (taken.has(thread)) thread++;
+      const { idleMs } = this.#options;
+      const workerData: ThreadStart = {
+        control: this.#control.buffer,
+        thread,
+        port: port2,
+        idleMs,
+      };
+      const helper: Helper = {
+        running: startThread(this.#options.module, {
+          workerData,
+          ports: [port2],
+          onEnd: (failure) => this.#drop(helper, { isLoss: failure !== undefined }),
+        }),
+        port: port1,
+        thread,
+      };
+      for (const [memory, id] of this.#memories) port1.postMessage({ id, memory });
+      this.#helpers.push(helper);
+    }
+  }
+
+  /** A helper has ended by itself. */
+  #drop(helper: Helper, { isLoss }: { readonly isLoss: boolean }): void {
+    if (!this.#helpers.includes(helper)) return;
+    this.#helpers = this.#helpers.filter((other) => other !== helper);
+    helper.port.close();
+    if (isLoss) this.#losses++;
+  }
+
+  /** The id of a memory for helpers. */
+  #share(memory: WebAssembly.Memory): number {
+    const known = this.#memories.get(memory);
+    if (known !== undefined) return known;
+    const id = this.#nextMemory++;
+    this.#memories.set(memory, id);
+    const message: MemoryMessage = { id, memory };
+    for (const { port } of this.#helpers) port.postMessage(message);
+    return id;
+  }
+
+  /** Waits for those who have joined. @returns whether every part is done. */
+  #close(): boolean {
+    const control = this.#control;
+    let gate = Atomics.and(control, WORD.gate, ~OPEN) & ~OPEN;
+    for (let i = 0; i < SPINS && gate > 0; i++) gate = Atomics.load(control, WORD.gate);
+    while (gate > 0) {
+      if (Atomics.wait(control, WORD.gate, gate, this.#options.patienceMs) === "timed-out") {
+        this.#abandon();
+        return false;
+      }
+      gate = Atomics.load(control, WORD.gate);
+    }
+    return control[WORD.failed] === 0;
+  }
+
+  /** Ends all helpers, one of which timed out. */
+  #abandon(): void {
+    const control = this.#control;
+    const helpers = this.#helpers;
+    Atomics.store(control, WORD.next, 2 ** 31 - 1);
+    this.#losses++;
+    this.#endHelpers();
+    // If it is alive after all, it finishes its part before the work is repeated.
+    const gate = Atomics.load(control, WORD.gate);
+    if (gate > 0) Atomics.wait(control, WORD.gate, gate, 100);
+    for (const { running } of helpers) running.terminate();
+  }
+
+  /** They end by themselves: Deno keeps the memory of a thread that is terminated while it waits. */
+  #endHelpers(): void {
+    for (const { port } of this.#helpers) port.close();
+    this.#helpers = [];
+    Atomics.store(this.#control, WORD.ended, 1);
+    Atomics.add(this.#control, WORD.job, 1);
+    Atomics.notify(this.#control, WORD.job);
+    // Replaces the memory that an ended helper may still write to.
+    this.#control = makeControl();
+  }
+}
+
+interface Helper {
+  readonly running: Thread;
+  readonly port: MessagePort;
+  readonly thread: number;
+}
+
+function makeControl(): Int32Array<SharedArrayBuffer> {
+  return new Int32Array(new SharedArrayBuffer(NUM_WORDS * 4));
+}
+
+function runAlone({ kernel, exports, site, step, items, numWorks, scratch }: KernelJob): void {
+  exports[kernel](site, step, items, 0, numWorks, scratch);
+}

@@ -1,0 +1,87 @@
+/**
+ * The linear memory of the kernels for a few rows: addresses are given out before it is allocated.
+ *
+ * @module
+ */
+import { Arena } from "./arena.ts";
+import { floatMatrixLength, floatScratchBytes } from "../matmul/float_product.ts";
+import { nbitsMatrixLength, nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts";
+
+/** Bytes of weights that are packed at a time. */
+const STAGED_BYTES = 4 * 2 ** 20;
+
+/** Elements that sums of integers are kept in. */
+export type SumKind = "i16" | "i32";
+
+/** Plans the memory: addresses are given out before it is allocated. */
+export class RowArena {
+  readonly arena = new Arena();
+  readonly maxRows: number;
+  readonly site = this.arena.reserve(12);
+  readonly rows = this.arena.reserve(4);
+  readonly floatRows = this.arena.reserve(3);
+  readonly staged = this.arena.reserve(STAGED_BYTES / 4);
+  readonly #sums: SumKind;
+  #maxK = 0;
+  #scratchBytes = 0;
+
+  /**
+   * @param maxRows most rows of a step.
+   * @param sums what sums of 32 products are kept in: x64 adds fewer of i16, ARM of i32; results are the same.
+   */
+  constructor(maxRows: number, sums: SumKind = Deno.build.arch === "x86_64" ? "i16" : "i32") {
+    this.maxRows = maxRows;
+    this.#sums = sums;
+  }
+
+  /** Room for a matrix of `outputs` by `k`. */
+  reserveMatrix(k: number, outputs: number): number {
+    this.#reserveShared(k, nbitsScratchBytes(outputs));
+    return this.arena.reserve(nbitsMatrixLength({ k, outputs }));
+  }
+
+  /** The same for one of f32. */
+  reserveFloatMatrix(k: number, outputs: number): number {
+    this.#reserveShared(k, floatScratchBytes(outputs, this.maxRows));
+    return this.arena.reserve(floatMatrixLength({ k, outputs }));
+  }
+
+  #reserveShared(k: number, scratchBytes: number): void {
+    this.#maxK = Math.max(this.#maxK, k);
+    this.#scratchBytes = Math.max(this.#scratchBytes, scratchBytes);
+  }
+
+  /**
+   * @param numThreads threads that have scratch memory of their own.
+   * @param spareBytes that it may take.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  allocate(numThreads: number, spareBytes?: number): RowMemory {
+    const { arena, site, rows, floatRows, staged } = this;
+    const scratchBytes = this.#scratchBytes;
+    const addresses = {
+      ...{ site, rows, floatRows, scratchBytes, sumsInShorts: this.#sums === "i16" },
+      staged: { levels: staged, scales: arena.reserve(STAGED_BYTES / 16), length: STAGED_BYTES },
+      tiles: arena.reserve(nbitsTilesLength(this.maxRows, this.#maxK)),
+      normed: arena.reserve(this.maxRows * this.#maxK),
+      scratch: arena.reserve(scratchBytes / 4 * numThreads),
+    };
+    const what = "The weights of small steps";
+    const memory = arena.allocate({ what, maxBytes: spareBytes, hasLargePages: true });
+    return { memory, ...addresses };
+  }
+}
+
+/** The memory, addresses of what all kernels share, and bytes of a thread's scratch memory. */
+export interface RowMemory {
+  readonly memory: WebAssembly.Memory;
+  readonly site: number;
+  readonly rows: number;
+  readonly floatRows: number;
+  readonly staged: { readonly levels: number; readonly scales: number; readonly length: number };
+  readonly tiles: number;
+  readonly normed: number;
+  readonly scratch: number;
+  readonly scratchBytes: number;
+  readonly sumsInShorts: boolean;
+}

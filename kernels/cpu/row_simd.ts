@@ -1,0 +1,192 @@
+/**
+ * The kernels for a few rows in WebAssembly SIMD: products with matrices, norms, sums and products of elements. All they
+ * read and write lies in one linear memory.
+ *
+ * @module
+ */
+import { ACTIVATIONS } from "../common/activation.ts";
+import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
+import {
+  checkFloatProduct,
+  type FloatMatrix,
+  floatProduct,
+  packFloats,
+} from "../matmul/float_product.ts";
+import { type KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
+import type { MatvecParams, NormParams } from "../matmul/matvec_params.ts";
+import {
+  BLOCK,
+  checkNbitsProduct,
+  type NbitsMatrix,
+  nbitsProduct,
+  type NbitsSource,
+  packNbits,
+} from "../matmul/nbits_product.ts";
+import type { NormKernelParams } from "../norm/norm.ts";
+import type { PointwiseParams } from "../pointwise/pointwise.ts";
+import type { RowMemory } from "./row_arena.ts";
+import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
+
+/** Four bits. */
+const LEVEL_MASK = 15;
+const OPERATIONS = ["none", "add", "multiply"];
+
+/** A kernel and what specialises it. */
+type RowKernelParams =
+  | { readonly kind: "matvec"; readonly params: MatvecParams }
+  | { readonly kind: "norm"; readonly params: NormKernelParams }
+  | { readonly kind: "pointwise"; readonly params: PointwiseParams };
+
+/** @throws {RangeError} when the kernels cannot run it. */
+export function checkRowKernel({ kind, params }: RowKernelParams): void {
+  if (params.elem !== "f32" || (kind === "pointwise" && (params.from ?? "f32") !== "f32")) {
+    throw new RangeError("On the CPU few rows are computed in f32.");
+  }
+  if (kind === "norm") checkFours(params.k);
+  if (kind === "pointwise") checkFours(params.width);
+  if (kind !== "matvec") return;
+  if (params.weights.kind === "nbits") checkNbitsProduct(params);
+  else checkFloatProduct(params);
+}
+
+function checkFours(length: number): void {
+  if (length % 4 !== 0) throw new RangeError(`${length} elements: the CPU takes multiples of 4.`);
+}
+
+/** The memory and the kernels on it. */
+export class SimdRows {
+  readonly #threads: KernelThreads;
+  readonly #memory: RowMemory;
+  readonly #exports: AttentionExports;
+
+  /** @param memory with scratch memory for all threads. */
+  constructor(threads: KernelThreads, memory: RowMemory) {
+    this.#threads = threads;
+    this.#memory = memory;
+    this.#exports = instantiateAttention(memory.memory);
+    // In the order of `QuantizedRows`.
+    new Uint32Array(memory.memory.buffer, memory.rows, 4)
+      .set([0, memory.tiles, LEVEL_MASK, Number(memory.sumsInShorts)]);
+  }
+
+  floats(at: number, length: number): Float32Array {
+    return new Float32Array(this.#memory.memory.buffer, at, length);
+  }
+
+  /** Packs a matrix of 4-bit weights at address `at`. */
+  async packMatrix(at: number, matrix: NbitsMatrix, source: NbitsSource): Promise<void> {
+    const { memory, staged } = this.#memory;
+    await packNbits({ memory, exports: this.#exports, staged, at }, matrix, source);
+  }
+
+  /** Packs a matrix of f32 at address `at`. @throws {RangeError} when a few of its rows do not fit the staging memory. */
+  async packFloatMatrix(at: number, matrix: FloatMatrix, read: ReadBytes): Promise<void> {
+    const { memory, staged: { levels, length } } = this.#memory;
+    const staged = { at: levels, length };
+    await packFloats({ memory, exports: this.#exports, staged, at }, matrix, read);
+  }
+
+  /**
+   * The kernel of a product.
+   *
+   * @param reuses whether its rows, normalised or quantised, are those of the product before it.
+   * @throws {RangeError} when the kernel cannot run it.
+   */
+  product(
+    params: MatvecParams,
+    tensors: Addresses<"x" | "weights" | "out" | "affine" | "bias" | "residual">,
+    reuses: boolean,
+  ): RowKernel {
+    const { floatRows, ...addresses } = this.#memory;
+    const own = { threads: this.#threads, exports: this.#exports, polls: STEP_POLLS };
+    const memory = { ...own, ...addresses };
+    if (params.weights.kind === "nbits") {
+      const quantizeRows = reuses ? undefined : this.#quantization(params, tensors);
+      return nbitsProduct(memory, params, { tensors, quantizeRows });
+    }
+    const normRows = reuses ? undefined : this.#normalization(params, tensors);
+    return floatProduct({ ...memory, rows: floatRows }, params, { tensors, normRows });
+  }
+
+  /** The norm of rows, if there is one. */
+  #normalization(
+    { norm, k, x }: MatvecParams,
+    { x: from, affine = 0 }: Addresses<"x" | "affine">,
+  ): RowKernel | undefined {
+    if (norm === undefined) return undefined;
+    const { normRow } = this.#exports;
+    const numbers = numbersOf(norm, k, affine);
+    return (numRows) => {
+      for (let row = 0; row < numRows; row++) {
+        const at = from! + (row * x.stride + x.offset) * 4;
+        normRow(at, k, ...numbers, this.#memory.normed + row * k * 4);
+      }
+    };
+  }
+
+  /** Norm of rows, and their levels. */
+  #quantization(
+    { k, x, norm }: MatvecParams,
+    { x: from, affine = 0 }: Addresses<"x" | "affine">,
+  ): RowKernel {
+    const { normed, rows } = this.#memory;
+    const { normRow, quantizeRow } = this.#exports;
+    const numbers = numbersOf(norm, k, affine);
+    return (numRows) => {
+      for (let row = 0; row < numRows; row++) {
+        const at = from! + (row * x.stride + x.offset) * 4;
+        if (norm) normRow(at, k, ...numbers, normed);
+        quantizeRow(norm ? normed : at, k / BLOCK, rows, row);
+      }
+    };
+  }
+
+  norm(
+    { k, heads, x, norm, hasResidual }: NormKernelParams,
+    { x: from, affine, residual, out }: Addresses<"x" | "affine" | "residual" | "out">,
+  ): RowKernel {
+    const { normRow, pointwiseRow } = this.#exports;
+    const numbers = numbersOf(norm, k, affine!);
+    return (numRows) => {
+      for (let row = 0; row < numRows; row++) {
+        const into = out! + row * heads * k * 4;
+        for (let head = 0; head < heads; head++) {
+          const at = from! + (row * x.stride + x.offset + head * k) * 4;
+          normRow(at, k, ...numbers, into + head * k * 4);
+        }
+        if (!hasResidual) continue;
+        pointwiseRow(into, residual! + row * heads * k * 4, heads * k, 1, 0, 1, into);
+      }
+    };
+  }
+
+  pointwise(
+    { width, a, b, operation, activation, scale }: PointwiseParams,
+    tensors: Addresses<"a" | "b" | "out">,
+  ): RowKernel {
+    const { pointwiseRow } = this.#exports;
+    const numbers = [OPERATIONS.indexOf(operation), ACTIVATIONS.indexOf(activation)] as const;
+    return (numRows) => {
+      for (let row = 0; row < numRows; row++) {
+        const first = tensors.a! + (row * a.stride + a.offset) * 4;
+        const second = (tensors.b ?? 0) + (row * b.stride + b.offset) * 4;
+        pointwiseRow(first, second, width, ...numbers, scale, tensors.out! + row * width * 4);
+      }
+    };
+  }
+
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  dispose(): void {
+    this.#threads.release(this.#memory.memory);
+  }
+}
+
+/** What tells `normRow` of a norm: its kind, and where its factors and offsets are. */
+function numbersOf(
+  norm: NormParams | undefined,
+  k: number,
+  affine: number,
+): [isLayer: number, epsilon: number, gamma: number, beta: number] {
+  const { kind = "rms", epsilon = 0, hasBeta = false } = norm ?? {};
+  return [kind === "layer" ? 1 : 0, epsilon, affine, hasBeta ? affine + k * 4 : 0];
+}

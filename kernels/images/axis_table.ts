@@ -1,0 +1,61 @@
+/**
+ * The weights of an axis in device memory, for the shaders that resample.
+ *
+ * @module
+ */
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import type { Weights } from "../../src/media/resample_filter.ts";
+
+const SPAN_WORDS = 2;
+
+/** Two buffers that grow to the longest axis they have held. It owns them. */
+export class AxisTable {
+  readonly #gpu: GpuContext;
+  readonly #label: string;
+  #spans: GPUBuffer | undefined;
+  #weights: GPUBuffer | undefined;
+
+  constructor(gpu: GpuContext, label: string) {
+    this.#gpu = gpu;
+    this.#label = label;
+  }
+
+  /**
+   * Takes an axis, ahead of whatever is submitted next.
+   *
+   * @returns `Span [outputs]` and `f32 [outputs, stride]`, which stand until the next call.
+   */
+  write({ first, count, values }: Weights): { spans: GPUBuffer; weights: GPUBuffer } {
+    const spans = new Uint32Array(SPAN_WORDS * first.length);
+    for (let i = 0; i < first.length; i++) {
+      spans[SPAN_WORDS * i] = first[i]!;
+      spans[SPAN_WORDS * i + 1] = count[i]!;
+    }
+    this.#spans = this.#upload(this.#spans, spans);
+    this.#weights = this.#upload(this.#weights, Float32Array.from(values));
+    return { spans: this.#spans, weights: this.#weights };
+  }
+
+  /** Frees its buffers; work submitted before still runs. */
+  dispose(): void {
+    this.#spans?.destroy();
+    this.#weights?.destroy();
+  }
+
+  #upload(
+    buffer: GPUBuffer | undefined,
+    data: Uint32Array<ArrayBuffer> | Float32Array<ArrayBuffer>,
+  ): GPUBuffer {
+    let fitting = buffer;
+    if (fitting === undefined || fitting.size < data.byteLength) {
+      fitting?.destroy();
+      fitting = createBuffer(this.#gpu, {
+        label: this.#label,
+        size: data.byteLength,
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+      });
+    }
+    this.#gpu.device.queue.writeBuffer(fitting, 0, data);
+    return fitting;
+  }
+}

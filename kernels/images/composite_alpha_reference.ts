@@ -1,0 +1,181 @@
+/**
+ * `composite_alpha` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
+ *
+ * With `m` the mask's content and `u`, `v` the weights of the form's filter from its size to the image's:
+ *
+ *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
+ *
+ * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and a sum that is no number
+ * counts as 0. Where alpha comes to 0 so do the colours: removed colours are not needed, and make files larger and
+ * slower to write. Elsewhere colours stay as they are.
+ *
+ * @module
+ */
+import { BAND_BYTES, type PixelMemory, PixelRoom } from "../../src/media/pixel_simd.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import type { Weights } from "../../src/media/resample_filter.ts";
+import { type MaskForm, weighAxis } from "./image_form.ts";
+
+const CHANNELS = 4;
+const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** A mask. */
+export interface Mask {
+  /** f32 `[height, width]`, after the form. */
+  readonly values: Float32Array;
+  readonly form: MaskForm;
+}
+
+/** A mask, for some rows of its image. */
+export interface RowsMask extends Mask {
+  /** The first of the rows in the image. */
+  readonly firstRow: number;
+  /** Of the whole image. */
+  readonly height: number;
+}
+
+/**
+ * Multiplies an image's alpha by a mask.
+ *
+ * @param image RGBA, which is changed in place, or RGB, which is opaque and left as it is.
+ * @returns RGBA.
+ */
+export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
+  const { width, height, channels } = image;
+  const data = channels === CHANNELS ? image.data : new Uint8Array(CHANNELS * width * height);
+  let at = 0;
+  for (const band of compositeBands(image, { ...mask, firstRow: 0, height })) {
+    data.set(band, at);
+    at += band.length;
+  }
+  return { width, height, channels: CHANNELS, data };
+}
+
+/**
+ * Like {@linkcode compositeAlpha}, of some rows and a few at a time.
+ *
+ * @param rows RGB or RGBA; they stay as they are.
+ * @returns RGBA, whole rows; each is valid until the next is requested.
+ */
+export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Array<ArrayBuffer>> {
+  const { width, height, channels, data } = rows;
+  const rowBytes = channels * width;
+  const toRowBytes = CHANNELS * width;
+  const bandRows = Math.max(1, Math.floor(BAND_BYTES / toRowBytes));
+  const room = new PixelRoom();
+  const input = room.reserve(bandRows * rowBytes);
+  const output = room.reserve(bandRows * toRowBytes);
+  const placed = placeMask(room, width, mask);
+  using memory = room.open();
+  const { kernels, bytes } = memory;
+  const writeMask = maskWriter(memory, placed, mask);
+
+  for (let first = 0; first < height; first += bandRows) {
+    const numRows = Math.min(bandRows, height - first);
+    bytes.set(data.subarray(first * rowBytes, (first + numRows) * rowBytes), input);
+    for (let row = 0; row < numRows; row++) {
+      writeMask(mask.firstRow + first + row);
+      const [from, to] = [input + row * rowBytes, output + row * toRowBytes];
+      if (channels === CHANNELS) kernels.compositeRgba(from, placed.sums, width, to);
+      else kernels.compositeRgb(from, placed.sums, width, to);
+    }
+    yield bytes.subarray(output, output + numRows * toRowBytes);
+  }
+}
+
+/** Addresses and weights of a mask's rows at the image's width. */
+interface PlacedMask {
+  /** The row that is worked with. */
+  readonly sums: number;
+  /** Rows of the mask that are as wide as the image. */
+  readonly kept: readonly number[];
+  readonly width: number;
+  readonly across: Weights;
+  readonly down: Weights;
+}
+
+function placeMask(room: PixelRoom, width: number, { form, height }: RowsMask): PlacedMask {
+  const across = weighAxis(form.contentWidth, width, form.filter);
+  const down = weighAxis(form.contentHeight, height, form.filter);
+  const reserveRow = () => room.reserve(F32_BYTES * width);
+  // As many as any row of the image depends on.
+  const numKept = height < form.contentHeight ? 0 : Math.min(down.stride, form.height);
+  const sums = reserveRow();
+  return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
+}
+
+/** Writes a row of the mask at the image's size. */
+type MaskWriter = (row: number) => void;
+
+function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWriter {
+  return placed.kept.length === 0
+    ? shrinkThenStretch(memory, placed, mask)
+    : stretchThenBlend(memory, placed, mask);
+}
+
+/**
+ * Resizes the mask's rows to the image's width, each once, and then blends neighbours: less work for masks that grow.
+ */
+function stretchThenBlend(
+  { kernels, buffer }: PixelMemory,
+  { sums, kept, width, across, down }: PlacedMask,
+  { values, form }: Mask,
+): MaskWriter {
+  const keptRows = new Int32Array(kept.length).fill(-1);
+  const stretched = (row: number) => {
+    const position = row % kept.length;
+    const at = kept[position]!;
+    if (keptRows[position] !== row) {
+      stretchRow(values.subarray(row * form.width), across, new Float32Array(buffer, at, width));
+      keptRows[position] = row;
+    }
+    return at;
+  };
+  return (y) => {
+    const first = down.first[y]!;
+    const weightOf = (k: number) => down.values[y * down.stride + k]!;
+    const isOne = down.count[y] === 1;
+    const below = isOne ? first : first + 1;
+    kernels.mixRows(
+      stretched(first),
+      weightOf(0),
+      stretched(below),
+      isOne ? 0 : weightOf(1),
+      width,
+      sums,
+    );
+    for (let k = 2; k < down.count[y]!; k++) {
+      kernels.mixRows(sums, 1, stretched(first + k), weightOf(k), width, sums);
+    }
+  };
+}
+
+/** Resizes the mask to the image's height first: less work for masks that shrink, as each long row is resized once. */
+function shrinkThenStretch(
+  { buffer }: PixelMemory,
+  { sums, width, across, down }: PlacedMask,
+  { values, form }: Mask,
+): MaskWriter {
+  const low = new Float32Array(form.width);
+  return (y) => {
+    low.fill(0);
+    for (let k = 0; k < down.count[y]!; k++) {
+      const weight = down.values[y * down.stride + k]!;
+      const row = values.subarray((down.first[y]! + k) * form.width);
+      for (let x = 0; x < low.length; x++) low[x]! += weight * row[x]!;
+    }
+    stretchRow(low, across, new Float32Array(buffer, sums, width));
+  };
+}
+
+function stretchRow(
+  row: Float32Array,
+  { first, count, stride, values }: Weights,
+  into: Float32Array,
+): void {
+  for (let x = 0; x < into.length; x++) {
+    let sum = 0;
+    for (let k = 0; k < count[x]!; k++) sum += values[x * stride + k]! * row[first[x]! + k]!;
+    into[x] = sum;
+  }
+}

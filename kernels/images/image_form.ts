@@ -1,0 +1,55 @@
+/**
+ * How images map to tensors, for `resize_normalize` and `composite_alpha`.
+ *
+ * @module
+ */
+import {
+  computeWeights,
+  nearestInputs,
+  type ResampleFilter,
+  type Weights,
+} from "../../src/media/resample_filter.ts";
+
+/** The form in which a model takes an image. */
+export interface TensorForm {
+  /** Whether the channels are separate planes, or interleaved. */
+  readonly layout: "nchw" | "nhwc";
+  /** Of the tensor. */
+  readonly width: number;
+  /** Of the tensor. */
+  readonly height: number;
+  /** The size to which the image is resized; it is in the upper left corner, and the rest of the tensor is 0. */
+  readonly contentWidth: number;
+  readonly contentHeight: number;
+  readonly filter: ResampleFilter;
+  /** By channel, red first: a level from 0 to 255 becomes `level · scale + offset`. */
+  readonly scale: readonly [number, number, number];
+  readonly offset: readonly [number, number, number];
+}
+
+/** A mask as a model made it: f32 `[height, width]`, of which the upper left part belongs to the image. */
+export interface MaskForm {
+  readonly width: number;
+  readonly height: number;
+  /** Columns that belong to the image; they need not be whole. */
+  readonly contentWidth: number;
+  /** Rows that belong to the image; they need not be whole. */
+  readonly contentHeight: number;
+  readonly filter: ResampleFilter;
+}
+
+/** The weights for resizing an axis of `numInputs` pixels to `numOutputs`. */
+export function weighAxis(
+  numInputs: number,
+  numOutputs: number,
+  filter: ResampleFilter,
+): Weights {
+  const axis = { numInputs: Math.ceil(numInputs), start: 0, end: numInputs, numOutputs };
+  if (filter !== "nearest") return computeWeights(axis, filter);
+  return {
+    first: nearestInputs(axis),
+    count: new Int32Array(numOutputs).fill(1),
+    stride: 1,
+    values: new Float64Array(numOutputs).fill(1),
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * `resize_normalize` on the GPU: writes an image into a model's input buffer.
+ *
+ * `resize_normalize_reference.ts` has the formula.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import { AxisTable } from "./axis_table.ts";
+import { type TensorForm, weighAxis } from "./image_form.ts";
+import source from "./resize_normalize.wgsl" with { type: "text" };
+import rowsSource from "./resize_rows.wgsl" with { type: "text" };
+
+const ROWS_BINDINGS = {
+  image: "read",
+  columns: "read",
+  weights: "read",
+  sizes: "read",
+  wide: "read_write",
+} as const;
+const BINDINGS = {
+  wide: "read",
+  rows: "read",
+  weights: "read",
+  form: "read",
+  output: "read_write",
+} as const;
+
+const WORKGROUP = { WG_X: 16, WG_Y: 8 } as const;
+const SIZES_WORDS = 4;
+/** A `Form` of the shader, whose size is a multiple of 16 bytes. */
+const FORM_WORDS = 16;
+const BYTES_PER_WIDE_PIXEL = 4;
+const CHANNELS = 3;
+
+/** An image in device memory: u32 `[height, width]`, red in the lowest byte. */
+export interface ImageBuffer {
+  readonly buffer: GPUBuffer;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The destination of a tensor. */
+export interface TensorSlice {
+  /** A storage buffer of the caller's, f32. */
+  readonly buffer: GPUBuffer;
+  /** First element. */
+  readonly start: number;
+}
+
+/** Bytes of the intermediate image in one binding. */
+export function intermediateBytes(imageHeight: number, { contentWidth }: TensorForm): number {
+  return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
+}
+
+/** Resizes and normalises images of any size; its memory grows to the largest image's needs. */
+export class ResizeNormalize {
+  readonly #gpu: GpuContext;
+  readonly #shrinkRows: Kernel<typeof ROWS_BINDINGS>;
+  readonly #normalize: Kernel<typeof BINDINGS>;
+  readonly #columns: AxisTable;
+  readonly #rows: AxisTable;
+  readonly #sizes: GPUBuffer;
+  readonly #form: GPUBuffer;
+  #wide: GPUBuffer | undefined;
+
+  constructor(gpu: GpuContext) {
+    this.#gpu = gpu;
+    this.#shrinkRows = Kernel.get(gpu, {
+      name: "resize_rows",
+      source: rowsSource,
+      bindings: ROWS_BINDINGS,
+      constants: WORKGROUP,
+    });
+    this.#normalize = Kernel.get(gpu, {
+      name: "resize_normalize",
+      source,
+      bindings: BINDINGS,
+      constants: WORKGROUP,
+    });
+    this.#columns = new AxisTable(gpu, "resize_normalize columns");
+    this.#rows = new AxisTable(gpu, "resize_normalize rows");
+    this.#sizes = this.#allocate("sizes", 4 * SIZES_WORDS);
+    this.#form = this.#allocate("form", 4 * FORM_WORDS);
+  }
+
+  /**
+   * Uploads the weights, and appends the work: two dispatches. Submit it before the next call, whose upload overwrites
+   * this one's.
+   */
+  encode(
+    pass: ComputePass,
+    { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorSlice },
+  ): void {
+    const { width, height } = image;
+    const { contentWidth, contentHeight, filter } = form;
+    const across = weighAxis(width, contentWidth, filter);
+    const down = weighAxis(height, contentHeight, filter);
+    const columns = this.#columns.write(across);
+    const rows = this.#rows.write(down);
+    const sizes = Uint32Array.of(width, height, contentWidth, across.stride);
+    this.#gpu.device.queue.writeBuffer(this.#sizes, 0, sizes);
+    this.#writeForm(form, down.stride, output.start);
+    const wide = this.#reserve(intermediateBytes(height, form));
+    this.#shrinkRows.encode(pass, {
+      image: image.buffer,
+      columns: columns.spans,
+      weights: columns.weights,
+      sizes: this.#sizes,
+      wide,
+    }, workgroups(contentWidth, height));
+    this.#normalize.encode(pass, {
+      wide,
+      rows: rows.spans,
+      weights: rows.weights,
+      form: this.#form,
+      output: output.buffer,
+    }, workgroups(form.width, form.height));
+  }
+
+  /** Frees its buffers; work submitted before still runs. */
+  dispose(): void {
+    this.#columns.dispose();
+    this.#rows.dispose();
+    this.#sizes.destroy();
+    this.#form.destroy();
+    this.#wide?.destroy();
+  }
+
+  #writeForm(form: TensorForm, stride: number, start: number): void {
+    const { layout, width, height, contentWidth, contentHeight, scale, offset } = form;
+    const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
+    const words = new Uint32Array(FORM_WORDS);
+    const floats = new Float32Array(words.buffer);
+    floats.set(scale, 0);
+    words[3] = width;
+    floats.set(offset, 4);
+    words.set(
+      [height, contentWidth, contentHeight, stride, start, channelStep, pixelStep],
+      7,
+    );
+    this.#gpu.device.queue.writeBuffer(this.#form, 0, words);
+  }
+
+  #reserve(size: number): GPUBuffer {
+    if (this.#wide === undefined || this.#wide.size < size) {
+      this.#wide?.destroy();
+      this.#wide = this.#allocate("wide", size);
+    }
+    return this.#wide;
+  }
+
+  #allocate(label: string, size: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label: `resize_normalize ${label}`,
+      size,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
+  }
+}
+
+function workgroups(width: number, height: number): [number, number] {
+  return [Math.ceil(width / WORKGROUP.WG_X), Math.ceil(height / WORKGROUP.WG_Y)];
+}

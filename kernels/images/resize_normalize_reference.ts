@@ -1,0 +1,54 @@
+/**
+ * `resize_normalize` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
+ *
+ * With `p` the image and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
+ *
+ *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
+ *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
+ *
+ * for x and y within the form's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255: models are trained
+ * on images that Pillow resized, with whole levels after each of its two passes, and small models are sensitive to
+ * that. What rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that
+ * every pixel counts (antialiasing).
+ *
+ * @module
+ */
+import type { Pixels } from "../../src/media/pixels.ts";
+import { resizeChannels } from "../../src/media/resample.ts";
+import type { TensorForm } from "./image_form.ts";
+
+const CHANNELS = 3;
+
+/**
+ * Writes an image as a tensor.
+ *
+ * @param image of any channels; grey has three that are equal.
+ * @param output f32 `[3, height, width]` or `[height, width, 3]`, after the form.
+ */
+export function resizeNormalize(
+  image: Pixels,
+  form: TensorForm,
+  output: Float32Array,
+): void {
+  const { contentWidth: width, contentHeight: height, filter } = form;
+  normalize(resizeChannels(image, { width, height, filter }), form, output);
+}
+
+function normalize(
+  { channels, data }: Pixels,
+  { layout, width, height, contentWidth, contentHeight, scale, offset }: TensorForm,
+  output: Float32Array,
+): void {
+  const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
+  if (contentWidth < width || contentHeight < height) output.fill(0);
+  for (let c = 0; c < CHANNELS; c++) {
+    const [factor, constant] = [scale[c]!, offset[c]!];
+    let from = channels < CHANNELS ? 0 : c;
+    for (let y = 0; y < contentHeight; y++) {
+      let to = y * width * pixelStep + c * channelStep;
+      for (let x = 0; x < contentWidth; x++, from += channels, to += pixelStep) {
+        output[to] = data[from]! * factor + constant;
+      }
+    }
+  }
+}

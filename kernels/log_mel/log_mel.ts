@@ -1,0 +1,193 @@
+/**
+ * `log_mel` on the GPU: samples of several recordings become Whisper's features, in the encoder's input buffer.
+ *
+ * {@linkcode ReferenceLogMel} has the formula and the same calls.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
+import { FOUR } from "../common/four.ts";
+import source from "./log_mel.wgsl" with { type: "text" };
+import energySource from "./log_mel_energy.wgsl" with { type: "text" };
+import { framesReached, type LogMelRow, type LogMelSpec, samplesPerRow } from "./log_mel_spec.ts";
+import { FFT_SAMPLES, makeLogMelTables } from "./log_mel_tables.ts";
+
+const ENERGY_BINDINGS = {
+  samples: "read",
+  rows: "read",
+  window: "read",
+  roots: "read",
+  filters: "read",
+  starts: "read",
+  energies: "read_write",
+  loudest: "read_write",
+} as const;
+const BINDINGS = {
+  energies: "read",
+  rows: "read",
+  loudest: "read",
+  output: "read_write",
+} as const;
+
+/** Frames one workgroup of the first shader makes. */
+const GROUP_FRAMES = 8;
+const ENERGY_THREADS = 64;
+const THREADS = 256;
+/** A `Row` of the shaders: recording, reached, content. */
+const ROW_WORDS = 3;
+
+/** What a {@linkcode LogMel} is made for. */
+export interface LogMelOptions {
+  readonly spec: LogMelSpec;
+  /** Element type of the encoder's input. */
+  readonly elem: Elem;
+  /** Most rows in one call. */
+  readonly maxRows: number;
+  /** Most recordings whose loudness is remembered at a time. */
+  readonly maxRecordings: number;
+}
+
+/** Computes features, and remembers how loud each recording is. Allocates nothing after it is made. */
+export class LogMel {
+  readonly spec: LogMelSpec;
+  readonly maxRows: number;
+  readonly #gpu: GpuContext;
+  readonly #energy: Kernel<typeof ENERGY_BINDINGS>;
+  readonly #compress: Kernel<typeof BINDINGS>;
+  readonly #buffers: Readonly<Record<keyof typeof ENERGY_BINDINGS, GPUBuffer>>;
+  readonly #table: Uint32Array<ArrayBuffer>;
+  /** What follows a row's samples up to the last frame of its last workgroup. */
+  readonly #silence: Float32Array<ArrayBuffer>;
+
+  /** @throws {RangeError} when the kernel was not written for the specification. */
+  constructor(gpu: GpuContext, { spec, elem, maxRows, maxRecordings }: LogMelOptions) {
+    checkSpec(spec);
+    const { mels, frames, hopSamples } = spec;
+    this.spec = spec;
+    this.maxRows = maxRows;
+    this.#gpu = gpu;
+    this.#energy = Kernel.get(gpu, {
+      name: "log_mel_energy",
+      source: energySource,
+      bindings: ENERGY_BINDINGS,
+      constants: {
+        MELS: mels,
+        FRAMES: frames,
+        HOP: hopSamples,
+        ROW_SAMPLES: samplesPerRow(spec),
+        WG: ENERGY_THREADS,
+      },
+    });
+    this.#compress = Kernel.get(gpu, {
+      name: "log_mel",
+      source: FOUR[elem] + source,
+      bindings: BINDINGS,
+      constants: { ROW_FOURS: mels * frames / 4, FRAMES: frames, WG: THREADS },
+    });
+    const tables = makeLogMelTables(spec);
+    this.#buffers = {
+      samples: this.#allocate("samples", maxRows * samplesPerRow(spec)),
+      rows: this.#allocate("rows", maxRows * ROW_WORDS),
+      window: this.#upload("window", tables.window),
+      roots: this.#upload("roots", tables.roots),
+      filters: this.#upload("filters", tables.filters),
+      starts: this.#upload("starts", tables.starts),
+      energies: this.#allocate("energies", maxRows * mels * frames),
+      loudest: this.#allocate("loudest", maxRecordings),
+    };
+    this.#table = new Uint32Array(maxRows * ROW_WORDS);
+    this.#silence = new Float32Array(GROUP_FRAMES * hopSamples + FFT_SAMPLES);
+  }
+
+  /** Forgets how loud a recording is, before another takes its index. */
+  forget(recording: number): void {
+    this.#gpu.device.queue.writeBuffer(this.#buffers.loudest, 4 * recording, new Uint32Array(1));
+  }
+
+  /**
+   * Uploads rows, and appends the work that learns how loud their recordings are: one dispatch.
+   * Submit it before the next call, whose upload takes the place of this one's.
+   *
+   * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
+   */
+  encodeMeasure(pass: ComputePass, rows: readonly LogMelRow[]): void {
+    const reached = this.#write(rows);
+    if (reached === 0) return;
+    const groups = Math.ceil(reached / GROUP_FRAMES);
+    this.#energy.encode(pass, this.#buffers, [groups, rows.length]);
+  }
+
+  /**
+   * Uploads rows, and appends the work that makes their features: two dispatches.
+   * Submit it before the next call, whose upload takes the place of this one's.
+   *
+   * @param output elem `[rows, mels, frames]`, a storage buffer of the caller's.
+   * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
+   */
+  encode(pass: ComputePass, rows: readonly LogMelRow[], output: GPUBuffer): void {
+    this.encodeMeasure(pass, rows);
+    const { energies, rows: table, loudest } = this.#buffers;
+    const groups = Math.ceil(this.spec.mels * this.spec.frames / 4 / THREADS);
+    this.#compress.encode(pass, { energies, rows: table, loudest, output }, [groups, rows.length]);
+  }
+
+  /** Frees its buffers; work submitted before still runs. */
+  dispose(): void {
+    for (const buffer of Object.values(this.#buffers)) buffer.destroy();
+  }
+
+  /** @returns frames of the longest row that have sound. */
+  #write(rows: readonly LogMelRow[]): number {
+    const rowSamples = samplesPerRow(this.spec);
+    if (rows.length > this.maxRows) {
+      throw new RangeError(`${rows.length} rows were given to a log_mel of ${this.maxRows}.`);
+    }
+    const { queue } = this.#gpu.device;
+    let longest = 0;
+    rows.forEach(({ samples, recording, contentFrames }, row) => {
+      if (samples.length > rowSamples) {
+        throw new RangeError(`A row has ${samples.length} samples; ${rowSamples} fit.`);
+      }
+      const reached = framesReached(this.spec, samples.length);
+      longest = Math.max(longest, reached);
+      this.#table.set([recording, reached, contentFrames], row * ROW_WORDS);
+      const start = 4 * row * rowSamples;
+      const { samples: buffer } = this.#buffers;
+      // Deno panics when an empty array is written.
+      if (reached > 0) queue.writeBuffer(buffer, start, samples as Float32Array<ArrayBuffer>);
+      const silence = Math.min(this.#silence.length, rowSamples - samples.length);
+      queue.writeBuffer(buffer, start + 4 * samples.length, this.#silence, 0, silence);
+    });
+    queue.writeBuffer(this.#buffers.rows, 0, this.#table, 0, rows.length * ROW_WORDS);
+    return longest;
+  }
+
+  #allocate(label: string, words: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label: `log_mel ${label}`,
+      size: 4 * words,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  #upload(label: string, data: Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>): GPUBuffer {
+    const buffer = this.#allocate(label, data.length);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, data);
+    return buffer;
+  }
+}
+
+function checkSpec({ fftSamples, frames }: LogMelSpec): void {
+  if (fftSamples !== FFT_SAMPLES) {
+    throw new RangeError(
+      `A window of ${fftSamples} samples was asked for; log_mel on the GPU has one of ${FFT_SAMPLES}.`,
+    );
+  }
+  if (frames % GROUP_FRAMES !== 0) {
+    throw new RangeError(
+      `${frames} frames were asked for; log_mel on the GPU makes multiples of ${GROUP_FRAMES}.`,
+    );
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Products of a few rows with matrices of f32, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
+ *
+ * @module
+ */
+import { ACTIVATIONS } from "../common/activation.ts";
+import type { AttentionExports } from "../cpu/attention_module.ts";
+import type { KernelThreads } from "../cpu/kernel_threads.ts";
+import type { MatvecParams } from "./matvec_params.ts";
+import type { Addresses, ReadBytes, RowKernel } from "../cpu/row_kernel.ts";
+
+/** Outputs that lie side by side, as in `wasm/float_product_layout.ts`. */
+const GROUP = 8;
+/** Parts of a product: small enough that no thread waits long for another, large enough for streams of some pages. */
+const PART_GROUPS = 8;
+const MAX_PARTS = 128;
+/** Reading weights takes as long as so many operations with each: what a helper is worth waking for. */
+const FLOPS_PER_WEIGHT = 8;
+
+/** A matrix of `outputs` by `k`, as its file has it. */
+export interface FloatMatrix {
+  readonly kind: "rows" | "columns";
+  readonly k: number;
+  readonly outputs: number;
+}
+
+/** @throws {RangeError} when the kernel cannot run it. */
+export function checkFloatProduct({ k, n, gate, softcap, out }: MatvecParams): void {
+  if (softcap !== 0 || out !== undefined) {
+    throw new RangeError("Products in f32 on the CPU have no softcap and rows of their own.");
+  }
+  const starts = [gate?.gateRow ?? 0, gate?.upRow ?? 0, gate ? n : 0];
+  if (k % 4 !== 0 || starts.some((start) => start % GROUP)) {
+    throw new RangeError(`A product of ${n} by ${k}: the CPU takes multiples of ${GROUP} by 4.`);
+  }
+}
+
+/** Elements of f32 that a matrix takes. */
+export function floatMatrixLength({ k, outputs }: Pick<FloatMatrix, "k" | "outputs">): number {
+  return Math.ceil(outputs / GROUP) * GROUP * k;
+}
+
+function partGroupsOf(outputs: number): number {
+  return Math.max(PART_GROUPS, Math.ceil(outputs / GROUP / MAX_PARTS));
+}
+
+/** Bytes of a thread's scratch memory: of a part the outputs that others are multiplied with, and a last group. */
+export function floatScratchBytes(outputs: number, maxRows: number): number {
+  return (1 + partGroupsOf(outputs)) * GROUP * 4 * maxRows;
+}
+
+/**
+ * Packs a matrix at address `at`, {@linkcode GROUP} outputs side by side.
+ *
+ * @param staged address and bytes of memory for the part that is being packed.
+ * @param read reads f32, `[k, outputs]` of columns, `[outputs, k]` of rows.
+ * @throws {RangeError} when {@linkcode GROUP} rows, or one of columns, are larger than that memory.
+ */
+export async function packFloats(
+  { memory, exports, staged, at }: {
+    readonly memory: WebAssembly.Memory;
+    readonly exports: Pick<AttentionExports, "packColumns" | "packRows">;
+    readonly staged: { readonly at: number; readonly length: number };
+    readonly at: number;
+  },
+  { kind, k, outputs }: FloatMatrix,
+  read: ReadBytes,
+): Promise<void> {
+  const [numRows, rowBytes, step] = kind === "columns"
+    ? [k, outputs * 4, 1] as const
+    : [outputs, k * 4, GROUP] as const;
+  const most = Math.floor(staged.length / (rowBytes * step)) * step;
+  if (most === 0) throw new RangeError(`Rows of ${rowBytes} bytes do not fit the kernel's memory.`);
+  const bytes = new Uint8Array(memory.buffer);
+  // Files are not read into shared memory.
+  const piece = new Uint8Array(Math.min(most, numRows) * rowBytes);
+  for (let first = 0; first < numRows; first += most) {
+    const count = Math.min(most, numRows - first);
+    const rows = piece.subarray(0, count * rowBytes);
+    await read(first * rowBytes, rows);
+    bytes.set(rows, staged.at);
+    if (kind === "columns") exports.packColumns(staged.at, outputs, k, first, count, at);
+    else exports.packRows(staged.at, k, count, at + first * k * 4);
+  }
+}
+
+/** Addresses and threads of {@linkcode floatProduct}. */
+interface FloatProductMemory {
+  readonly threads: KernelThreads;
+  readonly memory: WebAssembly.Memory;
+  readonly exports: AttentionExports;
+  /** Of 12 words and of 3. */
+  readonly site: number;
+  readonly rows: number;
+  /** f32 `[rows, k]`. */
+  readonly normed: number;
+  readonly scratch: number;
+  readonly scratchBytes: number;
+  /** How often helpers look for the next job before they sleep. */
+  readonly polls: number;
+}
+
+/**
+ * The kernel of a product.
+ *
+ * @param normRows writes the rows' norms to `normed`, if the product is of those.
+ * @throws {RangeError} when the kernel cannot run it.
+ */
+export function floatProduct(
+  { site, rows, normed, polls, ...own }: FloatProductMemory,
+  params: MatvecParams,
+  { tensors, normRows }: {
+    readonly tensors: Addresses<"x" | "weights" | "out" | "bias" | "residual">;
+    readonly normRows: RowKernel | undefined;
+  },
+): RowKernel {
+  checkFloatProduct(params);
+  const { k, n, x, norm, gate } = params;
+  const partGroups = partGroupsOf(n);
+  // In the order of `FloatProduct`.
+  const words = Uint32Array.of(
+    ...[k, n, partGroups, tensors.weights!],
+    ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
+    ACTIVATIONS.indexOf(params.activation),
+    ...[tensors.bias ?? 0, tensors.residual ?? 0, tensors.out!],
+    new Uint32Array(Float32Array.of(params.scale).buffer)[0]!,
+  );
+  const [from, stride] = norm ? [normed, k * 4] : [tensors.x! + x.offset * 4, x.stride * 4];
+  const siteWords = new Uint32Array(own.memory.buffer, site, words.length);
+  const rowWords = new Uint32Array(own.memory.buffer, rows, 3);
+  const { threads, ...memory } = own;
+  const job = {
+    kernel: "floatProduct",
+    ...memory,
+    ...{ site, step: rows, items: 0, polls },
+    numWorks: Math.ceil(n / GROUP / partGroups),
+  } as const;
+  const numWeights = k * n * (gate ? 2 : 1);
+  return (numRows) => {
+    normRows?.(numRows);
+    // In the order of `FloatRows`.
+    rowWords[0] = numRows;
+    rowWords[1] = from;
+    rowWords[2] = stride;
+    siteWords.set(words);
+    threads.run({ ...job, flops: Math.max(FLOPS_PER_WEIGHT, 2 * numRows) * numWeights });
+  };
+}

@@ -1,0 +1,270 @@
+/**
+ * Products of few rows with a weight matrix, with the operations before and after them in a transformer's layer.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import { ACTIVATIONS } from "../common/activation.ts";
+import activationSource from "../common/activation.wgsl" with { type: "text" };
+import { ELEM } from "../common/elem.ts";
+import { FOUR } from "../common/four.ts";
+import biasSource from "./bias.wgsl" with { type: "text" };
+import finishSource from "./finish.wgsl" with { type: "text" };
+import { Int8Products, takesInt8 } from "./int8_products.ts";
+import rowsInputSource from "./rows.wgsl" with { type: "text" };
+import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
+import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "text" };
+import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
+import commonSource from "./matvec_common.wgsl" with { type: "text" };
+import loopsSource from "./matvec_loops.wgsl" with { type: "text" };
+import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
+import nbitsLoopSource from "./matvec_nbits_loop.wgsl" with { type: "text" };
+import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
+import ofSumsSource from "./matvec_of_sums.wgsl" with { type: "text" };
+import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
+import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
+import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
+import {
+  chooseMatvecTiling,
+  type MatvecForm,
+  type MatvecTiling,
+  numSums,
+  rowFormOf,
+  TILE,
+} from "./matvec_shape.ts";
+import { unrolledSource } from "./matvec_unrolled.ts";
+import { outputsOfTile, takesTiles, TILE_OUTS, TILE_THREADS, tileSource } from "./matmul_tile.ts";
+
+/** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
+interface MatvecTensors {
+  /** elem `[rows, x.stride]`, as all tensors with rows of room for the last group of rows. */
+  readonly x: GPUBuffer;
+  /** The matrix: u8 `[outputs, ceil(k / blockSize), blockSize * bits / 8]` in blocks. */
+  readonly weights: GPUBuffer;
+  /** elem `[outputs, ceil(k / blockSize)]`. */
+  readonly scales?: GPUBuffer | undefined;
+  /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; absent, they are half of the levels. */
+  readonly zeroPoints?: GPUBuffer | undefined;
+  /**
+   * The norm's factors, elem `[k]`, and its offsets after them where it has such: elem `[2, k]`. Of rows that are sums, the
+   * factors of the sum before them and the bias after them.
+   */
+  readonly affine?: GPUBuffer | undefined;
+  /** elem `[outputs]`, where the rows are no sums. */
+  readonly bias?: GPUBuffer | undefined;
+  /** elem `[rows, n]`; of rows that are sums, what is added to `x`: elem `[rows, k]`. */
+  readonly residual?: GPUBuffer | undefined;
+  /** Where rows that are sums go: elem `[rows, k]`. */
+  readonly sum?: GPUBuffer | undefined;
+  /** elem `[rows, n]`, or `[rows, out.stride]`. */
+  readonly out: GPUBuffer;
+}
+
+const BINDINGS = {
+  x: "read",
+  affine: "read",
+  bias: "read",
+  residual: "read",
+  out: "read_write",
+  weights: "read",
+} as const;
+/** With these as many storage buffers as WebGPU promises. */
+const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
+/** The sums of rows go where a bias would be. */
+const SUM_BINDINGS = { bias: "read_write" } as const;
+const NORMS = { none: 0, rms: 1, layer: 2 } as const;
+
+/**
+ * With `y = norm(x[row])`, or `y = norm(sum[row])` of `sum[row] = residual[row] + x[row] / rms(x[row]) * factors`, which is
+ * written too, and `W` the matrix:
+ *
+ * `out[row, n] = cap(scale * activate(W[n] · y + bias[n])) + residual[row, n]`, or where gated
+ *
+ * `out[row, n] = cap(scale * activate(W[gate + n] · y + bias[gate + n]) * (W[up + n] · y + bias[up + n])) + residual[row, n]`
+ *
+ * Sums are f32. A row's result does not depend on how many rows there are.
+ */
+export class Matvec {
+  readonly #params: MatvecParams;
+  readonly #gpu: GpuContext;
+  readonly #tiling: MatvecTiling;
+  readonly #workgroups: number;
+  readonly #forms = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
+  readonly #takesTiles: boolean;
+  readonly #int8: Int8Products | undefined;
+
+  /** @throws {RangeError} when the kernel cannot run the sizes. */
+  constructor(
+    gpu: GpuContext,
+    params: MatvecParams,
+    tiling: MatvecTiling = chooseMatvecTiling(gpu, params, false),
+  ) {
+    checkMatvec(params);
+    this.#gpu = gpu;
+    this.#params = params;
+    this.#tiling = tiling;
+    this.#takesTiles = tiling.hasTiles && takesTiles(params);
+    if (tiling.isInt8 && takesInt8(gpu, params)) this.#int8 = new Int8Products(gpu, params);
+    const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
+    this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
+  }
+
+  /** Whether a row's result is the same, to the bit, whatever the tiling and the number of rows. */
+  get isExact(): boolean {
+    return this.#int8 !== undefined;
+  }
+
+  /** Appends the products of `numRows` rows: one dispatch, or two where rows are rounded first. */
+  encode(pass: ComputePass, tensors: MatvecTensors, numRows: number): void {
+    const { x, out, weights } = tensors;
+    // Every binding needs a buffer; unused ones are not read.
+    const { affine = x, sum = x, bias = sum, residual = x, scales = x, zeroPoints = x } = tensors;
+    const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
+    if (this.#int8 !== undefined) {
+      this.#int8.encode(pass, bound, numRows);
+      return;
+    }
+    if (this.#takesTiles) {
+      const tiles = [
+        Math.ceil(this.#params.n / outputsOfTile(this.#params)),
+        Math.ceil(numRows / TILE),
+      ];
+      this.#formOf("tile").encode(pass, bound, tiles as [number, number]);
+      return;
+    }
+    const rows = rowFormOf(this.#tiling, numRows);
+    this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
+  }
+
+  #formOf(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
+    let form = this.#forms.get(rows);
+    if (form === undefined) {
+      const spec = rows === "tile"
+        ? tileSpecOf(this.#params)
+        : specOf(this.#params, { ...this.#tiling, rows });
+      form = Kernel.get(this.#gpu, spec);
+      this.#forms.set(rows, form);
+    }
+    return form;
+  }
+}
+
+function specOf(params: MatvecParams, form: MatvecForm) {
+  const { lanes, groups, outs, rows } = form;
+  const isUnrolled = form.isUnrolled && !isPadded(params);
+  const division = {
+    ...{ GROUPS: groups, OUTS: outs, ROWS: rows, THREADS: lanes * groups },
+    SUMS: numSums(params, { ...form, isUnrolled }),
+    ...isUnrolled
+      ? {}
+      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: form.unitsFirst ? 1 : 0 },
+  };
+  const source = isUnrolled ? unrolledSource(params, form) : loopsSource;
+  return kernelSpec(params, { division, source, isUnrolled });
+}
+
+/** Of many rows; see matmul_tile.ts. */
+function tileSpecOf(params: MatvecParams) {
+  const division = { GROUPS: 1, OUTS: TILE_OUTS, ROWS: 1, THREADS: TILE_THREADS, SUMS: 1 };
+  return kernelSpec(params, { division, source: tileSource(params), isUnrolled: true });
+}
+
+function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
+  readonly division: Readonly<Record<string, number>>;
+  /** What comes after the declarations of the matrix, and whether it brings its own loop over it. */
+  readonly source: string;
+  readonly isUnrolled: boolean;
+}) {
+  const { elem, k, n, x, weights, norm, sum, gate } = params;
+  const constants = {
+    ...division,
+    K_FOURS: k / 4,
+    X_STRIDE: x.stride / 4,
+    X_OFFSET: x.offset / 4,
+    N: n,
+    OUT_STRIDE: params.out?.stride ?? n,
+    OUT_OFFSET: params.out?.offset ?? 0,
+    NORM: NORMS[norm?.kind ?? "none"],
+    EPSILON: norm?.epsilon ?? 0,
+    AFFINE_AT: sum ? k / 4 : 0,
+    ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: numAffine(params) * k / 4 } : {},
+    HAS_BETA: norm?.hasBeta ? 1 : 0,
+    HAS_BIAS: params.hasBias ? 1 : 0,
+    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
+    IS_GATED: gate ? 1 : 0,
+    GATE_ROW: gate?.gateRow ?? 0,
+    UP_ROW: gate?.upRow ?? 0,
+    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
+    SCALE: params.scale,
+    SOFTCAP: params.softcap,
+  };
+  const matrix = matrixOf(params, isUnrolled);
+  const own = sum ? SUM_BINDINGS : {};
+  return {
+    name: "matvec",
+    source: [
+      ...[ELEM[elem], FOUR[elem], activationSource, rowsInputSource, finishSource],
+      ...sum ? [ofSumsSource] : [biasSource, ofRowsSource],
+      ...[commonSource, matrix.source, source],
+    ].join(""),
+    bindings: {
+      ...(weights.kind === "nbits" ? NBITS_BINDINGS : BINDINGS),
+      ...own,
+    } as typeof NBITS_BINDINGS,
+    constants: { ...constants, ...matrix.constants },
+  };
+}
+
+/** What declares the matrix; where loops are not written out, with the loop over it. */
+function matrixOf(params: MatvecParams, isUnrolled: boolean): {
+  readonly source: string;
+  readonly constants: Readonly<Record<string, number>>;
+} {
+  const { weights, matrixRows, k } = params;
+  switch (weights.kind) {
+    case "rows":
+      return { source: rowsSource + (isUnrolled ? "" : rowsLoopSource), constants: {} };
+    case "columns": {
+      const loader = matrixRows % 4 === 0 ? alignedColumnsSource : anyColumnsSource;
+      return {
+        source: loader + (isUnrolled ? "" : columnsSource),
+        constants: { COLUMNS: matrixRows },
+      };
+    }
+    case "nbits": {
+      const { bits, blockSize, hasZeroPoints } = weights;
+      const blockWords = blockSize * bits / 32;
+      const chunkWords = Math.min(4, blockWords);
+      const loop = {
+        CHUNKS_PER_BLOCK: blockWords / chunkWords,
+        IS_PADDED: isPadded(params) ? 1 : 0,
+      };
+      return {
+        source: chunkPrelude(chunkWords) + nbitsSource + (isUnrolled ? "" : nbitsLoopSource),
+        constants: {
+          BITS: bits,
+          BLOCKS: Math.ceil(k / blockSize),
+          HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
+          ...isUnrolled ? {} : loop,
+        },
+      };
+    }
+  }
+}
+
+/** Whether the last block of a row goes beyond K. */
+function isPadded({ weights, k }: MatvecParams): boolean {
+  return weights.kind === "nbits" && k % weights.blockSize !== 0;
+}
+
+/** Vectors of `k` elements in `affine`. */
+function numAffine({ sum, norm }: MatvecParams): number {
+  return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
+}
+
+/** Elements read of a row of blocks at a time: at most a block. */
+function chunkPrelude(words: number): string {
+  return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
+}

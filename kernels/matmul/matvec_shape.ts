@@ -1,0 +1,109 @@
+/**
+ * How `matvec` divides its work; it differs between hardware and software adapters.
+ *
+ * @module
+ */
+import type { GpuContext } from "../../src/gpu/device.ts";
+import type { MatvecParams } from "./matvec_params.ts";
+
+/** One workgroup takes `groups` units of `outs` rows of the matrix, each summed by `lanes` threads. */
+export interface MatvecTiling {
+  readonly lanes: number;
+  readonly groups: number;
+  readonly outs: number;
+  /** Whether neighbouring threads take neighbouring units. */
+  readonly unitsFirst: boolean;
+  /** How many rows one workgroup may take, ascending: each is a program of its own. */
+  readonly rowForms: readonly number[];
+  /** Whether loops are written out, as graphics cards want it; see matvec_unrolled.ts. */
+  readonly isUnrolled: boolean;
+  /** Whether rows are taken 64 at a time, where that is possible; see matmul_tile.ts. */
+  readonly hasTiles: boolean;
+  /** Whether rows are rounded to 8 bits where that is allowed; their number and tiles then change no result. */
+  readonly isInt8: boolean;
+}
+
+/** Rows and outputs of a tile; see matmul_tile.ts. */
+export const TILE = 64;
+
+/** How many rows tensors must have room for, so that there is room for the last tile. */
+export function roomForRows(most: number): number {
+  return Math.ceil(most / TILE) * TILE;
+}
+
+/** The form for a number of rows: the smallest that holds all, or the largest. */
+export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
+  return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
+}
+
+/** A tiling with the number of rows of one of its forms. */
+export type MatvecForm = MatvecTiling & { readonly rows: number };
+
+/** Floats of workgroup memory besides the 64 of a norm, and the totals where loops are written out. */
+export function numSums(
+  params: Pick<MatvecParams, "norm" | "sum" | "gate">,
+  form: MatvecForm,
+): number {
+  const { lanes, groups, rows, isUnrolled } = form;
+  if (!isUnrolled) return lanes * groups * rows * (lanes > 1 && params.gate ? 2 : 1);
+  const ofRows = params.sum || params.norm?.kind === "layer" ? lanes * groups * rows : 0;
+  return Math.max(ofRows, numSumsPerPass(params, form) * groups * (lanes + 1));
+}
+
+/** The sums of a thread where loops are written out: a row's outputs, and its squares where a norm wants them. */
+export function valuesOf(
+  { norm }: Pick<MatvecParams, "norm">,
+  { outs, rows }: Pick<MatvecForm, "outs" | "rows">,
+): { readonly perRow: number; readonly count: number; readonly hasSquares: boolean } {
+  const hasSquares = norm?.kind === "rms";
+  const perRow = outs + (hasSquares ? 1 : 0);
+  return { perRow, count: perRow * rows, hasSquares };
+}
+
+/** Floats of workgroup memory in which lanes are added up: with the totals, less than the 16 KiB that devices share. */
+const PASS_FLOATS = 2560;
+
+/** How many of the {@linkcode valuesOf} are added up at a time. */
+export function numSumsPerPass(
+  params: Pick<MatvecParams, "norm">,
+  form: MatvecForm,
+): number {
+  const { lanes, groups } = form;
+  const most = Math.max(1, Math.floor(PASS_FLOATS / (groups * (lanes + 1))));
+  return Math.min(most, valuesOf(params, form).count);
+}
+
+const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, isInt8: true };
+/** Programs take a software adapter long to compile, and more rows than four too many registers. */
+const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
+
+/** The largest power of two up to `limit` that is no larger than `count`. */
+function powerOfTwo(count: number, limit: number): number {
+  return Math.min(limit, 2 ** Math.floor(Math.log2(Math.max(1, count))));
+}
+
+/**
+ * A graphics card reads best where neighbouring threads read neighbouring words, and needs many threads. A software
+ * adapter runs eight threads of a workgroup in step and reads for each by itself: there a thread goes along K alone, so
+ * that all of them share what they read of `x`.
+ *
+ * @param hasTiles whether steps have many rows.
+ */
+export function chooseMatvecTiling(
+  { isFallbackAdapter }: Pick<GpuContext, "isFallbackAdapter">,
+  { weights, gate, k }: Pick<MatvecParams, "weights" | "gate" | "k">,
+  hasTiles = false,
+): MatvecTiling {
+  const isGated = gate !== undefined;
+  if (weights.kind === "columns") {
+    const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
+    if (isFallbackAdapter) return { ...form, ...SOFTWARE, lanes: 1 };
+    return { ...form, ...HARDWARE, hasTiles, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
+  }
+  if (isFallbackAdapter) return { ...SOFTWARE, lanes: 1, groups: 8, outs: 8, unitsFirst: false };
+  const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
+  return {
+    ...{ ...HARDWARE, hasTiles, lanes: powerOfTwo(k / perLoad, 32) },
+    ...{ groups: 4, outs: 2, unitsFirst: false },
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * A row of logits on the CPU, with the maximum of every 64 of them, so that most passes skip most of it.
+ *
+ * @module
+ */
+import { Candidates } from "./candidates.ts";
+import { sumOfExps } from "../common/exp.ts";
+
+/** Tokens per chunk. */
+export const CHUNK = 64;
+/** A token this far below the largest adds less than a float32 rounding to the sum, even 262,144 times. */
+const NEGLIGIBLE = -40;
+
+/** All its memory except the row itself is allocated when it is made. */
+export class ChunkedRow {
+  values: Float32Array;
+  /** The largest value of each chunk; -infinity where all are NaN. */
+  readonly maxima: Float32Array;
+  readonly #largestMaxima: Candidates;
+
+  constructor(vocabSize: number) {
+    this.values = new Float32Array(0);
+    this.maxima = new Float32Array(Math.ceil(vocabSize / CHUNK));
+    this.#largestMaxima = new Candidates(this.maxima.length);
+  }
+
+  /** Takes `values` as the row; they are not copied. */
+  set(values: Float32Array): void {
+    this.values = values;
+    for (let chunk = 0; chunk < this.maxima.length; chunk++) {
+      const end = this.endOf(chunk);
+      let max = -Infinity;
+      // NaN compares false and is skipped.
+      for (let i = chunk * CHUNK; i < end; i++) if (values[i]! > max) max = values[i]!;
+      this.maxima[chunk] = max;
+    }
+  }
+
+  endOf(chunk: number): number {
+    return Math.min((chunk + 1) * CHUNK, this.values.length);
+  }
+
+  max(): number {
+    let max = -Infinity;
+    for (let i = 0; i < this.maxima.length; i++) if (this.maxima[i]! > max) max = this.maxima[i]!;
+    return max;
+  }
+
+  /** The lowest index that holds `max`. */
+  indexOfMax(max: number): number {
+    return this.values.indexOf(max, this.maxima.indexOf(max) * CHUNK);
+  }
+
+  /** `Σ exp((value - max) * scale)`. */
+  sumWeights(max: number, scale: number): number {
+    const { values } = this;
+    const negligible = max + NEGLIGIBLE / scale;
+    let sum = 0;
+    for (let chunk = 0; chunk < this.maxima.length; chunk++) {
+      if (this.maxima[chunk]! < negligible) continue;
+      const end = this.endOf(chunk);
+      sum += sumOfExps(values, { start: chunk * CHUNK, end, max, scale });
+    }
+    return sum;
+  }
+
+  /** A lower bound of the `count`-th largest value: the count-th largest of the maxima. */
+  lowerBound(count: number): number {
+    if (count > this.maxima.length) return -Infinity;
+    const list = this.#largestMaxima;
+    list.length = 0;
+    for (let chunk = 0; chunk < this.maxima.length; chunk++) list.push(chunk, this.maxima[chunk]!);
+    list.keepLargest(count);
+    let bound = Infinity;
+    for (let i = 0; i < list.length; i++) bound = Math.min(bound, list.values[i]!);
+    return bound;
+  }
+
+  /** Fills `list` with the tokens of at least `bound`; -infinity and NaN never enter. */
+  gather(list: Candidates, bound: number): void {
+    const { values } = this;
+    list.length = 0;
+    for (let chunk = 0; chunk < this.maxima.length; chunk++) {
+      if (this.maxima[chunk]! < bound) continue;
+      const end = this.endOf(chunk);
+      for (let i = chunk * CHUNK; i < end; i++) {
+        if (values[i]! >= bound && values[i]! > -Infinity) list.push(i, values[i]!);
+      }
+    }
+  }
+}

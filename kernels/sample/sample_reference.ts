@@ -1,0 +1,244 @@
+/**
+ * `sample` on the CPU: the oracle of the WGSL kernel, and the sampler of the CPU backend.
+ *
+ * Per row, with `l` the logits:
+ *
+ * 0. Masked tokens are removed first.
+ * 1. `a = l`, repetition penalty (`l > 0 ? l / r : l * r` where in context), then
+ *    `- frequency * count - presence * (count > 0) + bias`.
+ * 2. Temperature 0: the largest `a`, the lowest id among equals.
+ * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
+ *    `s ≥ ln(minP)`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
+ * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
+ *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
+ *
+ * Log-probabilities are those of `l`, of the tokens that are left.
+ *
+ * @module
+ */
+import { Candidates } from "./candidates.ts";
+import { CHUNK, ChunkedRow } from "./chunked_row.ts";
+import { expOfNonPositive } from "../common/exp.ts";
+import { widen } from "../common/half.ts";
+import { exponential, mix32, rowKey, uniform } from "./random.ts";
+import { NothingToSampleError } from "./sample_error.ts";
+import type { SampledToken, SampleRow, SamplingParams } from "./sample_row.ts";
+import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
+
+const { fround } = Math;
+/** Widens a bound that was computed in float64, so that the float32 comparison after it decides. */
+const MARGIN = 1e-3;
+const ALL_BITS = 0xffffffff;
+
+/** Samples rows of logits; all its memory is allocated when it is made. */
+export class ReferenceSampler {
+  readonly vocabSize: number;
+  readonly #logits: Float32Array;
+  readonly #adjusted: Float32Array;
+  readonly #rawRow: ChunkedRow;
+  readonly #adjustedRow: ChunkedRow;
+  readonly #candidates: Candidates;
+
+  constructor(vocabSize: number) {
+    this.vocabSize = vocabSize;
+    this.#logits = new Float32Array(vocabSize);
+    this.#adjusted = new Float32Array(vocabSize);
+    this.#rawRow = new ChunkedRow(vocabSize);
+    this.#adjustedRow = new ChunkedRow(vocabSize);
+    this.#candidates = new Candidates(vocabSize);
+  }
+
+  /**
+   * Chooses one token per row.
+   *
+   * @param logits f32 or f16 `[rows.length, rowStride]`, the first `vocabSize` of each row valid.
+   * @throws {NothingToSampleError} when a row has no token to choose.
+   */
+  sample(
+    logits: Float32Array | Float16Array,
+    rowStride: number,
+    rows: readonly SampleRow[],
+  ): SampledToken[] {
+    const empty: number[] = [];
+    const tokens = rows.map((row, index) => {
+      const start = index * rowStride;
+      const token = this.#sampleRow(logits.subarray(start, start + this.vocabSize), row);
+      if (token === undefined) empty.push(index);
+      return token;
+    });
+    if (empty.length > 0) throw new NothingToSampleError(empty);
+    return tokens as SampledToken[];
+  }
+
+  #sampleRow(source: Float32Array | Float16Array, row: SampleRow): SampledToken | undefined {
+    const loaded = this.#load(source);
+    const logits = row.mask === undefined ? loaded : this.#applyMask(loaded, row.mask);
+    const raw = this.#rawRow;
+    raw.set(logits);
+    // Looking for infinite logits in a pass of its own would take as long as the maximum does.
+    if (raw.max() === Infinity) raw.set(this.#makeFinite(logits));
+    const rawMax = raw.max();
+    if (rawMax === -Infinity) return undefined;
+    // Most of the work of greedy rows.
+    const wantsLogprobs = row.topLogprobs !== undefined;
+    const logSum = wantsLogprobs ? rawMax + Math.log(raw.sumWeights(rawMax, 1)) : NaN;
+    const top = this.#listTop(row.topLogprobs ?? 0, logSum);
+
+    const adjusted = this.#adjust(row);
+    const max = adjusted === raw ? rawMax : adjusted.max();
+    if (max === -Infinity) return undefined;
+    const tokenId = row.params.temperature === 0
+      ? adjusted.indexOfMax(max)
+      : this.#choose(adjusted, max, row);
+    return { tokenId, logprob: wantsLogprobs ? raw.values[tokenId]! - logSum : 0, top };
+  }
+
+  #load(source: Float32Array | Float16Array): Float32Array {
+    if (source instanceof Float32Array) return source;
+    widen(source, this.#logits);
+    return this.#logits;
+  }
+
+  /** The logits with the largest number in place of infinity. */
+  #makeFinite(logits: Float32Array): Float32Array {
+    const finite = this.#logits;
+    for (let i = 0; i < this.vocabSize; i++) finite[i] = Math.min(logits[i]!, LARGEST_FLOAT32);
+    return finite;
+  }
+
+  #listTop(count: number, logSum: number): SampledToken["top"] {
+    if (count === 0) return [];
+    const list = this.#candidates;
+    this.#rawRow.gather(list, this.#rawRow.lowerBound(count));
+    list.keepLargest(count);
+    list.sort();
+    const top: { tokenId: number; logprob: number }[] = [];
+    for (let i = 0; i < list.length && list.values[i]! > -Infinity; i++) {
+      top.push({ tokenId: list.ids[i]!, logprob: list.values[i]! - logSum });
+    }
+    return top;
+  }
+
+  /** The logits, those of forbidden tokens out of the draw. */
+  #applyMask(logits: Float32Array, mask: Uint32Array): Float32Array {
+    const masked = this.#logits;
+    if (logits !== masked) masked.set(logits);
+    for (let word = 0; word * 32 < masked.length; word++) {
+      const bits = mask[word]!;
+      if (bits === ALL_BITS) continue;
+      const start = word * 32;
+      const end = Math.min(start + 32, masked.length);
+      if (bits === 0) masked.fill(-Infinity, start, end);
+      else {
+        for (let id = start; id < end; id++) {
+          if ((bits >>> (id & 31) & 1) === 0) masked[id] = -Infinity;
+        }
+      }
+    }
+    return masked;
+  }
+
+  /** The row with penalties and biases applied: a copy, or the row itself where it has none. */
+  #adjust(row: SampleRow): ChunkedRow {
+    const { adjustments, params } = row;
+    if (adjustments === undefined) return this.#rawRow;
+    const values = this.#adjusted;
+    values.set(this.#rawRow.values);
+    const penalty = fround(params.repetitionPenalty);
+    const inverse = fround(1 / params.repetitionPenalty);
+    for (let i = 0; i < adjustments.length; i++) {
+      const id = adjustments.tokenIds[i]!;
+      const logit = values[id]!;
+      const factor = adjustments.inContext[i] === 0 ? 1 : logit > 0 ? inverse : penalty;
+      values[id] = Math.min(fround(fround(logit * factor) + addend(row, i)), LARGEST_FLOAT32);
+    }
+    this.#adjustedRow.set(values);
+    return this.#adjustedRow;
+  }
+
+  #choose(row: ChunkedRow, max: number, { params, tokenIndex }: SampleRow): number {
+    const scale = inverseTemperature(params);
+    const key = rowKey(params.seed, tokenIndex);
+    if (params.topK === 0 && params.topP >= 1 && params.minP === 0) {
+      return raceAll(row, max, scale, key);
+    }
+    this.#keep(row, max, scale, params);
+    return race(this.#candidates, key);
+  }
+
+  /** Fills the candidates with what min-p, top-k and top-p keep, and their weights. */
+  #keep(row: ChunkedRow, max: number, scale: number, params: SamplingParams): void {
+    const { topK, topP, minP } = params;
+    const list = this.#candidates;
+    let bound = minP > 0 ? max + (Math.log(minP) - MARGIN) / scale : -Infinity;
+    if (topK > 0) bound = Math.max(bound, row.lowerBound(topK));
+    let total: number | undefined;
+    if (topP < 1 && topK === 0 && minP === 0) {
+      total = row.sumWeights(max, scale);
+      // Even vocabSize tokens of this weight lie within the 1 - topP that is cut off.
+      bound = max + (Math.log((1 - topP) * total / this.vocabSize) - MARGIN) / scale;
+    }
+    row.gather(list, bound);
+    if (minP > 0) dropBelow(list, max, scale, lowestExponent(params));
+    if (topK > 0) list.keepLargest(topK);
+    let kept = 0;
+    for (let i = 0; i < list.length; i++) {
+      const weight = expOfNonPositive(exponent(list.values[i]!, max, scale));
+      list.weights[i] = weight;
+      kept += weight;
+    }
+    if (topP < 1) list.keepMass(topP * (total ?? kept));
+  }
+}
+
+/** `s` of the module's formula, in exactly the arithmetic of the GPU kernel. */
+function exponent(value: number, max: number, scale: number): number {
+  return fround(fround(value - max) * scale);
+}
+
+function dropBelow(list: Candidates, max: number, scale: number, lowest: number): void {
+  const { length } = list;
+  list.length = 0;
+  for (let i = 0; i < length; i++) {
+    const value = list.values[i]!;
+    if (exponent(value, max, scale) >= lowest) list.push(list.ids[i]!, value);
+  }
+}
+
+/** The candidate of smallest `e / w`. */
+function race(list: Candidates, key: number): number {
+  let best = Infinity;
+  let winner = list.ids[0]!;
+  for (let i = 0; i < list.length; i++) {
+    const u = uniform(mix32(key + list.ids[i]! | 0));
+    // e is never less than u.
+    if (u >= best * list.weights[i]!) continue;
+    const time = exponential(u) / list.weights[i]!;
+    if (time < best) {
+      best = time;
+      winner = list.ids[i]!;
+    }
+  }
+  return winner;
+}
+
+/** The race over the whole vocabulary, for rows that cut nothing off. */
+function raceAll(row: ChunkedRow, max: number, scale: number, key: number): number {
+  const { values, maxima } = row;
+  let best = Infinity;
+  let winner = 0;
+  for (let chunk = 0; chunk < maxima.length; chunk++) {
+    const largest = expOfNonPositive(exponent(maxima[chunk]!, max, scale));
+    const end = row.endOf(chunk);
+    for (let i = chunk * CHUNK; i < end; i++) {
+      const u = uniform(mix32(key + i | 0));
+      if (!(u < best * largest)) continue;
+      const time = exponential(u) / expOfNonPositive(exponent(values[i]!, max, scale));
+      if (time < best) {
+        best = time;
+        winner = i;
+      }
+    }
+  }
+  return winner;
+}

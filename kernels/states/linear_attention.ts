@@ -1,0 +1,142 @@
+/**
+ * Linear attention with a state for each sequence: Mamba-2's recurrence and the (gated) delta rule.
+ *
+ * @module
+ */
+import type { ComputePass } from "../../src/gpu/commands.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
+import { ELEM } from "../common/elem.ts";
+import source from "./linear_attention.wgsl" with { type: "text" };
+import type { StateStepBuffer } from "./state_step.ts";
+
+/** Where a token's heads lie in a tensor, in elements. */
+interface Rows {
+  readonly stride: number;
+  readonly offset: number;
+}
+
+/** What specialises the kernel. */
+export interface LinearAttentionParams {
+  /** Of q, k, v and the output. */
+  readonly elem: Elem;
+  /** Of values and states. */
+  readonly heads: number;
+  /** Head `h` reads query head `floor(h * queryHeads / heads)`, and likewise for keys. */
+  readonly queryHeads: number;
+  readonly keyHeads: number;
+  readonly keyDim: number;
+  readonly valueDim: number;
+  readonly scale: number;
+  /** What a state decays by: nothing, a factor, or the exponential of a number. */
+  readonly decay?: "factor" | "logarithm" | undefined;
+  /** Whether each row of a state has a decay of its own. */
+  readonly decaysRows: boolean;
+  /** By the delta rule: rates of a token, 1 or one for each head; 0 without it. */
+  readonly rates: number;
+  readonly q: Rows;
+  readonly k: Rows;
+  readonly v: Rows;
+  readonly decays: Rows;
+  readonly betas: Rows;
+}
+
+/** Buffers of one linear attention. */
+interface LinearAttentionTensors {
+  /** elem `[numTokens, q.stride]`. */
+  readonly q: GPUBuffer;
+  readonly k: GPUBuffer;
+  readonly v: GPUBuffer;
+  /** f32 `[numTokens, decays.stride]`. */
+  readonly decays?: GPUBuffer | undefined;
+  /** f32 `[numTokens, betas.stride]`. */
+  readonly betas?: GPUBuffer | undefined;
+  /** f32 `[slots, heads, keyDim, valueDim]`. */
+  readonly state: GPUBuffer;
+  /** elem `[numTokens, heads * valueDim]`. */
+  readonly out: GPUBuffer;
+}
+
+const BINDINGS = {
+  step: "read",
+  q: "read",
+  k: "read",
+  v: "read",
+  decays: "read",
+  betas: "read",
+  state: "read_write",
+  out: "read_write",
+} as const;
+/** Columns of a state that a workgroup has, and groups of its rows. */
+const [COLUMNS, GROUPS] = [16, 16];
+/** Rows of a state that a thread keeps in registers. */
+const MAX_ROWS = 16;
+
+/**
+ * With `S` a head's state, `[keyDim, valueDim]`, zeros before the sequence's first token, for each token in turn:
+ *
+ * `S = decay * S`, then `S = S + k ⊗ v`, or by the delta rule `S = S + k ⊗ beta (v - Sᵀ k)`, and `out = scale * Sᵀ q`
+ */
+export class LinearAttentionKernel {
+  readonly #step: StateStepBuffer;
+  readonly #kernel: Kernel<typeof BINDINGS>;
+  readonly #workgroups: readonly [number, number];
+
+  /** @throws {RangeError} for states with more rows than the kernel keeps. */
+  constructor(gpu: GpuContext, step: StateStepBuffer, params: LinearAttentionParams) {
+    checkLinearAttention(params);
+    const { elem, heads, queryHeads, keyHeads, keyDim, valueDim, scale, decay } = params;
+    this.#step = step;
+    this.#workgroups = [Math.ceil(valueDim / COLUMNS), heads];
+    this.#kernel = Kernel.get(gpu, {
+      name: "linear_attention",
+      source: ELEM[elem] + source,
+      bindings: BINDINGS,
+      constants: {
+        HEADS: heads,
+        QUERY_HEADS: queryHeads,
+        KEY_HEADS: keyHeads,
+        KEY_DIM: keyDim,
+        VALUE_DIM: valueDim,
+        SCALE: scale,
+        DECAYS: decay === undefined ? 0 : 1,
+        IS_LOGARITHM: decay === "logarithm" ? 1 : 0,
+        DECAYS_ROWS: params.decaysRows ? 1 : 0,
+        RATES: params.rates,
+        Q_STRIDE: params.q.stride,
+        Q_OFFSET: params.q.offset,
+        K_STRIDE: params.k.stride,
+        K_OFFSET: params.k.offset,
+        V_STRIDE: params.v.stride,
+        V_OFFSET: params.v.offset,
+        DECAY_STRIDE: params.decays.stride,
+        DECAY_OFFSET: params.decays.offset,
+        BETA_STRIDE: params.betas.stride,
+        BETA_OFFSET: params.betas.offset,
+      },
+    });
+  }
+
+  /** Appends the recurrence of the step last written: one dispatch. */
+  encode(pass: ComputePass, tensors: LinearAttentionTensors): void {
+    const { words, numSequences } = this.#step;
+    // Every binding needs a buffer; an unused one is not read.
+    const { q, k, v, decays = words, betas = words, state, out } = tensors;
+    const bound = { step: words, q, k, v, decays, betas, state, out };
+    this.#kernel.encode(pass, bound, [...this.#workgroups, numSequences]);
+  }
+}
+
+/** Also asked by the reference. */
+export function checkLinearAttention(
+  { heads, queryHeads, keyHeads, keyDim }: LinearAttentionParams,
+): void {
+  const isDivided = heads % queryHeads === 0 && heads % keyHeads === 0;
+  if (isDivided && keyDim <= GROUPS * MAX_ROWS) return;
+  throw new RangeError(
+    `A linear attention of ${heads} states of ${keyDim} rows, ${queryHeads} queries and ${keyHeads} ` +
+      `keys: linear_attention takes ${
+        GROUPS * MAX_ROWS
+      } rows at most, and heads that divide each other.`,
+  );
+}
