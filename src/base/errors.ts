@@ -1,44 +1,32 @@
 /**
- * The few kinds of error Hearth tells a client about, and the one table from kind to HTTP.
+ * The few kinds of error that Hearth tells a client or a user about.
  *
  * @module
  */
 
-interface ErrorShape {
-  readonly status: number;
-  /** OpenAI's `error.type`. */
-  readonly type: string;
-  readonly retryAfterSeconds?: number;
-  /** How a client may authenticate (RFC 9110, `WWW-Authenticate`). */
-  readonly challenge?: string;
-}
-
-/** Every kind of error a client can see; the key is the `code` of the nested error shape. */
-export const ERROR_KINDS = {
-  invalid_http: { status: 400, type: "invalid_request_error" },
-  invalid_json: { status: 400, type: "invalid_request_error" },
-  invalid_value: { status: 400, type: "invalid_request_error" },
-  invalid_media: { status: 400, type: "invalid_request_error" },
-  missing_file: { status: 400, type: "invalid_request_error" },
-  unsupported_format: { status: 400, type: "invalid_request_error" },
-  unsupported_by_model: { status: 400, type: "invalid_request_error" },
-  context_length_exceeded: { status: 400, type: "invalid_request_error" },
-  invalid_api_key: { status: 401, type: "authentication_error", challenge: "Bearer" },
-  forbidden: { status: 403, type: "permission_error" },
-  not_found: { status: 404, type: "invalid_request_error" },
-  model_not_found: { status: 404, type: "invalid_request_error" },
-  method_not_allowed: { status: 405, type: "invalid_request_error" },
-  request_timeout: { status: 408, type: "invalid_request_error" },
-  payload_too_large: { status: 413, type: "invalid_request_error" },
-  unsupported_media_type: { status: 415, type: "invalid_request_error" },
-  headers_too_large: { status: 431, type: "invalid_request_error" },
-  overloaded: { status: 429, type: "rate_limit_error", retryAfterSeconds: 1 },
-  inference_failed: { status: 500, type: "server_error" },
-  model_not_loaded: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
-  shutting_down: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
-} as const satisfies Record<string, ErrorShape>;
-
-export type ErrorKind = keyof typeof ERROR_KINDS;
+/** Every kind of error a client can see: the `code` of the nested error shape. */
+export type ErrorKind =
+  | "invalid_http"
+  | "invalid_json"
+  | "invalid_value"
+  | "invalid_media"
+  | "missing_file"
+  | "unsupported_format"
+  | "unsupported_by_model"
+  | "context_length_exceeded"
+  | "invalid_api_key"
+  | "forbidden"
+  | "not_found"
+  | "model_not_found"
+  | "method_not_allowed"
+  | "request_timeout"
+  | "payload_too_large"
+  | "unsupported_media_type"
+  | "headers_too_large"
+  | "overloaded"
+  | "inference_failed"
+  | "model_not_loaded"
+  | "shutting_down";
 
 /** An error as it crosses from the worker to the server. */
 export interface WireError {

@@ -4,7 +4,8 @@
  * @module
  */
 import { z } from "zod";
-import { ERROR_KINDS, type HearthError } from "../base/errors.ts";
+import type { HearthError } from "../base/errors.ts";
+import { ERROR_KINDS } from "./error_kinds.ts";
 
 /** The usual shape, OpenAI's. */
 const NestedError = z.object({

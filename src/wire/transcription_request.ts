@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
-import { detectsLanguage, LANGUAGES, readLanguage } from "./languages.ts";
+import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
 import { parseRequest } from "./parse.ts";
 import {
   type Granularity,

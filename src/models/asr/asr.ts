@@ -4,7 +4,7 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import { ALL_LANGUAGES } from "../../media/languages.ts";
 import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";

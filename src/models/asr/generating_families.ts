@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../folder/open_context.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ALL_LANGUAGES, LANGUAGES } from "../../wire/languages.ts";
+import { ALL_LANGUAGES, LANGUAGES } from "../../media/languages.ts";
 import { HearthError } from "../../base/errors.ts";
 import { modelNameOf } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";

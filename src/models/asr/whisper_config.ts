@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ALL_LANGUAGES } from "../../wire/languages.ts";
+import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { SiteHeads } from "../../device/cross_alignment.ts";

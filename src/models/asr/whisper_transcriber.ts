@@ -9,7 +9,7 @@ import {
   type LogMelSpec,
   samplesPerRow,
 } from "../../../kernels/log_mel/log_mel_spec.ts";
-import { LANGUAGES } from "../../wire/languages.ts";
+import { LANGUAGES } from "../../media/languages.ts";
 import type { SpeechKernels } from "../../device/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { WindowDecoder } from "./window_decoder.ts";

@@ -16,7 +16,7 @@ import {
   TranscriptionEvent,
   VerboseTranscription,
 } from "../../../wire/transcription_response.ts";
-import { LANGUAGES } from "../../../wire/languages.ts";
+import { LANGUAGES } from "../../../media/languages.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";

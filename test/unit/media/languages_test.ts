@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ALL_LANGUAGES, detectsLanguage, readLanguage } from "../../../src/wire/languages.ts";
+import { ALL_LANGUAGES, detectsLanguage, readLanguage } from "../../../src/media/languages.ts";
 import { languagesOf, languageTokenOf } from "../../../src/models/asr/whisper_config.ts";
 
 /** Whisper's languages in the order of its tokens, as openai/whisper's `tokenizer.py` lists them. */
