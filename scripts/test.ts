@@ -26,6 +26,15 @@ const COLOUR = /\x1b\[[0-9;]*m/g;
 const FILES_PER_PROCESS = 8;
 /** Most processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
+/** So many of the slowest files are listed. */
+const NUM_SLOWEST = 10;
+const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
+  µs: 1e-6,
+  ms: 1e-3,
+  s: 1,
+  m: 60,
+  h: 3600,
+};
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
 quietenVulkan();
@@ -38,11 +47,13 @@ async function runTests(args: readonly string[]): Promise<number> {
     : splitIntoRuns(await listTestFiles(join(repository, "test")));
   const counts: Counts[] = [];
   const failures: string[] = [];
+  const fileSeconds = new Map<string, number>();
   let exitCode = 0;
   const lane = async () => {
     for (let run = runs.shift(); run !== undefined; run = runs.shift()) {
       const { code, output } = await runProcess(run, { isOnly: args.length > 0 });
       const counted = readCounts(output);
+      readFileSeconds(output, fileSeconds);
       if (counted === undefined) {
         failures.push(`deno test ${run.join(" ")} ended with exit code ${code} and no summary.\n`);
       } else counts.push(counted);
@@ -55,6 +66,7 @@ async function runTests(args: readonly string[]): Promise<number> {
   await Promise.all(Array.from({ length: numLanes }, lane));
 
   await write(failures.join(""));
+  if (fileSeconds.size > NUM_SLOWEST) writeLine(listSlowest(fileSeconds));
   const total = (of: keyof Counts) => counts.reduce((sum, each) => sum + each[of], 0);
   if (total("skipped") > 0) writeLine(explainSkipped(total("skipped"), missing));
   writeLine(`${total("passed")} passed, ${total("failed")} failed, ${total("skipped")} skipped`);
@@ -139,6 +151,32 @@ function readCounts(output: string): Counts | undefined {
   if (match === undefined) return undefined;
   const [, passed, failed, skipped = "0"] = match;
   return { passed: Number(passed), failed: Number(failed), skipped: Number(skipped) };
+}
+
+/** Adds up the time of each file's tests, as `deno test` prints it behind each. */
+function readFileSeconds(output: string, seconds: Map<string, number>): void {
+  let file = "";
+  for (const line of output.split("\n")) {
+    file = /^running \d+ tests? from \.\/(\S+)/.exec(line)?.[1] ?? file;
+    // Steps are indented: their time is in that of their test.
+    const took = /^(?! ).*\b(?:ok|FAILED) \(([\d.hmsµ]+)\)$/.exec(line)?.[1];
+    if (file !== "" && took !== undefined) {
+      seconds.set(file, (seconds.get(file) ?? 0) + parseSeconds(took));
+    }
+  }
+}
+
+/** Parses `1m43s` or `250ms`. */
+function parseSeconds(duration: string): number {
+  const parts = duration.matchAll(/([\d.]+)(µs|ms|h|m|s)/g);
+  return Array.from(parts, ([, amount, unit]) => Number(amount) * SECONDS_PER_UNIT[unit!]!)
+    .reduce((sum, part) => sum + part, 0);
+}
+
+function listSlowest(seconds: ReadonlyMap<string, number>): string {
+  const slowest = [...seconds].sort(([, a], [, b]) => b - a).slice(0, NUM_SLOWEST);
+  const lines = slowest.map(([file, took]) => `${took.toFixed(0).padStart(6)} s  ${file}`);
+  return `The slowest files:\n${lines.join("\n")}`;
 }
 
 function explainSkipped(skipped: number, missing: readonly string[]): string {
