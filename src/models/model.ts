@@ -6,7 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../base/config.ts";
 import { HearthError, type Refusal } from "../base/errors.ts";
-import type { Conversation, Task, TaskEvent, Voice } from "./task.ts";
+import type { Conversation, Task, TaskEvent, Voice, VoiceWindows } from "./task.ts";
 import type { TextTokenizer } from "./text/tokenizer.ts";
 
 /** A model ready to work. */
@@ -21,6 +21,8 @@ export interface Model {
   readonly maxSequences: number;
   /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
+  /** What its voice activity model hears; absent if it has none. */
+  readonly voiceActivity?: VoiceWindows | undefined;
   /** Its voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */

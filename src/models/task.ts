@@ -14,7 +14,14 @@ import type {
   TokenizeTask,
   TokenTaskEvent,
 } from "./tasks/texts.ts";
-import type { SpeakEvent, SpeakTask, TranscribeEvent, TranscribeTask } from "./tasks/speech.ts";
+import type {
+  DetectEvent,
+  DetectTask,
+  SpeakEvent,
+  SpeakTask,
+  TranscribeEvent,
+  TranscribeTask,
+} from "./tasks/speech.ts";
 
 /** Removes the background of an image. */
 export interface MatteTask {
@@ -60,6 +67,7 @@ export type * from "./tasks/speech.ts";
 /** A task for the model. */
 export type Task =
   | ChatTask
+  | DetectTask
   | DetokenizeTask
   | EmbedTask
   | MatteTask
@@ -71,6 +79,7 @@ export type Task =
 /** The events of a task, by its type. The last event of a request is `done` or `error`. */
 interface EventsByType {
   readonly chat: ChatEvent;
+  readonly detect: DetectEvent;
   readonly detokenize: TokenTaskEvent;
   readonly embed: EmbedEvent;
   readonly matte: MatteEvent;

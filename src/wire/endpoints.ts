@@ -17,6 +17,7 @@ export type InferencePath =
   | "/audio/speech"
   | "/audio/transcriptions"
   | "/audio/translations"
+  | "/realtime"
   | "/images/remove_background"
   | "/embeddings"
   | "/v2/embed"
@@ -35,7 +36,7 @@ const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
   text: [...CHAT, "/completions"],
   vision: CHAT,
   ocr: ["/chat/completions", "/responses", "/messages"],
-  asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations"],
+  asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations", "/realtime"],
   tts: ["/audio/speech"],
   matting: ["/images/remove_background"],
   embedding: ["/embeddings", "/v2/embed"],

@@ -19,6 +19,8 @@ export const ERROR_KINDS = {
   invalid_http: { status: 400, type: "invalid_request_error" },
   invalid_json: { status: 400, type: "invalid_request_error" },
   invalid_value: { status: 400, type: "invalid_request_error" },
+  // OpenAI's name, which clients of live speech look for.
+  input_audio_buffer_commit_empty: { status: 400, type: "invalid_request_error" },
   invalid_media: { status: 400, type: "invalid_request_error" },
   missing_file: { status: 400, type: "invalid_request_error" },
   unsupported_format: { status: 400, type: "invalid_request_error" },
@@ -32,6 +34,7 @@ export const ERROR_KINDS = {
   request_timeout: { status: 408, type: "invalid_request_error" },
   payload_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
+  upgrade_required: { status: 426, type: "invalid_request_error" },
   headers_too_large: { status: 431, type: "invalid_request_error" },
   overloaded: { status: 429, type: "rate_limit_error", retryAfterSeconds: 1 },
   inference_failed: { status: 500, type: "server_error" },

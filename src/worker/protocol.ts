@@ -16,7 +16,7 @@ import type {
 } from "../base/config.ts";
 import type { SettingNames } from "../base/errors.ts";
 import type { LoadProgress } from "../models/folder/open_context.ts";
-import type { Task, TaskEvent, Voice } from "../models/task.ts";
+import type { Task, TaskEvent, Voice, VoiceWindows } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -60,6 +60,8 @@ export interface ModelInfo {
   readonly maxSequences: number;
   /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
+  /** What its voice activity model hears; absent if it has none. */
+  readonly voiceActivity?: VoiceWindows | undefined;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */

@@ -44,6 +44,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     "get /models",
     "get /models/{id}",
     "get /openapi.json",
+    "get /realtime",
     "get /responses/{id}",
     "get /responses/{id}/input_items",
     "post /apply-template",

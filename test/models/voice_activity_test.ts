@@ -298,3 +298,24 @@ vadTest(
 );
 
 Deno.test.afterAll(async () => await TINY[Symbol.asyncDispose]());
+
+vadTest("VoiceActivity goes on from a state as if it had never stopped", async (vadFolder) => {
+  const activity = await VoiceActivity.load(vadFolder);
+  const samples = Float32Array.from(
+    { length: 20 * 512 },
+    (_, i) => Math.sin(i / 9) * (Math.floor(i / 2700) % 2 ? 0.3 : 0.002),
+  );
+  const whole = activity.listen(RATE_HZ);
+  await whole.push(samples);
+  const pieces: number[] = [];
+  let state: ReturnType<typeof activity.listen>["state"] | undefined;
+  for (let at = 0; at < samples.length; at += 1777) {
+    const listener = activity.listen(RATE_HZ, structuredClone(state));
+    await listener.push(samples.subarray(at, at + 1777));
+    pieces.push(...listener.wholeLikelihoods);
+    state = listener.state;
+  }
+  assert.deepEqual(pieces, whole.wholeLikelihoods);
+  assert.equal(pieces.length, 20);
+  await activity.dispose();
+});

@@ -110,7 +110,7 @@ export function* readPcm(
 }
 
 /** Sign, three bits of exponent and four of mantissa, every other bit inverted. */
-function expandALaw(code: number): number {
+export function expandALaw(code: number): number {
   const bits = code ^ 0x55;
   const exponent = bits >> 4 & 7;
   const mantissa = (bits & 15) << 4;
@@ -119,7 +119,7 @@ function expandALaw(code: number): number {
 }
 
 /** Sign, three bits of exponent and four of mantissa, all inverted. */
-function expandMuLaw(code: number): number {
+export function expandMuLaw(code: number): number {
   const bits = ~code;
   const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;
   return bits & 0x80 ? -size : size;

@@ -56,6 +56,16 @@ export class PcmWriter implements SoundWriter {
   dispose(): void {}
 }
 
+/** A whole WAV file of one channel. */
+export function makeWavFile(
+  samples: Int16Array<ArrayBuffer>,
+  sampleRateHz: number,
+): Uint8Array<ArrayBuffer> {
+  const file = joinBytes([makeWavHeader(sampleRateHz), toBytes(samples)]);
+  closeWavHeader(file);
+  return file;
+}
+
 /** Every machine that Deno runs on stores the lowest byte first, as the formats want it. */
 function toBytes({ buffer, byteOffset, byteLength }: Int16Array<ArrayBuffer>) {
   return new Uint8Array(buffer, byteOffset, byteLength);

@@ -17,7 +17,14 @@ import {
   type RecogniserOptions,
   SpeechMetrics,
 } from "./recogniser.ts";
-import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
+import type {
+  DetectEvent,
+  DetectTask,
+  Task,
+  TranscribeEvent,
+  TranscribeTask,
+  VoiceWindows,
+} from "../task.ts";
 import { requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyTurns } from "../../base/next_turn.ts";
@@ -52,9 +59,12 @@ export class AsrModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly languages: SpokenLanguages;
+  readonly voiceActivity: VoiceWindows | undefined;
   readonly metrics: Registry;
   readonly #recogniser: Recogniser;
-  readonly #voiceActivity: VoiceActivity | undefined;
+  readonly #detector: VoiceActivity | undefined;
+  /** Detections go before transcriptions, and are short. */
+  readonly #detections = new ActiveRequests();
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
   readonly #shortFirst = new ShortFirst();
@@ -77,7 +87,10 @@ export class AsrModel implements Model {
     metrics.requests = () => this.#requests.counts;
     this.#recogniser = recogniser;
     this.#ffmpeg = ffmpeg;
-    this.#voiceActivity = voiceActivity;
+    this.#detector = voiceActivity;
+    const { sampleRateHz } = recogniser;
+    this.voiceActivity = voiceActivity &&
+      { sampleRateHz, windowSamples: voiceActivity.windowSamples(sampleRateHz) };
     this.dtype = recogniser.dtype;
     this.languages = recogniser.languages;
   }
@@ -96,7 +109,15 @@ export class AsrModel implements Model {
     return new AsrModel(recogniser, { ...options, voiceActivity, ffmpeg: engine.ffmpeg });
   }
 
-  start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
+  start(task: Task, emit: (event: TranscribeEvent | DetectEvent) => void): () => void {
+    if (task.type === "detect" && this.#detector !== undefined) {
+      return this.#detections.start({
+        requestId: task.requestId,
+        what: "voice activity",
+        emit,
+        answer: async () => emit(await this.#detect(task, this.#detector!)),
+      });
+    }
     requireTask(task, "transcribe");
     requireAbilities(task, this.#recogniser);
     emit({ type: "admitted" });
@@ -125,9 +146,19 @@ export class AsrModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#requests.settle();
+    await Promise.all([this.#requests.settle(), this.#detections.settle()]);
     await this.#recogniser.dispose();
-    await this.#voiceActivity?.dispose();
+    await this.#detector?.dispose();
+  }
+
+  async #detect(
+    { samples, state: before }: DetectTask,
+    detector: VoiceActivity,
+  ): Promise<DetectEvent> {
+    const listener = detector.listen(this.#recogniser.sampleRateHz, before);
+    await listener.push(samples);
+    const { wholeLikelihoods: likelihoods, state } = listener;
+    return { type: "done", likelihoods, state };
   }
 
   async #transcribe({ task, slot, emit, signal, turn }: RunningRequest): Promise<void> {
@@ -136,7 +167,7 @@ export class AsrModel implements Model {
       task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(task.audio, { sampleRateHz, signal, ffmpeg: this.#ffmpeg });
-    const listener = this.#voiceActivity?.listen(sampleRateHz);
+    const listener = this.#detector?.listen(sampleRateHz);
     const numSamples = await scan(audio, { listener, signal, turn });
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({

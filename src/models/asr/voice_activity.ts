@@ -12,6 +12,7 @@ import { StartupError, startupStep } from "../../base/errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import { requirePorts } from "../folder/graph_ports.ts";
+import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 
@@ -85,9 +86,19 @@ export class VoiceActivity {
     );
   }
 
-  /** Starts a recording. @throws {StartupError} when the model does not support the sample rate. */
-  listen(sampleRateHz: number): VoiceListener {
-    return new VoiceListener(this.#session, { sampleRateHz, ...this.#sizesAt(sampleRateHz) });
+  /**
+   * Starts a recording, or goes on with one.
+   *
+   * @throws {StartupError} when the model does not support the sample rate.
+   */
+  listen(sampleRateHz: number, state?: VoiceState): VoiceListener {
+    const options = { sampleRateHz, ...this.#sizesAt(sampleRateHz) };
+    return new VoiceListener(this.#session, options, state);
+  }
+
+  /** Samples of each window. @throws {StartupError} when the model does not support the sample rate. */
+  windowSamples(sampleRateHz: number): number {
+    return this.#sizesAt(sampleRateHz).windowSamples;
   }
 
   async dispose(): Promise<void> {
@@ -119,7 +130,7 @@ interface ListenerOptions extends WindowSizes {
   readonly stateShape: readonly number[];
 }
 
-/** The state of one recording. */
+/** One recording. */
 export class VoiceListener {
   readonly #session: GraphSession;
   readonly #options: ListenerOptions;
@@ -131,15 +142,28 @@ export class VoiceListener {
   #filled: number;
   #numSamples = 0;
 
-  constructor(session: GraphSession, options: ListenerOptions) {
+  constructor(session: GraphSession, options: ListenerOptions, state?: VoiceState) {
     const { contextSamples, windowSamples, stateShape, sampleRateHz } = options;
     this.#session = session;
     this.#options = options;
     this.#rate = new Tensor("int64", BigInt64Array.of(BigInt(sampleRateHz)), []);
     this.#window = new Float32Array(contextSamples + windowSamples);
-    this.#filled = contextSamples;
+    this.#filled = state?.filled ?? contextSamples;
+    if (state !== undefined) this.#window.set(state.window);
     const numElements = stateShape.reduce((product, size) => product * size, 1);
-    this.#state = new Tensor("float32", new Float32Array(numElements), stateShape);
+    const memory = state?.memory.slice() ?? new Float32Array(numElements);
+    this.#state = new Tensor("float32", memory, stateShape);
+  }
+
+  /** Of all windows that are complete. */
+  get wholeLikelihoods(): readonly number[] {
+    return this.#likelihoods;
+  }
+
+  /** What it takes to go on with another listener. */
+  get state(): VoiceState {
+    const memory = Float32Array.from(this.#state.data as Float32Array);
+    return { memory, window: this.#window.slice(), filled: this.#filled };
   }
 
   async push(samples: Float32Array): Promise<void> {

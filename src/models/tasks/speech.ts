@@ -105,3 +105,40 @@ export type TranscribeEvent =
     readonly isCut?: boolean | undefined;
   }
   | ErrorEvent;
+
+/** How a voice activity model goes on with sound. */
+export interface VoiceState {
+  /** The graph's own state. */
+  readonly memory: Float32Array;
+  /** The context and the next window's samples so far. */
+  readonly window: Float32Array;
+  /** How much of it is there. */
+  readonly filled: number;
+}
+
+/** Finds speech in the next piece of a sound. */
+export interface DetectTask {
+  readonly type: "detect";
+  readonly requestId: string;
+  /** At the rate of the model's `voiceActivity`. */
+  readonly samples: Float32Array;
+  /** Of the piece before; absent for the first. */
+  readonly state?: VoiceState | undefined;
+}
+
+/** The single answer to a detect task. */
+export type DetectEvent =
+  | {
+    readonly type: "done";
+    /** That somebody speaks, 0 to 1, in each window that is complete. */
+    readonly likelihoods: readonly number[];
+    readonly state: VoiceState;
+  }
+  | ErrorEvent;
+
+/** The sound that a voice activity model hears. */
+export interface VoiceWindows {
+  readonly sampleRateHz: number;
+  /** Samples of each window. */
+  readonly windowSamples: number;
+}

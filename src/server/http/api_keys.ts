@@ -7,8 +7,11 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { ApiKey } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 
+/** Browsers cannot send headers with a WebSocket: OpenAI's client has them send the key as a sub-protocol. */
+const KEY_PROTOCOL = /(?:^|[\s,])openai-insecure-api-key\.([^\s,]+)/;
+
 /**
- * Checks a request's key: its bearer token, or `x-api-key`.
+ * Checks a request's key: its bearer token, `x-api-key`, or a WebSocket's sub-protocol.
  *
  * @returns the key's label; `undefined` if no key is required.
  * @throws {HearthError} `invalid_api_key` when keys are set and the request shows none of them.
@@ -33,7 +36,8 @@ export function showsKey(request: Request, apiKeys: readonly ApiKey[]): boolean 
 
 function shownKey({ headers }: Request): string | undefined {
   return headers.get("authorization")?.match(/^Bearer +(.+)$/i)?.[1] ??
-    headers.get("x-api-key") ?? undefined;
+    headers.get("x-api-key") ??
+    headers.get("sec-websocket-protocol")?.match(KEY_PROTOCOL)?.[1];
 }
 
 /** Compares all keys, so that the time taken does not reveal which one matched. */

@@ -38,6 +38,7 @@ import { scoreRoute } from "./texts/score.ts";
 import { tokenRoutes } from "./texts/tokens.ts";
 import { speechRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
+import { realtimeRoute } from "./realtime/realtime.ts";
 import { voicesRoute } from "./audio/voices.ts";
 import { reportWarnings } from "./warnings.ts";
 
@@ -73,6 +74,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     ...rerankRoutes(deps),
     scoreRoute(deps),
     ...transcriptionsRoutes(deps),
+    realtimeRoute(deps),
     removeBackgroundRoute(deps),
     speechRoute(deps),
     voicesRoute(deps),

@@ -58,7 +58,12 @@ export interface Operation {
   readonly request?: BodySchemas;
   /** Example bodies, by summary. */
   readonly requestExamples?: Readonly<Record<string, unknown>>;
-  readonly response: { readonly description: string; readonly content: BodySchemas };
+  readonly response: {
+    /** 200 if absent. */
+    readonly status?: number;
+    readonly description: string;
+    readonly content: BodySchemas;
+  };
   readonly errors: readonly ErrorKind[];
 }
 

@@ -7,6 +7,7 @@ import { createApp } from "./app.ts";
 import { limitConnections, newConnectionFigures } from "./connection/connections.ts";
 import { Listener } from "./connection/listener.ts";
 import { type App, bridge } from "./connection/node_bridge.ts";
+import { bridgeUpgrades } from "./connection/upgrades.ts";
 import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;
@@ -32,13 +33,14 @@ export function startServer(deps: AppDeps): RunningServer {
   const { settings, session } = deps;
   const inFlight = new Set<Promise<void>>();
   const figures = newConnectionFigures();
-  const app = createApp({ ...deps, connections: figures });
+  const app = countInFlight(createApp({ ...deps, connections: figures }), inFlight);
   const listener = new Listener({
     host: settings.host,
     port: settings.port,
     maxConnections: limitConnections(settings.maxConnections),
     figures,
-    handler: bridge(countInFlight(app, inFlight)),
+    handler: bridge(app),
+    upgradeHandler: bridgeUpgrades(app),
   });
   listener.open();
   const { hostname, port } = listener.address;

@@ -38,6 +38,7 @@ export class BodyBudget {
         if (this.#numBytes + numBytes > this.#maxBytes) throw tooMany(this.#maxBytes);
         add(numBytes);
       },
+      give: (numBytes) => add(-numBytes),
       [Symbol.dispose]: () => add(-held),
     };
   }
@@ -47,6 +48,8 @@ export class BodyBudget {
 export interface BodyShare extends Disposable {
   /** @throws {HearthError} `overloaded` when all bodies together would hold too much. */
   take(numBytes: number): void;
+  /** Holds so many bytes less. */
+  give(numBytes: number): void;
 }
 
 function tooMany(maxBytes: number): HearthError {

@@ -76,6 +76,11 @@ export class Connections {
         if (socket.endRequest() === 0 && !socket.destroyed) this.#idle.add(socket);
       });
     });
+    server.on("upgrade", (_incoming: IncomingMessage, socket: Duplex) => {
+      // It is neither waiting nor idle until it closes.
+      this.#withoutRequest.delete(socket as TcpSocket);
+      this.#idle.delete(socket as TcpSocket);
+    });
   }
 
   /** Resolves when another connection may be accepted, and the last had a turn of the event loop to be read. */

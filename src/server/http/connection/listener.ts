@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { log } from "../../../base/log.ts";
 import { trackAnswers } from "./answers.ts";
 import { type ConnectionFigures, Connections, refuse } from "./connections.ts";
@@ -14,6 +14,7 @@ import { allowHalfClosed } from "./half_closed.ts";
 import { answerMalformed } from "./malformed.ts";
 import { SilentConnection } from "./silent_connection.ts";
 import { type TcpSocket, turns } from "./tcp_socket.ts";
+import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
 
 /** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
@@ -37,6 +38,8 @@ export interface ListenerOptions {
   readonly maxConnections: number;
   readonly figures: ConnectionFigures;
   readonly handler: RequestListener;
+  /** For requests that ask for a WebSocket; if absent, they are requests like all others. */
+  readonly upgradeHandler?: UpgradeListener | undefined;
   /** Timeout for the headers of a request, from the start of the connection for the first; 20 s if absent. */
   readonly headMs?: number | undefined;
   /** Until an idle connection is closed, one second later; 75 s if absent. */
@@ -95,18 +98,23 @@ export class Listener {
   }
 
   #createServer(): Server {
-    const { headMs = HEAD_MS, keepAliveMs = KEEP_ALIVE_MS } = this.#options;
-    const server = createServer({
+    const { headMs = HEAD_MS, keepAliveMs = KEEP_ALIVE_MS, upgradeHandler } = this.#options;
+    const options = {
+      // Node's own option, missing from its types.
+      shouldUpgradeCallback: (incoming: IncomingMessage) =>
+        upgradeHandler !== undefined && asksForWebSocket(incoming),
       keepAliveTimeout: keepAliveMs,
       headersTimeout: headMs,
       connectionsCheckingInterval: headMs / HEAD_CHECKS,
-    });
+    };
+    const server = createServer(options);
     // `node:http` keeps connections alive only while it listens.
     Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
     this.#connections.watch(server);
     const answersOf = trackAnswers(server);
     allowHalfClosed(server, answersOf);
     server.on("request", this.#options.handler);
+    if (upgradeHandler !== undefined) server.on("upgrade", upgradeHandler);
     answerMalformed(server, answersOf);
     return server;
   }

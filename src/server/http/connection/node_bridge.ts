@@ -8,6 +8,7 @@
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -19,6 +20,16 @@ const NO_HOST = "no-host.invalid";
 /** How long a client may continue to send a body after the answer. */
 const LINGER_MS = 3_000;
 
+/** A connection that is no longer HTTP's once the answer, of status 101, is sent. */
+export interface Upgraded {
+  readonly incoming: IncomingMessage;
+  readonly socket: Duplex;
+  /** What the client has sent after its request. */
+  readonly head: Uint8Array;
+  /** Of the answer, which whoever takes the connection sends. */
+  readonly headers: Headers;
+}
+
 /** The context of an exchange besides its request. */
 export interface Exchange {
   /** IP address at the other end of the connection. */
@@ -27,6 +38,11 @@ export interface Exchange {
   readonly httpVersion: string;
   /** Resolves when the answer was sent, or the client disconnected. */
   readonly completed: Promise<void>;
+  /**
+   * Gives the connection to `take` once the returned answer, of status 101, has passed through the app; absent unless
+   * the client asks for a WebSocket.
+   */
+  readonly upgrade?: (take: (connection: Upgraded) => void) => Response;
 }
 
 /** Answers requests; never throws. A request's signal is aborted when its client disconnects before the end. */
@@ -72,7 +88,7 @@ export function bridge(
 }
 
 /** `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`. */
-function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
+export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers } = incoming;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";

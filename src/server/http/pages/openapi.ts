@@ -74,7 +74,7 @@ export function openApiRoute(routes: readonly Route[]): Route {
 /** Groups of endpoints, by path prefix. */
 const TAGS: Readonly<Record<string, readonly string[]>> = {
   chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
-  audio: ["/audio"],
+  audio: ["/audio", "/realtime"],
   images: ["/images"],
   texts: ["/embeddings", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
 };
@@ -111,7 +111,7 @@ function describeOperation(operation: Operation, endpoint: Endpoint): Json {
       },
     }),
     responses: {
-      200: {
+      [response.status ?? 200]: {
         description: response.description,
         content: describeContent(response.content, endpoint),
       },

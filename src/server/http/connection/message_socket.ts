@@ -1,0 +1,171 @@
+/**
+ * A WebSocket (RFC 6455) as a sequence of messages: the client waits while they are not read, their memory is counted,
+ * and clients that have vanished are noticed.
+ *
+ * @module
+ */
+import type { Buffer } from "node:buffer";
+import type { EventEmitter } from "node:events";
+import { WebSocketServer } from "ws";
+import { HearthError } from "../../../base/errors.ts";
+import type { BodyBudget, BodyShare } from "../body/body_budget.ts";
+import { BodyPace } from "../body/body_pace.ts";
+import type { Upgraded } from "./node_bridge.ts";
+
+/** With so many unread messages the connection is not read any further. */
+const MAX_UNREAD = 4;
+/** A client answers a ping within this time, or it has vanished. */
+const BEAT_MS = 20_000;
+/** Time for a client to confirm that the connection closes. */
+const CLOSE_MS = 2_000;
+
+/** Codes of RFC 6455, 7.4.1. */
+export const CLOSE_CODES = { done: 1000, goingAway: 1001, tryAgainLater: 1013 } as const;
+
+interface MessageSocketOptions {
+  /** The sub-protocol to choose where the client offers it. */
+  readonly protocol: string;
+  readonly maxMessageBytes: number;
+  /** Counts the bytes of messages that have not been read. */
+  readonly budget: BodyBudget;
+  /** 20 s if absent. */
+  readonly beatMs?: number | undefined;
+}
+
+/** What is used of the package's socket, which has no types. */
+interface PlainSocket extends EventEmitter {
+  send(text: string, done: () => void): void;
+  ping(): void;
+  pause(): void;
+  resume(): void;
+  close(code: number, reason: string): void;
+  terminate(): void;
+}
+
+interface Message {
+  readonly bytes: Uint8Array;
+  readonly share: BodyShare;
+}
+
+/** The server's end. Iterate it once; the iteration ends when the connection does. */
+export class MessageSocket implements AsyncIterable<Uint8Array> {
+  /** Aborted when the connection has closed. */
+  readonly closed: AbortSignal;
+  readonly #socket: PlainSocket;
+  readonly #budget: BodyBudget;
+  readonly #messages: Message[] = [];
+  /** Of the message that arrives. */
+  #share: BodyShare;
+  #pace = new BodyPace(performance.now());
+  /** Whether anything came since the last ping. */
+  #isAlive = true;
+  #isPaused = false;
+  #arrival = Promise.withResolvers<void>();
+
+  /**
+   * Sends the answer to the handshake; a handshake that is invalid is answered with status 400, and `use` is not called.
+   */
+  static accept(
+    { incoming, socket, head, headers }: Upgraded,
+    options: MessageSocketOptions,
+    use: (messages: MessageSocket) => void,
+  ): void {
+    const server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      closeTimeout: CLOSE_MS,
+      maxPayload: options.maxMessageBytes,
+      handleProtocols: (offered: ReadonlySet<string>) =>
+        offered.has(options.protocol) && options.protocol,
+    });
+    server.on("headers", (lines: string[]) => {
+      for (const [name, value] of headers) lines.push(`${name}: ${value}`);
+    });
+    server.handleUpgrade(incoming, socket, head, (plain: PlainSocket) => {
+      const messages = new MessageSocket(plain, options);
+      // Before the package looks for a message in it.
+      socket.prependListener("data", ({ length }: Buffer) => messages.#count(length));
+      use(messages);
+    });
+  }
+
+  private constructor(socket: PlainSocket, { budget, beatMs = BEAT_MS }: MessageSocketOptions) {
+    this.#socket = socket;
+    this.#budget = budget;
+    this.#share = budget.open();
+    const closed = new AbortController();
+    this.closed = closed.signal;
+    const timer = setInterval(() => this.#beat(), beatMs);
+    socket.on("message", (bytes: Buffer) => this.#receive(bytes));
+    socket.on("pong", () => this.#isAlive = true);
+    // What breaks the protocol closes the connection with the code that RFC 6455 has for it.
+    socket.on("error", () => {});
+    socket.once("close", () => {
+      clearInterval(timer);
+      for (const { share } of this.#messages.splice(0)) share[Symbol.dispose]();
+      this.#share[Symbol.dispose]();
+      closed.abort();
+      this.#arrival.resolve();
+    });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
+    while (!this.closed.aborted) {
+      const message = this.#messages.shift();
+      if (message === undefined) {
+        this.#arrival = Promise.withResolvers();
+        this.#isPaused = false;
+        this.#socket.resume();
+        await this.#arrival.promise;
+        continue;
+      }
+      using _share = message.share;
+      yield message.bytes;
+    }
+  }
+
+  /** Resolves when the client has been sent it, or has gone: a client that does not read is waited for. */
+  send(text: string): Promise<void> {
+    return new Promise((resolve) => this.#socket.send(text, resolve));
+  }
+
+  /** Says why, and closes. What was sent before arrives before. */
+  close(code: number, reason: string): void {
+    this.#socket.close(code, reason);
+  }
+
+  #receive(bytes: Uint8Array): void {
+    this.#messages.push({ bytes, share: this.#share });
+    this.#share = this.#budget.open();
+    this.#pace = new BodyPace(performance.now());
+    if (this.#messages.length >= MAX_UNREAD) this.#pause();
+    this.#arrival.resolve();
+  }
+
+  /** Bytes have arrived, before any message in them has. */
+  #count(numBytes: number): void {
+    this.#isAlive = true;
+    this.#pace.add(numBytes);
+    try {
+      this.#share.take(numBytes);
+    } catch (error) {
+      this.close(CLOSE_CODES.tryAgainLater, HearthError.from(error).message.slice(0, 120));
+      this.#pause();
+    }
+  }
+
+  #pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  /** Drops a client that is silent, or whose message takes too long for the memory that it holds. */
+  #beat(): void {
+    // Its answers to pings are not read either.
+    if (this.#isPaused) return;
+    const isSlow = this.#pace.isTooSlow(performance.now(), this.#budget);
+    if (!this.#isAlive || isSlow) return this.#socket.terminate();
+    this.#isAlive = false;
+    this.#socket.ping();
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * `GET /realtime`: live transcription over a WebSocket.
+ *
+ * @module
+ */
+import { HearthError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { requireEndpoint } from "../../../wire/endpoints.ts";
+import { BODY_LIMITS } from "../body/body.ts";
+import { MessageSocket } from "../connection/message_socket.ts";
+import type { AppDeps, Call, Route } from "../route.ts";
+import { LiveSession } from "./live_session.ts";
+
+const PATH = "/realtime";
+const MIB = 2 ** 20;
+/** Sound of 15 MiB, as OpenAI's API takes it, in base64, and what stands around it. */
+const MAX_MESSAGE_BYTES = 20 * MIB + 1024;
+
+/** Live sessions. */
+export function realtimeRoute(deps: AppDeps): Route {
+  return {
+    method: "GET",
+    path: PATH,
+    operation: {
+      summary: "Transcribe live speech",
+      description:
+        "A WebSocket of OpenAI's realtime API, `?intent=transcription`. The client sends " +
+        "`session.update` (or `transcription_session.update`), `input_audio_buffer.append`, " +
+        "`.commit` and `.clear`; the server `session.created` and `.updated`, " +
+        "`input_audio_buffer.speech_started`, `.speech_stopped`, `.committed` and `.cleared`, " +
+        "`conversation.item.input_audio_transcription.delta`, `.completed` and `.failed`, and " +
+        "`error`. Browsers send the API key as the sub-protocol `openai-insecure-api-key.<key>` " +
+        "beside `realtime`.",
+      response: { status: 101, description: "The connection is a WebSocket", content: {} },
+      errors: [
+        "invalid_value",
+        "unsupported_by_model",
+        "upgrade_required",
+        "model_not_loaded",
+        "shutting_down",
+      ],
+    },
+    handle: (call) => openSession(call, deps),
+  };
+}
+
+function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps): Response {
+  requireEndpoint(session.requireReady(), PATH);
+  const { intent } = call.req.query();
+  if (intent !== undefined && intent !== "transcription") {
+    const message = `intent: want transcription, saw ${JSON.stringify(intent.slice(0, 40))}.`;
+    throw new HearthError("invalid_value", message, { param: "intent" });
+  }
+  const { upgrade } = call.env;
+  if (upgrade === undefined) {
+    call.header("upgrade", "websocket");
+    const message = "This is a WebSocket's address: want the headers of its handshake, saw none.";
+    throw new HearthError("upgrade_required", message);
+  }
+  const { budget } = bodyLimits;
+  const isOlder = isOlderClient(call);
+  const requestId = call.get("requestId");
+  return upgrade((connection) => {
+    const limits = { protocol: "realtime", maxMessageBytes: MAX_MESSAGE_BYTES, budget };
+    MessageSocket.accept(connection, limits, async (socket) => {
+      const live = new LiveSession({ socket, session, requestId, budget, isOlder });
+      await live.run();
+      log.info("a live session has ended", { requestId, ...live.figures });
+    });
+  });
+}
+
+/** Whether it speaks the form of the API's beta. */
+function isOlderClient({ req }: Call): boolean {
+  const protocols = req.header("sec-websocket-protocol")?.split(/[\s,]+/) ?? [];
+  return /\brealtime=v1\b/.test(req.header("openai-beta") ?? "") ||
+    protocols.includes("openai-beta.realtime-v1");
+}

@@ -1,0 +1,70 @@
+/**
+ * The events of a live transcription session, as OpenAI's client has them.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { HearthError } from "../base/errors.ts";
+import { nestedError } from "./error_body.ts";
+import { parseRequest } from "./parse.ts";
+
+/** More values than this are in no event that is served; of one that is long, almost all is one string of base64. */
+const MAX_COMMAS = 1000;
+const LONG_BYTES = 64 * 1024;
+
+const ClientEvent = z.looseObject({
+  type: z.string({ error: "a text" }),
+  event_id: z.string({ error: "a text" }).optional(),
+}, { error: "an object" });
+
+const AppendEvent = z.object({ audio: z.string({ error: "the sound in base64" }) });
+
+/** What a client says. */
+export type ClientEvent = z.output<typeof ClientEvent>;
+
+/** @throws {HearthError} `invalid_json`, `invalid_value`. */
+export function parseClientEvent(bytes: Uint8Array): ClientEvent {
+  if (bytes.length > LONG_BYTES) requireFewValues(bytes);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch (cause) {
+    const { message } = cause as SyntaxError;
+    throw new HearthError("invalid_json", `The event is not JSON: ${message}`, { cause });
+  }
+  return parseRequest(ClientEvent, value);
+}
+
+/** Small values take many times their length once they are decoded. */
+function requireFewValues(bytes: Uint8Array): void {
+  let numCommas = 0;
+  for (let at = bytes.indexOf(0x2c); at >= 0; at = bytes.indexOf(0x2c, at + 1)) {
+    if (++numCommas <= MAX_COMMAS) continue;
+    throw new HearthError("payload_too_large", `An event may have at most ${MAX_COMMAS} values.`);
+  }
+}
+
+/** The sound of `input_audio_buffer.append`. @throws {HearthError} `invalid_value`. */
+export function decodeAppended(event: ClientEvent): Uint8Array<ArrayBuffer> {
+  const { audio } = parseRequest(AppendEvent, event);
+  try {
+    return Uint8Array.fromBase64(audio);
+  } catch {
+    throw new HearthError("invalid_value", "audio: want base64, saw something else.", {
+      param: "audio",
+    });
+  }
+}
+
+/** An event of the server's, before it has an id. */
+export type ServerEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** The event for a client's mistake, or for a failure of ours. The session goes on. */
+export function errorEvent(error: HearthError, eventId: string | undefined): ServerEvent {
+  return { type: "error", error: { ...describeError(error), event_id: eventId ?? null } };
+}
+
+/** An error within an event. */
+export function describeError(error: HearthError): Record<string, unknown> {
+  return { param: null, ...nestedError(error).error };
+}
