@@ -42,8 +42,16 @@ export interface AttentionExports {
     into: number,
   ): void;
   packRows(from: number, k: number, count: number, into: number): void;
-  packBlocks(levels: number, scales: number, blocks: number, numGroups: number, into: number): void;
-  quantizeRow(x: number, blocks: number, rows: number, row: number): void;
+  packBlocks(
+    levels: number,
+    scales: number,
+    zeros: number,
+    blocks: number,
+    numGroups: number,
+    into: number,
+  ): void;
+  quantizeRow(x: number, blocks: number, rows: number, row: number, copies: number): void;
+  quantizePair(x: number, blocks: number, rows: number, row: number, copies: number): void;
   normRow(
     x: number,
     k: number,

@@ -5,7 +5,13 @@
  */
 import { Arena } from "./arena.ts";
 import { floatMatrixLength, floatScratchBytes } from "../matmul/float_product.ts";
-import { nbitsMatrixLength, nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts";
+import {
+  type NbitsMatrix,
+  nbitsMatrixLength,
+  numPlanes,
+  type StagedMatrix,
+} from "../matmul/nbits_matrix.ts";
+import { nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts";
 
 /** Bytes of weights that are packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;
@@ -17,12 +23,14 @@ export type SumKind = "i16" | "i32";
 export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
-  readonly site = this.arena.reserve(12);
+  readonly site = this.arena.reserve(14);
   readonly rows = this.arena.reserve(4);
   readonly floatRows = this.arena.reserve(3);
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);
   readonly #sums: SumKind;
   #maxK = 0;
+  /** Of rows with their copies. */
+  #maxLevels = 0;
   #scratchBytes = 0;
 
   /**
@@ -34,13 +42,15 @@ export class RowArena {
     this.#sums = sums;
   }
 
-  /** Room for a matrix of `outputs` by `k`. */
-  reserveMatrix(k: number, outputs: number): number {
+  /** Room for a matrix in blocks. */
+  reserveMatrix(matrix: NbitsMatrix): number {
+    const { k, outputs } = matrix;
+    this.#maxLevels = Math.max(this.#maxLevels, k * numPlanes(matrix));
     this.#reserveShared(k, nbitsScratchBytes(outputs));
-    return this.arena.reserve(nbitsMatrixLength({ k, outputs }));
+    return this.arena.reserve(nbitsMatrixLength(matrix));
   }
 
-  /** The same for one of f32. */
+  /** Room for a matrix of f32, of `outputs` by `k`. */
   reserveFloatMatrix(k: number, outputs: number): number {
     this.#reserveShared(k, floatScratchBytes(outputs, this.maxRows));
     return this.arena.reserve(floatMatrixLength({ k, outputs }));
@@ -61,8 +71,13 @@ export class RowArena {
     const scratchBytes = this.#scratchBytes;
     const addresses = {
       ...{ site, rows, floatRows, scratchBytes, sumsInShorts: this.#sums === "i16" },
-      staged: { levels: staged, scales: arena.reserve(STAGED_BYTES / 16), length: STAGED_BYTES },
-      tiles: arena.reserve(nbitsTilesLength(this.maxRows, this.#maxK)),
+      staged: {
+        levels: staged,
+        scales: arena.reserve(STAGED_BYTES / 16),
+        zeros: arena.reserve(STAGED_BYTES / 64),
+        length: STAGED_BYTES,
+      },
+      tiles: arena.reserve(nbitsTilesLength(this.maxRows, this.#maxLevels)),
       normed: arena.reserve(this.maxRows * this.#maxK),
       scratch: arena.reserve(scratchBytes / 4 * numThreads),
     };
@@ -78,7 +93,7 @@ export interface RowMemory {
   readonly site: number;
   readonly rows: number;
   readonly floatRows: number;
-  readonly staged: { readonly levels: number; readonly scales: number; readonly length: number };
+  readonly staged: StagedMatrix;
   readonly tiles: number;
   readonly normed: number;
   readonly scratch: number;

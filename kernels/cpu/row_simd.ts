@@ -14,13 +14,12 @@ import {
 } from "../matmul/float_product.ts";
 import { type KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
 import type { MatvecParams, NormParams } from "../matmul/matvec_params.ts";
+import { BLOCK, type NbitsMatrix, type NbitsSource, packNbits } from "../matmul/nbits_matrix.ts";
 import {
-  BLOCK,
   checkNbitsProduct,
-  type NbitsMatrix,
   nbitsProduct,
-  type NbitsSource,
-  packNbits,
+  type RowLevels,
+  rowLevelsOf,
 } from "../matmul/nbits_product.ts";
 import type { NormKernelParams } from "../norm/norm.ts";
 import type { PointwiseParams } from "../pointwise/pointwise.ts";
@@ -73,7 +72,7 @@ export class SimdRows {
     return new Float32Array(this.#memory.memory.buffer, at, length);
   }
 
-  /** Packs a matrix of 4-bit weights at address `at`. */
+  /** Packs a matrix of weights in blocks at address `at`. */
   async packMatrix(at: number, matrix: NbitsMatrix, source: NbitsSource): Promise<void> {
     const { memory, staged } = this.#memory;
     await packNbits({ memory, exports: this.#exports, staged, at }, matrix, source);
@@ -101,7 +100,8 @@ export class SimdRows {
     const own = { threads: this.#threads, exports: this.#exports, polls: STEP_POLLS };
     const memory = { ...own, ...addresses };
     if (params.weights.kind === "nbits") {
-      const quantizeRows = reuses ? undefined : this.#quantization(params, tensors);
+      const levels = rowLevelsOf(params.weights);
+      const quantizeRows = reuses ? undefined : this.#quantization(params, tensors, levels);
       return nbitsProduct(memory, params, { tensors, quantizeRows });
     }
     const normRows = reuses ? undefined : this.#normalization(params, tensors);
@@ -128,15 +128,18 @@ export class SimdRows {
   #quantization(
     { k, x, norm }: MatvecParams,
     { x: from, affine = 0 }: Addresses<"x" | "affine">,
+    { copies, isPaired }: RowLevels,
   ): RowKernel {
     const { normed, rows } = this.#memory;
-    const { normRow, quantizeRow } = this.#exports;
+    const { normRow, quantizeRow, quantizePair } = this.#exports;
     const numbers = numbersOf(norm, k, affine);
     return (numRows) => {
       for (let row = 0; row < numRows; row++) {
         const at = from! + (row * x.stride + x.offset) * 4;
         if (norm) normRow(at, k, ...numbers, normed);
-        quantizeRow(norm ? normed : at, k / BLOCK, rows, row);
+        const values = norm ? normed : at;
+        if (isPaired) quantizePair(values, k / BLOCK, rows, 2 * row, copies);
+        else quantizeRow(values, k / BLOCK, rows, row, copies);
       }
     };
   }

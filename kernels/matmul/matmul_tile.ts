@@ -190,16 +190,22 @@ function loadMatrix({ weights, k }: MatvecParams, at: string): string[] {
       const { bits, blockSize, hasZeroPoints } = weights;
       const chunkWords = Math.min(4, blockSize * bits / 32);
       const words = k * bits / 32;
-      const [word, part] = bits === 4 ? [`(${at} / 2u)`, `(${at} % 2u) * 16u`] : [at, ""];
-      const component = chunkWords === 1 ? "" : `[${word} % ${chunkWords}u]`;
+      const perWord = 8 / bits;
+      const [word, part] = perWord === 1
+        ? [at, ""]
+        : [`(${at} / ${perWord}u)`, `(${at} % ${perWord}u) * ${4 * bits}u`];
+      const component = `[${word} % ${chunkWords}u]`;
       return range(4).flatMap((c) => {
         const row = `matrix_row${c}`;
         const value = `levels[${row} * ${
           words / chunkWords
         }u + ${word} / ${chunkWords}u]${component}`;
-        const bitsOf = bits === 4
-          ? `vec4<f32>((vec4<u32>(${value} >> (${part})) >> vec4<u32>(0u, 4u, 8u, 12u)) & vec4<u32>(15u))`
-          : `vec4<f32>(unpack4xU8(${value}))`;
+        const shifts = `vec4<u32>(0u, ${bits}u, ${2 * bits}u, ${3 * bits}u)`;
+        const bitsOf = bits === 8
+          ? `vec4<f32>(unpack4xU8(${value}))`
+          : `vec4<f32>((vec4<u32>(${value} >> (${part})) >> ${shifts}) & vec4<u32>(${
+            2 ** bits - 1
+          }u))`;
         const block = `${at} / ${blockSize / 4}u`;
         const zero = hasZeroPoints ? `zero_point(${row}, ${block})` : `${2 ** (bits - 1)}.0`;
         return [

@@ -266,5 +266,6 @@ function numAffine({ sum, norm }: MatvecParams): number {
 
 /** Elements read of a row of blocks at a time: at most a block. */
 function chunkPrelude(words: number): string {
-  return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
+  const chunk = words === 1 ? "array<u32, 1>" : `vec${words}<u32>`;
+  return `alias chunk = ${chunk};\nconst CHUNK_WORDS = ${words}u;\n`;
 }

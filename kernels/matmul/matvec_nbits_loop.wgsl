@@ -6,11 +6,8 @@ override IS_PADDED: bool;
 
 // Four levels of a word, from its `part`-th four on.
 fn four_levels(word: u32, part: u32) -> vec4<f32> {
-  if (BITS == 8u) {
-    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
-  }
-  let shifts = vec4<u32>(part * 16u) + vec4<u32>(0u, 4u, 8u, 12u);
-  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u));
+  let shifts = vec4<u32>(part * 4u * BITS) + BITS * vec4<u32>(0u, 1u, 2u, 3u);
+  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>((1u << BITS) - 1u));
 }
 
 fn accumulate(first: u32, row0: u32, lane: u32) {

@@ -7,13 +7,17 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 import type { Activation } from "../common/activation.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
+/** Bits of a level. */
+export const LEVEL_BITS = [1, 2, 4, 8] as const;
+export type LevelBits = typeof LEVEL_BITS[number];
+
 /** How a matrix of `outputs` by `k` is stored. */
 export type MatrixForm =
-  /** Blocks along K of levels of 4 or 8 bits, a scale each, as `MatMulNBits` has them. */
+  /** Blocks along K of levels, a scale each, as `MatMulNBits` has them. */
   | {
     readonly kind: "nbits";
-    readonly bits: 4 | 8;
-    /** A power of two, 16 at least. */
+    readonly bits: LevelBits;
+    /** A power of two, 16 at least, and whole words of 32 bits. */
     readonly blockSize: number;
     readonly hasZeroPoints: boolean;
     /** Whether the rows may be rounded to 8 bits for each block: ONNX Runtime's accuracy level 4. */
@@ -81,10 +85,12 @@ export function checkMatvec(params: MatvecParams): void {
   }
   if (weights.kind === "nbits") {
     const { bits, blockSize } = weights;
-    if ((bits !== 4 && bits !== 8) || blockSize < 16 || (blockSize & (blockSize - 1)) !== 0) {
+    const isTaken = LEVEL_BITS.includes(bits) && blockSize >= 16 && bits * blockSize >= 32 &&
+      (blockSize & (blockSize - 1)) === 0;
+    if (!isTaken) {
       throw new RangeError(
-        `Blocks of ${blockSize} levels of ${bits} bits: matvec reads 4 or 8 bits in blocks of ` +
-          "a power of two, 16 at least.",
+        `Blocks of ${blockSize} levels of ${bits} bits: matvec reads 1, 2, 4 or 8 bits in blocks of ` +
+          "a power of two, 16 and 32 bits at least.",
       );
     }
   }

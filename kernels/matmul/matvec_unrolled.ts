@@ -175,6 +175,8 @@ function nbitsChunk(
   const words = levels * bits / 32;
   const foursPerWord = 8 / bits;
   const fours = levels / 4;
+  const planes = range(8 / bits);
+  const mask = `0x${((2 ** bits - 1) * 0x01010101).toString(16).padStart(8, "0")}u`;
   const block = `${c} / ${blockSize / levels}u`;
   const loads = [
     ...range(outs).flatMap((o) => [
@@ -189,22 +191,19 @@ function nbitsChunk(
     ...range(rows).map((r) => `    var total_${r} = 0.0;`),
     ...range(outs * rows).map((i) => `    var dot_${i % outs}_${Math.floor(i / outs)} = 0.0;`),
   ];
-  const component = (w: number) => words === 1 ? "" : `[${w}]`;
   for (const w of range(words)) {
-    const word = (o: number) => `words${s}_${o}${component(w)}`;
+    const word = (o: number) => `words${s}_${o}[${w}]`;
     const firstFour = `${c} * ${fours}u + ${w * foursPerWord}u`;
     uses.push("    {");
     for (const f of range(foursPerWord)) {
       uses.push(loadAffine(params, `${firstFour} + ${f}u`, `${f}`));
     }
-    // Of eight levels of 4 bits the even ones are one four, the odd ones the other.
+    // A plane has the levels at the same place of each byte: of 4 bits those at even numbers, and those at odd ones.
     for (const o of range(outs)) {
-      if (bits === 8) uses.push(`    let levels_${o} = vec4<f32>(unpack4xU8(${word(o)}));`);
-      else {
-        uses.push(
-          `    let even_${o} = vec4<f32>(unpack4xU8(${word(o)} & 0x0f0f0f0fu));`,
-          `    let odd_${o} = vec4<f32>(unpack4xU8((${word(o)} >> 4u) & 0x0f0f0f0fu));`,
-        );
+      for (const p of planes) {
+        const shifted = p === 0 ? word(o) : `(${word(o)} >> ${p * bits}u)`;
+        const plane = bits === 8 ? word(o) : `${shifted} & ${mask}`;
+        uses.push(`    let levels${p}_${o} = vec4<f32>(unpack4xU8(${plane}));`);
       }
     }
     for (const r of range(rows)) {
@@ -212,18 +211,18 @@ function nbitsChunk(
         const at = `${firstFour} + ${f}u`;
         uses.push(loadRow(params, form, { row: r, at, name: `x${f}_${r}`, affine: `${f}` }));
       }
-      const [a, b] = [`x0_${r}`, `x1_${r}`];
-      uses.push(`    total_${r} += dot(${bits === 8 ? a : `${a} + ${b}`}, vec4<f32>(1.0));`);
-      if (bits === 4) {
-        uses.push(`    let x_even_${r} = vec4<f32>(${a}.x, ${a}.z, ${b}.x, ${b}.z);`);
-        uses.push(`    let x_odd_${r} = vec4<f32>(${a}.y, ${a}.w, ${b}.y, ${b}.w);`);
+      const all = range(foursPerWord).map((f) => `x${f}_${r}`).join(" + ");
+      uses.push(`    total_${r} += dot(${all}, vec4<f32>(1.0));`);
+      for (const p of planes) {
+        const elements = range(4).map((byte) => {
+          const level = byte * planes.length + p;
+          return `x${Math.floor(level / 4)}_${r}.${"xyzw"[level % 4]}`;
+        });
+        uses.push(`    let plane${p}_${r} = vec4<f32>(${elements.join(", ")});`);
       }
       for (const o of range(outs)) {
-        uses.push(
-          bits === 8
-            ? `    dot_${o}_${r} += dot(levels_${o}, ${a});`
-            : `    dot_${o}_${r} += dot(even_${o}, x_even_${r}) + dot(odd_${o}, x_odd_${r});`,
-        );
+        const dots = planes.map((p) => `dot(levels${p}_${o}, plane${p}_${r})`);
+        uses.push(`    dot_${o}_${r} += ${dots.join(" + ")};`);
       }
     }
     uses.push("    }");

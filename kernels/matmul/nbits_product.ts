@@ -1,18 +1,15 @@
 /**
- * Products of a few rows with matrices of 4-bit weights, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
+ * Products of a few rows with matrices of weights in blocks, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
  *
  * @module
  */
 import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
-import type { MatvecParams } from "./matvec_params.ts";
-import type { Addresses, ReadBytes, RowKernel } from "../cpu/row_kernel.ts";
+import type { MatrixForm, MatvecParams } from "./matvec_params.ts";
+import { BLOCK, GROUP, hasZeros, numPlanes } from "./nbits_matrix.ts";
+import type { Addresses, RowKernel } from "../cpu/row_kernel.ts";
 
-/** Weights that share a scale, as in `wasm/product_layout.ts`. */
-export const BLOCK = 32;
-const GROUP = 4;
-const BLOCK_BYTES = 80;
 /** Most rows that are multiplied with weights once read. */
 const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
@@ -20,29 +17,23 @@ const ROW_BLOCK_BYTES = 40;
 const PART_GROUPS = 64;
 const MAX_PARTS = 32;
 
-/** A matrix of `outputs` by `k`. */
-export interface NbitsMatrix {
-  readonly k: number;
-  readonly outputs: number;
-  /** Weights of a scale: a multiple of {@linkcode BLOCK}, which it is where nothing is said. */
-  readonly blockSize?: number;
-}
-
-/** Reads its parts: levels u8 `[outputs, k / 32, 16]`, scales f32 `[outputs, k / blockSize]`. */
-export interface NbitsSource {
-  readonly levels: ReadBytes;
-  readonly scales: ReadBytes;
+/** How rows are quantised for a matrix. */
+export interface RowLevels {
+  /** How often each block is there. */
+  readonly copies: number;
+  /** Whether a row is the sum of two of 8 bits, so that it has 16. */
+  readonly isPaired: boolean;
 }
 
 /** @throws {RangeError} when the kernel cannot run it. */
 export function checkNbitsProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
-  const isTaken = weights.kind === "nbits" && weights.bits === 4 &&
-    weights.blockSize % BLOCK === 0 &&
-    k % weights.blockSize === 0 && !weights.hasZeroPoints && weights.allowsInt8 === true &&
-    softcap === 0;
-  if (!isTaken) {
+  if (weights.kind !== "nbits" || softcap !== 0) {
+    throw new RangeError("Products of whole numbers on the CPU have no softcap.");
+  }
+  const { blockSize } = weights;
+  if (blockSize !== BLOCK / 2 && blockSize % BLOCK !== 0) {
     throw new RangeError(
-      "Kernels on the CPU read 4-bit weights in whole blocks of a multiple of 32, symmetric, at accuracy level 4.",
+      `Blocks of ${blockSize} weights: kernels on the CPU read blocks of 16, or of a multiple of 32.`,
     );
   }
   if (k % BLOCK !== 0 || [n, gate?.gateRow ?? 0, gate?.upRow ?? 0].some((size) => size % GROUP)) {
@@ -50,14 +41,17 @@ export function checkNbitsProduct({ k, n, weights, gate, softcap }: MatvecParams
   }
 }
 
-/** Elements of f32 that a matrix takes. */
-export function nbitsMatrixLength({ k, outputs }: NbitsMatrix): number {
-  return outputs / GROUP * (k / BLOCK) * BLOCK_BYTES / 4;
+/**
+ * Where rows may be rounded to 8 bits for each block (accuracy level 4) they are. Else they have 16, which is more than a
+ * half precision number has: the levels of 8 bits, and those of what these leave over.
+ */
+export function rowLevelsOf(weights: MatrixForm & { readonly kind: "nbits" }): RowLevels {
+  return { copies: numPlanes(weights), isPaired: weights.allowsInt8 !== true };
 }
 
-/** Elements of f32 that `numRows` quantised rows of up to `k` elements take. */
+/** Elements of f32 that `numRows` quantised rows of up to `k` elements take, copies counted. */
 export function nbitsTilesLength(numRows: number, k: number): number {
-  return numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
+  return 2 * numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
 }
 
 /** Bytes of a thread's scratch memory: the products of a part. */
@@ -69,54 +63,12 @@ function partGroupsOf(outputs: number): number {
   return Math.max(PART_GROUPS, Math.ceil(outputs / GROUP / MAX_PARTS));
 }
 
-/**
- * Packs a matrix at address `at`, {@linkcode GROUP} outputs side by side.
- *
- * @param staged addresses of memory for the part that is being packed, and the bytes that its levels may take; its
- * scales take a quarter.
- */
-export async function packNbits(
-  { memory, exports, staged, at }: {
-    readonly memory: WebAssembly.Memory;
-    readonly exports: Pick<AttentionExports, "packBlocks">;
-    readonly staged: { readonly levels: number; readonly scales: number; readonly length: number };
-    readonly at: number;
-  },
-  { k, outputs, blockSize = BLOCK }: NbitsMatrix,
-  source: NbitsSource,
-): Promise<void> {
-  const perScale = blockSize / BLOCK;
-  const blocks = k / BLOCK;
-  const most = Math.max(1, Math.floor(staged.length / (k / 2 * GROUP)));
-  const bytes = new Uint8Array(memory.buffer);
-  // Files are not read into shared memory.
-  const piece = new Uint8Array(Math.min(most, outputs / GROUP) * GROUP * k / 2);
-  for (let first = 0; first < outputs / GROUP; first += most) {
-    const count = Math.min(most, outputs / GROUP - first);
-    const levels = piece.subarray(0, count * GROUP * blocks * 16);
-    await source.levels(first * GROUP * blocks * 16, levels);
-    bytes.set(levels, staged.levels);
-    const scales = piece.subarray(0, count * GROUP * blocks * 4 / perScale);
-    await source.scales(first * GROUP * blocks * 4 / perScale, scales);
-    for (let at = 0, to = staged.scales; at < scales.length; at += 4) {
-      for (let i = 0; i < perScale; i++, to += 4) bytes.set(scales.subarray(at, at + 4), to);
-    }
-    exports.packBlocks(
-      staged.levels,
-      staged.scales,
-      blocks,
-      count,
-      at + first * blocks * BLOCK_BYTES,
-    );
-  }
-}
-
 /** Addresses and threads of {@linkcode nbitsProduct}. */
 interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Of 12 words and of 4, the first of which is the number of rows. */
+  /** Of 14 words and of 4, the first of which is the number of quantised rows. */
   readonly site: number;
   readonly rows: number;
   readonly scratch: number;
@@ -128,7 +80,7 @@ interface NbitsProductMemory {
 /**
  * The kernel of a product.
  *
- * @param quantizeRows writes the rows, or their norms, in levels of 8 bits, if those of the product before it are others.
+ * @param quantizeRows writes the rows, or their norms, in levels, if those of the product before it are others.
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function nbitsProduct(
@@ -141,14 +93,18 @@ export function nbitsProduct(
 ): RowKernel {
   checkNbitsProduct(params);
   const { k, n, matrixRows, gate } = params;
+  const weights = params.weights as MatrixForm & { readonly kind: "nbits" };
+  const { copies, isPaired } = rowLevelsOf(weights);
+  const perRow = isPaired ? 2 : 1;
   const partGroups = partGroupsOf(n);
   // In the order of `Product`.
   const words = Uint32Array.of(
-    ...[k / BLOCK, n / GROUP, partGroups, tensors.weights!],
+    ...[k / BLOCK * copies, n / GROUP, partGroups, tensors.weights!],
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
     ACTIVATIONS.indexOf(params.activation),
     ...[tensors.bias ?? 0, tensors.residual ?? 0, tensors.out!],
     new Uint32Array(Float32Array.of(params.scale).buffer)[0]!,
+    ...[hasZeros(weights) ? 1 : 0, isPaired ? 1 : 0],
   );
   const siteWords = new Uint32Array(own.memory.buffer, site, words.length);
   const rowWords = new Uint32Array(own.memory.buffer, rows, 1);
@@ -159,9 +115,9 @@ export function nbitsProduct(
     numWorks: Math.ceil(n / GROUP / partGroups),
   } as const;
   return (numRows) => {
-    rowWords[0] = numRows;
+    rowWords[0] = numRows * perRow;
     quantizeRows?.(numRows);
     siteWords.set(words);
-    threads.run({ ...job, flops: 2 * k * matrixRows * numRows });
+    threads.run({ ...job, flops: 2 * k * matrixRows * numRows * copies * perRow });
   };
 }

@@ -7,7 +7,7 @@ export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";
 export { pointwiseRow } from "./pointwise";
 export { product } from "./product";
-export { quantizeRow } from "./quantize";
+export { quantizePair, quantizeRow } from "./quantize";
 export { readKeys, readValues } from "./read_keys";
 export { blockBytes } from "./row_block";
 export { normRow } from "./row_norm";

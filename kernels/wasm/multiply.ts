@@ -4,11 +4,13 @@
  * Several streams of weights are read side by side: one alone would wait at the beginning of each page of memory. They
  * overlap at the end. As many sums are kept as there are registers for.
  *
- * `Sum` is what sums of a block are kept in, with the same results. In i16 two products of 8 bits are an instruction on
- * x64, and four in i32 are three or more; where a processor has an instruction for four (ARM), i32 is less work.
+ * `Paired` tells whether each two rows are parts of one: their products with a block are added before those of other
+ * blocks, and the sums stored are half as many. The other types are those of `block_sums.ts`.
  */
+import { addBlock, addPair, add, addWeights, begin, blockBytes, is, loadTerms, No, Yes } from "./block_sums";
 import { spread0, spread1, spread2, spread3 } from "./lanes";
-import { BLOCK_BYTES, Product, QuantizedRows, ROW_BLOCK_BYTES, tileWidth } from "./product_layout";
+import { multiplyFour } from "./multiply_four";
+import { Product, QuantizedRows, ROW_BLOCK_BYTES, tileWidth } from "./product_layout";
 
 /** Multiplies the rows of the tile that begins with `row` with `count` groups, and stores them `rowBytes` apart. */
 export function multiply(
@@ -23,57 +25,45 @@ export function multiply(
   const mask = i8x16.splat(<i8> rows.levelMask);
   const tile = rows.tiles + <usize> (row * site.blocks) * ROW_BLOCK_BYTES;
   const width = tileWidth(rows.numRows, row);
-  if (rows.sumsInShorts) {
-    if (width === 1) multiplyOne<i16>(site, tile, first, count, out, mask);
-    else if (width === 2) multiplyTwo<i16>(site, tile, first, count, out, rowBytes, mask);
-    else multiplyFour<i16>(site, tile, first, count, out, rowBytes, mask);
+  if (rows.sumsInShorts) multiplyTile<i16>(site, tile, width, first, count, out, rowBytes, mask);
+  else multiplyTile<i32>(site, tile, width, first, count, out, rowBytes, mask);
+}
+
+@inline
+function multiplyTile<Sum>(
+  site: Product,
+  tile: usize,
+  width: u32,
+  first: u32,
+  count: u32,
+  out: usize,
+  rowBytes: usize,
+  mask: v128,
+): void {
+  if (width === 1) {
+    if (site.hasZeros) multiplyOne<Sum, Yes>(site, tile, first, count, out, mask);
+    else multiplyOne<Sum, No>(site, tile, first, count, out, mask);
+  } else if (width === 2) {
+    if (site.isPaired) {
+      if (site.hasZeros) multiplyTwo<Sum, Yes, Yes>(site, tile, first, count, out, rowBytes, mask);
+      else multiplyTwo<Sum, No, Yes>(site, tile, first, count, out, rowBytes, mask);
+    } else {
+      if (site.hasZeros) multiplyTwo<Sum, Yes, No>(site, tile, first, count, out, rowBytes, mask);
+      else multiplyTwo<Sum, No, No>(site, tile, first, count, out, rowBytes, mask);
+    }
   } else {
-    if (width === 1) multiplyOne<i32>(site, tile, first, count, out, mask);
-    else if (width === 2) multiplyTwo<i32>(site, tile, first, count, out, rowBytes, mask);
-    else multiplyFour<i32>(site, tile, first, count, out, rowBytes, mask);
+    if (site.isPaired) {
+      if (site.hasZeros) multiplyFour<Sum, Yes, Yes>(site, tile, first, count, out, rowBytes, mask);
+      else multiplyFour<Sum, No, Yes>(site, tile, first, count, out, rowBytes, mask);
+    } else {
+      if (site.hasZeros) multiplyFour<Sum, Yes, No>(site, tile, first, count, out, rowBytes, mask);
+      else multiplyFour<Sum, No, No>(site, tile, first, count, out, rowBytes, mask);
+    }
   }
-}
-
-/** What a block's sum begins with: two i16, as `quantizeRow` writes them. */
-@inline
-function begin<Sum>(at: usize): v128 {
-  const terms = v128.load32_splat(at);
-  return sizeof<Sum>() === 2 ? terms : i32x4.extadd_pairwise_i16x8_s(terms);
-}
-
-/** Two products of four levels each with those of a word of a row: weights of even and of odd numbers. */
-@inline
-function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v128): v128 {
-  if (sizeof<Sum>() === 4) {
-    return i32x4.relaxed_dot_i8x16_i7x16_add_s(
-      odds,
-      high,
-      i32x4.relaxed_dot_i8x16_i7x16_add_s(evens, low, sum),
-    );
-  }
-  // Sixteen products of at most 15 * 127, and what they begin with is at most 8 * 16 * 127.
-  return i16x8.add(
-    i16x8.add(sum, i16x8.relaxed_dot_i8x16_i7x16_s(evens, low)),
-    i16x8.relaxed_dot_i8x16_i7x16_s(odds, high),
-  );
-}
-
-/** The same with weights as they are stored: the low halves of bytes before the high ones. */
-@inline
-function addWeights<Sum>(sum: v128, weights: v128, mask: v128, evens: v128, odds: v128): v128 {
-  const high = v128.and(i16x8.shr_u(weights, 4), mask);
-  return add<Sum>(sum, v128.and(weights, mask), high, evens, odds);
-}
-
-/** A sum of a block added to those of the blocks before it. */
-@inline
-function addBlock<Sum>(sums: v128, block: v128, scale: v128, weightScales: v128): v128 {
-  const whole = sizeof<Sum>() === 2 ? i32x4.extadd_pairwise_i16x8_s(block) : block;
-  return f32x4.add(sums, f32x4.mul(f32x4.mul(f32x4.convert_i32x4_s(whole), scale), weightScales));
 }
 
 /** One row, six streams. */
-function multiplyOne<Sum>(
+function multiplyOne<Sum, Zeros>(
   site: Product,
   tile: usize,
   first: u32,
@@ -81,7 +71,7 @@ function multiplyOne<Sum>(
   out: usize,
   mask: v128,
 ): void {
-  const groupBytes = <usize> site.blocks * BLOCK_BYTES;
+  const groupBytes = <usize> site.blocks * blockBytes<Zeros>();
   const length = (count + 5) / 6;
   const last = count - length;
   const s1 = min(length, last);
@@ -103,12 +93,13 @@ function multiplyOne<Sum>(
     let eSum = aSum;
     let fSum = aSum;
     for (const stop = p0 + groupBytes; p0 < stop;) {
-      let a = begin<Sum>(x + 36);
-      let b = a;
-      let c = a;
-      let d = a;
-      let e = a;
-      let f = a;
+      const terms = loadTerms<Zeros>(x + 36);
+      let a = begin<Sum, Zeros>(terms, p0);
+      let b = is<Zeros>() ? begin<Sum, Zeros>(terms, p1) : a;
+      let c = is<Zeros>() ? begin<Sum, Zeros>(terms, p2) : a;
+      let d = is<Zeros>() ? begin<Sum, Zeros>(terms, p3) : a;
+      let e = is<Zeros>() ? begin<Sum, Zeros>(terms, p4) : a;
+      let f = is<Zeros>() ? begin<Sum, Zeros>(terms, p5) : a;
       for (const word = p0 + 64; p0 < word; x += 8) {
         const evens = v128.load32_splat(x);
         const odds = v128.load32_splat(x, 4);
@@ -132,12 +123,12 @@ function multiplyOne<Sum>(
       dSum = addBlock<Sum>(dSum, d, scale, v128.load(p3));
       eSum = addBlock<Sum>(eSum, e, scale, v128.load(p4));
       fSum = addBlock<Sum>(fSum, f, scale, v128.load(p5));
-      p0 += 16;
-      p1 += 16;
-      p2 += 16;
-      p3 += 16;
-      p4 += 16;
-      p5 += 16;
+      p0 += blockBytes<Zeros>() - 64;
+      p1 += blockBytes<Zeros>() - 64;
+      p2 += blockBytes<Zeros>() - 64;
+      p3 += blockBytes<Zeros>() - 64;
+      p4 += blockBytes<Zeros>() - 64;
+      p5 += blockBytes<Zeros>() - 64;
       x += 8;
     }
     v128.store(out, aSum);
@@ -150,7 +141,7 @@ function multiplyOne<Sum>(
 }
 
 /** Two rows, three streams. */
-function multiplyTwo<Sum>(
+function multiplyTwo<Sum, Zeros, Paired>(
   site: Product,
   tile: usize,
   first: u32,
@@ -159,7 +150,7 @@ function multiplyTwo<Sum>(
   rowBytes: usize,
   mask: v128,
 ): void {
-  const groupBytes = <usize> site.blocks * BLOCK_BYTES;
+  const groupBytes = <usize> site.blocks * blockBytes<Zeros>();
   const length = (count + 2) / 3;
   const last = count - length;
   const s1 = min(length, last);
@@ -175,12 +166,14 @@ function multiplyTwo<Sum>(
     let c0Sum = a0Sum;
     let c1Sum = a0Sum;
     for (const stop = p0 + groupBytes; p0 < stop;) {
-      let a0 = begin<Sum>(x + 72);
-      let a1 = begin<Sum>(x + 76);
-      let b0 = a0;
-      let b1 = a1;
-      let c0 = a0;
-      let c1 = a1;
+      const terms0 = loadTerms<Zeros>(x + 72);
+      const terms1 = loadTerms<Zeros>(x + 76);
+      let a0 = begin<Sum, Zeros>(terms0, p0);
+      let a1 = begin<Sum, Zeros>(terms1, p0);
+      let b0 = is<Zeros>() ? begin<Sum, Zeros>(terms0, p1) : a0;
+      let b1 = is<Zeros>() ? begin<Sum, Zeros>(terms1, p1) : a1;
+      let c0 = is<Zeros>() ? begin<Sum, Zeros>(terms0, p2) : a0;
+      let c1 = is<Zeros>() ? begin<Sum, Zeros>(terms1, p2) : a1;
       for (const word = p0 + 64; p0 < word; x += 16) {
         const words = v128.load(x);
         const evens0 = spread0(words);
@@ -208,125 +201,34 @@ function multiplyTwo<Sum>(
       }
       const scale0 = v128.load32_splat(x);
       const scale1 = v128.load32_splat(x, 4);
-      let weightScales = v128.load(p0);
-      a0Sum = addBlock<Sum>(a0Sum, a0, scale0, weightScales);
-      a1Sum = addBlock<Sum>(a1Sum, a1, scale1, weightScales);
-      weightScales = v128.load(p1);
-      b0Sum = addBlock<Sum>(b0Sum, b0, scale0, weightScales);
-      b1Sum = addBlock<Sum>(b1Sum, b1, scale1, weightScales);
-      weightScales = v128.load(p2);
-      c0Sum = addBlock<Sum>(c0Sum, c0, scale0, weightScales);
-      c1Sum = addBlock<Sum>(c1Sum, c1, scale1, weightScales);
-      p0 += 16;
-      p1 += 16;
-      p2 += 16;
+      const aScales = v128.load(p0);
+      const bScales = v128.load(p1);
+      const cScales = v128.load(p2);
+      if (is<Paired>()) {
+        a0Sum = addPair<Sum>(a0Sum, a0, a1, scale0, scale1, aScales);
+        b0Sum = addPair<Sum>(b0Sum, b0, b1, scale0, scale1, bScales);
+        c0Sum = addPair<Sum>(c0Sum, c0, c1, scale0, scale1, cScales);
+      } else {
+        a0Sum = addBlock<Sum>(a0Sum, a0, scale0, aScales);
+        a1Sum = addBlock<Sum>(a1Sum, a1, scale1, aScales);
+        b0Sum = addBlock<Sum>(b0Sum, b0, scale0, bScales);
+        b1Sum = addBlock<Sum>(b1Sum, b1, scale1, bScales);
+        c0Sum = addBlock<Sum>(c0Sum, c0, scale0, cScales);
+        c1Sum = addBlock<Sum>(c1Sum, c1, scale1, cScales);
+      }
+      p0 += blockBytes<Zeros>() - 64;
+      p1 += blockBytes<Zeros>() - 64;
+      p2 += blockBytes<Zeros>() - 64;
       x += 16;
     }
     let to = out;
     v128.store(to, a0Sum);
     v128.store(to + <usize> s1 * 16, b0Sum);
     v128.store(to + <usize> last * 16, c0Sum);
+    if (is<Paired>()) continue;
     to += rowBytes;
     v128.store(to, a1Sum);
     v128.store(to + <usize> s1 * 16, b1Sum);
     v128.store(to + <usize> last * 16, c1Sum);
-  }
-}
-
-/** A sum of a block added to those in memory. */
-@inline
-function addBlockAt<Sum>(at: usize, block: v128, scale: v128, weightScales: v128): void {
-  v128.store(at, addBlock<Sum>(v128.load(at), block, scale, weightScales));
-}
-
-/** Four rows, two streams. Registers hold sums of a block; those of the second stream's other blocks are in memory. */
-function multiplyFour<Sum>(
-  site: Product,
-  tile: usize,
-  first: u32,
-  count: u32,
-  out: usize,
-  rowBytes: usize,
-  mask: v128,
-): void {
-  const groupBytes = <usize> site.blocks * BLOCK_BYTES;
-  const length = (count + 1) / 2;
-  const last = count - length;
-  let p0 = site.weights + <usize> first * groupBytes;
-  let p1 = p0 + <usize> last * groupBytes;
-  const apart = <usize> last * 16;
-  const zero = f32x4.splat(0);
-  for (const end = out + <usize> length * 16; out < end; out += 16) {
-    let x = tile;
-    const out1 = out + rowBytes;
-    const out2 = out1 + rowBytes;
-    const out3 = out2 + rowBytes;
-    let a0Sum = zero;
-    let a1Sum = zero;
-    let a2Sum = zero;
-    let a3Sum = zero;
-    v128.store(out + apart, zero);
-    v128.store(out1 + apart, zero);
-    v128.store(out2 + apart, zero);
-    v128.store(out3 + apart, zero);
-    for (const stop = p0 + groupBytes; p0 < stop;) {
-      let a0 = begin<Sum>(x + 144);
-      let a1 = begin<Sum>(x + 148);
-      let a2 = begin<Sum>(x + 152);
-      let a3 = begin<Sum>(x + 156);
-      let b0 = a0;
-      let b1 = a1;
-      let b2 = a2;
-      let b3 = a3;
-      for (const word = p0 + 64; p0 < word; x += 32) {
-        let weights = v128.load(p0);
-        const low = v128.and(weights, mask);
-        const high = v128.and(i16x8.shr_u(weights, 4), mask);
-        weights = v128.load(p1);
-        const bLow = v128.and(weights, mask);
-        const bHigh = v128.and(i16x8.shr_u(weights, 4), mask);
-        const evenWords = v128.load(x);
-        const oddWords = v128.load(x, 16);
-        let evens = spread0(evenWords);
-        let odds = spread0(oddWords);
-        a0 = add<Sum>(a0, low, high, evens, odds);
-        b0 = add<Sum>(b0, bLow, bHigh, evens, odds);
-        evens = spread1(evenWords);
-        odds = spread1(oddWords);
-        a1 = add<Sum>(a1, low, high, evens, odds);
-        b1 = add<Sum>(b1, bLow, bHigh, evens, odds);
-        evens = spread2(evenWords);
-        odds = spread2(oddWords);
-        a2 = add<Sum>(a2, low, high, evens, odds);
-        b2 = add<Sum>(b2, bLow, bHigh, evens, odds);
-        evens = spread3(evenWords);
-        odds = spread3(oddWords);
-        a3 = add<Sum>(a3, low, high, evens, odds);
-        b3 = add<Sum>(b3, bLow, bHigh, evens, odds);
-        p0 += 16;
-        p1 += 16;
-      }
-      const weightScales = v128.load(p0);
-      const bScales = v128.load(p1);
-      let scale = v128.load32_splat(x);
-      a0Sum = addBlock<Sum>(a0Sum, a0, scale, weightScales);
-      addBlockAt<Sum>(out + apart, b0, scale, bScales);
-      scale = v128.load32_splat(x, 4);
-      a1Sum = addBlock<Sum>(a1Sum, a1, scale, weightScales);
-      addBlockAt<Sum>(out1 + apart, b1, scale, bScales);
-      scale = v128.load32_splat(x, 8);
-      a2Sum = addBlock<Sum>(a2Sum, a2, scale, weightScales);
-      addBlockAt<Sum>(out2 + apart, b2, scale, bScales);
-      scale = v128.load32_splat(x, 12);
-      a3Sum = addBlock<Sum>(a3Sum, a3, scale, weightScales);
-      addBlockAt<Sum>(out3 + apart, b3, scale, bScales);
-      p0 += 16;
-      p1 += 16;
-      x += 32;
-    }
-    v128.store(out, a0Sum);
-    v128.store(out1, a1Sum);
-    v128.store(out2, a2Sum);
-    v128.store(out3, a3Sum);
   }
 }

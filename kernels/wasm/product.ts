@@ -23,16 +23,17 @@ export function product(
     const count = min(site.partGroups, site.numGroups - from);
     const rowBytes = <usize> site.numGroups * GROUP * 4;
     const scratchBytes = <usize> count * GROUP * 4;
+    const halving: u32 = site.isPaired ? 1 : 0;
     // Another tile finds the part's weights in the cache.
     for (let row: u32 = 0; row < rows.numRows;) {
       const width = tileWidth(rows.numRows, row);
-      const at = row * rowBytes + <usize> from * GROUP * 4;
+      const at = <usize> (row >> halving) * rowBytes + <usize> from * GROUP * 4;
       const out = site.out + at;
       multiply(site, rows, row, site.firstGroup + from, count, out, rowBytes);
       if (site.isGated) {
         multiply(site, rows, row, site.upGroup + from, count, scratch, scratchBytes);
       }
-      for (let i: u32 = 0; i < width; i++) {
+      for (let i: u32 = 0; i < width >> halving; i++) {
         const ups = site.isGated ? scratch + i * scratchBytes : 0;
         const residual = site.residual ? site.residual + at + i * rowBytes : 0;
         complete(site, out + i * rowBytes, ups, residual, from, count);

@@ -9,6 +9,8 @@ export const GROUP: u32 = 4;
 export const BLOCK: u32 = 32;
 /** Bytes of a block of a group: levels of four bits, and four scales. */
 export const BLOCK_BYTES: usize = 80;
+/** With zero points after them, each twice in a byte. */
+export const ZEROS_BLOCK_BYTES: usize = 88;
 
 /** A matrix of blocks of 4 bits, and what is done with its products. */
 @unmanaged
@@ -19,7 +21,7 @@ export class Product {
   numGroups: u32;
   /** Groups that are one part of the work. */
   partGroups: u32;
-  /** Groups of the matrix, `BLOCK_BYTES` for each block: see `pack_blocks.ts`. */
+  /** Groups of the matrix, `BLOCK_BYTES` for each block, or `ZEROS_BLOCK_BYTES`: see `pack_blocks.ts`. */
   weights: usize;
   /** The group whose products are activated, or all there are. */
   firstGroup: u32;
@@ -35,11 +37,16 @@ export class Product {
   /** f32 `[rows, n]`. */
   out: usize;
   scale: f32;
+  /** Whether blocks have zero points; 8 if not. */
+  hasZeros: u32;
+  /** Whether a row is the sum of two quantised ones: see `quantizePair`. */
+  isPaired: u32;
 }
 
 /** Rows to multiply with, quantised: see `quantize.ts`. */
 @unmanaged
 export class QuantizedRows {
+  /** Quantised ones: twice as many as there are rows where these are pairs. */
   numRows: u32;
   /**
    * Rows in tiles of four, two and one: see `tileWidth`. A block of a tile is four times a word of even and one of odd

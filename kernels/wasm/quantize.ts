@@ -1,28 +1,62 @@
 /** Rows as levels of 8 bits, and their norm before that. */
 import { QuantizedRows, ROW_BLOCK_BYTES, tileStart, tileWidth } from "./product_layout";
 
+/** Levels of what the levels of a row leave over, for each of its own. */
+const REST_LEVELS: f32 = 254;
+
 /**
  * Quantises row `row`: of each block the largest magnitude becomes 127.
  *
  * @param x f32 `[blocks * BLOCK]`.
+ * @param copies how often each block is written.
  */
-export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32): void {
+export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32, copies: u32): void {
   const width = <usize> tileWidth(rows.numRows, row);
-  const start = tileStart(rows.numRows, row);
-  let at = rows.tiles + <usize> start * blocks * ROW_BLOCK_BYTES + <usize> (row - start) * 4;
+  let at = blockOf(rows, row, blocks * copies);
   for (const end = x + <usize> blocks * 128; x < end; x += 128) {
     const most = largestOf(x);
     const factor = f32x4.splat(most > 0 ? 127 / most : 0);
-    const front = sixteen(x, factor);
-    const back = sixteen(x + 64, factor);
-    // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
-    const first = v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-    const second = v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31);
-    at = storeWords(second, storeWords(first, at, width), width);
-    store<f32>(at, most / 127);
-    store<i32>(at + width * 4, zeroTerms(first, second));
-    at += width * 8;
+    for (let i: u32 = 0; i < copies; i++) {
+      at = storeBlock(sixteen(x, factor), sixteen(x + 64, factor), most / 127, at, width);
+    }
   }
+}
+
+/**
+ * Quantises rows `row` and `row + 1` of which row `x` is the sum, to 16 bits: the first as {@linkcode quantizeRow} does, the
+ * second what that leaves over.
+ */
+export function quantizePair(x: usize, blocks: u32, rows: QuantizedRows, row: u32, copies: u32): void {
+  const width = <usize> tileWidth(rows.numRows, row);
+  let at = blockOf(rows, row, blocks * copies);
+  for (const end = x + <usize> blocks * 128; x < end; x += 128) {
+    const most = largestOf(x);
+    const factor = f32x4.splat(most > 0 ? 127 / most : 0);
+    const scale = most / 127;
+    for (let i: u32 = 0; i < copies; i++) {
+      storeBlock(rest(x, factor), rest(x + 64, factor), scale / REST_LEVELS, at + 4, width);
+      at = storeBlock(sixteen(x, factor), sixteen(x + 64, factor), scale, at, width);
+    }
+  }
+}
+
+/** Where the first block of a row goes. */
+@inline
+function blockOf(rows: QuantizedRows, row: u32, blocks: u32): usize {
+  const start = tileStart(rows.numRows, row);
+  return rows.tiles + <usize> start * blocks * ROW_BLOCK_BYTES + <usize> (row - start) * 4;
+}
+
+/** The levels of a block and their scale. @returns where the row's next one goes. */
+@inline
+function storeBlock(front: v128, back: v128, scale: f32, at: usize, width: usize): usize {
+  // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
+  const first = v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+  const second = v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31);
+  at = storeWords(second, storeWords(first, at, width), width);
+  store<f32>(at, scale);
+  store<i32>(at + width * 4, zeroTerms(first, second));
+  return at + width * 8;
 }
 
 /** Four words, each beside those of the tile's other rows. @returns where the next one goes. */
@@ -55,6 +89,20 @@ function sixteen(x: usize, factor: v128): v128 {
 
 function level(x: usize, factor: v128): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(x), factor)));
+}
+
+/** Sixteen levels of what {@linkcode sixteen} leaves over. */
+function rest(x: usize, factor: v128): v128 {
+  return i8x16.narrow_i16x8_s(
+    i16x8.narrow_i32x4_s(restLevel(x, factor), restLevel(x + 16, factor)),
+    i16x8.narrow_i32x4_s(restLevel(x + 32, factor), restLevel(x + 48, factor)),
+  );
+}
+
+function restLevel(x: usize, factor: v128): v128 {
+  const whole = f32x4.mul(v128.load(x), factor);
+  const left = f32x4.mul(f32x4.sub(whole, f32x4.nearest(whole)), f32x4.splat(REST_LEVELS));
+  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(left));
 }
 
 /** Two i16, `-8` times the sums of the first two elements of each word and of the others: a magnitude of 16,256 at most. */

@@ -12,7 +12,8 @@ import { log } from "../base/log.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
-import { LOWERINGS, type StepPrograms } from "../program/program.ts";
+import type { StepPrograms } from "../program/program.ts";
+import { unpacksWeights } from "../program/unpacked_weights.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -131,15 +132,16 @@ type PartsOptions =
 async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   const { backend, cut, files, weights, rule: { kernels: lowerings } } = options;
   const segments = compile(options);
-  const programs = lowerCut(cut, { segments, kernels: lowerings });
+  const always = indicesOfUnpacked(options);
+  const programs = lowerCut(cut, { segments, kernels: lowerings, always });
   const opening = openKernels(programs, options);
   // It is awaited below, or when a session cannot be opened.
   opening.catch(() => {});
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => (await opening.catch(() => undefined))?.dispose());
-  // Where ONNX Runtime runs prompts, weights are packed while its sessions open.
-  const runsAll = lowerings.length === LOWERINGS.length;
-  const used = runsAll && await opening === undefined ? lowerCut(cut) : programs;
+  // Where ONNX Runtime runs all prompts, weights are packed while its sessions open.
+  const areNeeded = segmentsOfOrt(programs).size < cut.segments.length;
+  const used = areNeeded && await opening === undefined ? lowerCut(cut) : programs;
   const ofOrt = segmentsOfOrt(used);
   const sessions = await openSegments(cut, {
     ...{ backend, files, weights },
@@ -151,6 +153,12 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   note(kernels === undefined ? [] : segments, options);
   opened.move();
   return { programs: kernels === undefined ? lowerCut(cut) : programs, sessions, kernels };
+}
+
+/** Numbers of the segments that ONNX Runtime is slow with on the CPU, however many rows there are. */
+function indicesOfUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<number> {
+  if (backend.kind !== "cpu" || rule.kernels.length === 0) return new Set();
+  return new Set(cut.segments.filter(unpacksWeights).map(({ index }) => index));
 }
 
 function note(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {

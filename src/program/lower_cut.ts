@@ -20,6 +20,8 @@ interface KernelChoice {
   readonly segments: readonly CompiledSegment[];
   /** Lowerings that kernels run where a segment is compiled. */
   readonly kernels: readonly Lowering[];
+  /** Segments, by number, that kernels run in every lowering; none if absent. */
+  readonly always?: ReadonlySet<number>;
 }
 
 const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
@@ -27,10 +29,11 @@ const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
 /** Lists each segment, and after it the attentions and recurrences that read what it gives. */
 export function lowerCut(
   cut: LoweredCut,
-  { segments, kernels }: KernelChoice = NO_KERNELS,
+  { segments, kernels, always }: KernelChoice = NO_KERNELS,
 ): StepPrograms {
   const programOf = (index: number, lowering: Lowering): Program | undefined => {
-    const compiled = kernels.includes(lowering) ? segments[index] : undefined;
+    const isOurs = kernels.includes(lowering) || always?.has(index);
+    const compiled = isOurs ? segments[index] : undefined;
     return compiled === undefined || "refused" in compiled ? undefined : compiled[lowering];
   };
   const lower = (lowering: Lowering): Instruction[] =>

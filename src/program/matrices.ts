@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../kernels/matmul/matvec_params.ts";
+import { LEVEL_BITS, type MatrixForm } from "../../kernels/matmul/matvec_params.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
@@ -62,8 +62,9 @@ function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
     intAttribute(node, name)!
   ) as [number, number, number];
-  const bits = intAttribute(node, "bits") ?? 4;
-  if (bits !== 4 && bits !== 8) throw new Refusal(`Its product "${node.name}" has ${bits} bits.`);
+  const given = intAttribute(node, "bits") ?? 4;
+  const bits = LEVEL_BITS.find((known) => known === given);
+  if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
   const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
   if (groups !== "" || bias !== "") {
     throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);

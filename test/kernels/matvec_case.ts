@@ -35,7 +35,7 @@ export function drawTensors(params: MatvecParams, { number, byte }: Draw): Refer
     ...weights.kind === "nbits"
       ? {
         weights: bytes(matrixRows * blocks * weights.blockSize * weights.bits / 8),
-        scales: floats(matrixRows * blocks, weights.bits === 4 ? 0.02 : 0.001),
+        scales: floats(matrixRows * blocks, weights.bits === 8 ? 0.001 : 0.02),
         zeroPoints: weights.hasZeroPoints
           ? bytes(matrixRows * Math.ceil(blocks * weights.bits / 8))
           : undefined,

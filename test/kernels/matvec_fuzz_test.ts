@@ -1,5 +1,9 @@
 /** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
-import type { MatrixForm, MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import {
+  LEVEL_BITS,
+  type MatrixForm,
+  type MatvecParams,
+} from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
 import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
@@ -23,8 +27,8 @@ function makeParams({ int, pick }: Random): MatvecParams {
   const weights: MatrixForm = kind === "nbits"
     ? {
       kind,
-      bits: pick([4, 8]) as 4 | 8,
-      blockSize: pick([16, 32, 64, 128]),
+      bits: pick(LEVEL_BITS),
+      blockSize: pick([32, 64, 128]),
       hasZeroPoints: pick([true, false]),
     }
     : { kind };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/common/activation.ts";
 import { Matvec } from "../../kernels/matmul/matvec.ts";
-import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import { LEVEL_BITS, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import {
   matvecReference,
   matvecRow,
@@ -78,9 +78,10 @@ async function check(
 
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
-  for (const bits of [4, 8] as const) {
+  for (const bits of LEVEL_BITS) {
     kernelTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
       for (const blockSize of [16, 32, 64, 128, 256]) {
+        if (bits * blockSize < 32) continue;
         for (const hasZeroPoints of [false, true]) {
           const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
           // 13 outputs, which no workgroup takes evenly; 320 is no multiple of 128 and 256.
@@ -217,6 +218,8 @@ for (const elem of ["f32", "f16"] as const) {
       { ...plain, ...whole, weights: nbits },
       { ...plain, ...gated, weights: { ...nbits, hasZeroPoints: true }, norm: rms },
       { ...plain, ...whole, weights: { ...nbits, bits: 8, blockSize: 16 }, norm: rms },
+      { ...plain, ...gated, weights: { ...nbits, bits: 2, blockSize: 16 }, norm: rms },
+      { ...plain, ...whole, weights: { ...nbits, bits: 1, hasZeroPoints: true } },
       { ...plain, ...gated, weights: { kind: "rows" }, norm: rms },
       { ...plain, ...whole, weights: { kind: "columns" } },
       { ...plain, ...gated, weights: { kind: "columns" }, norm: rms },
@@ -281,6 +284,8 @@ kernelTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
   assert.throws(make({ weights: { kind: "columns" }, matrixRows: 82, n: 41, gate }), /82 columns/);
   const weights = { kind: "nbits", bits: 4, blockSize: 24, hasZeroPoints: false } as const;
   assert.throws(make({ weights }), /Blocks of 24 levels/);
+  const short = { kind: "nbits", bits: 1, blockSize: 16, hasZeroPoints: false } as const;
+  assert.throws(make({ weights: short }), /Blocks of 16 levels of 1 bits/);
   // More workgroups than a dispatch has.
   assert.throws(make({ n: 600_000, matrixRows: 600_000 }), /600000 outputs.*524280 at most/);
   for (const isFallbackAdapter of [false, true]) {

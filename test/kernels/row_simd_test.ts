@@ -45,15 +45,26 @@ function random(length: number, normal: () => number, size = 1): Float32Array {
   return new Float32Array(length).map(() => normal() * size);
 }
 
+type Blocks = Extract<MatvecParams["weights"], { kind: "nbits" }>;
+
+/** The same product with weights of another form. */
+function withWeights(params: MatvecParams, change: Partial<Blocks>): MatvecParams {
+  return { ...params, weights: { ...params.weights as Blocks, ...change } };
+}
+
 function makeTensors(
-  { k, n, x, matrixRows, norm, hasBias, hasResidual }: MatvecParams,
+  { k, n, x, matrixRows, norm, hasBias, hasResidual, weights }: MatvecParams,
   numRows = ROWS,
 ) {
   const normal = makeNormal(5);
+  const { bits, blockSize, hasZeroPoints } = weights as Blocks;
+  const blocks = Math.ceil(k / blockSize);
+  const bytes = (length: number) => new Uint8Array(length).map(() => Math.abs(normal()) * 1e4);
   return {
     x: random(numRows * x.stride, normal).map((value, i) => i % 37 === 0 ? value * 8 : value),
-    weights: new Uint8Array(matrixRows * k / 2).map(() => Math.abs(normal()) * 1e4),
-    scales: random(matrixRows * k / BLOCK, normal, 0.02),
+    weights: bytes(matrixRows * blocks * blockSize * bits / 8),
+    scales: random(matrixRows * blocks, normal, bits === 8 ? 0.001 : 0.02),
+    zeroPoints: hasZeroPoints ? bytes(matrixRows * Math.ceil(blocks * bits / 8)) : undefined,
     gamma: norm && random(k, normal),
     beta: norm?.hasBeta ? random(k, normal) : undefined,
     bias: hasBias ? random(matrixRows, normal) : undefined,
@@ -61,11 +72,12 @@ function makeTensors(
   };
 }
 
-/** Of each block the largest magnitude becomes 127 levels. */
-function rounded(row: Float32Array): Float32Array {
+/** Of each block the largest magnitude becomes 127 levels, and 254 times as many where rows have 16 bits. */
+function rounded(row: Float32Array, { allowsInt8 }: Blocks): Float32Array {
+  const levels = allowsInt8 ? 127 : 127 * 254;
   return row.map((_, i) => {
     const block = row.subarray(i - i % BLOCK, i - i % BLOCK + BLOCK);
-    const scale = Math.max(...block.map(Math.abs)) / 127;
+    const scale = Math.max(...block.map(Math.abs)) / levels;
     return scale === 0 ? 0 : Math.round(row[i]! / scale) * scale;
   });
 }
@@ -81,7 +93,7 @@ function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): 
         { x: values, gamma: tensors.gamma!, beta: tensors.beta },
         1,
       );
-    return [...rounded(normed ?? values)];
+    return [...rounded(normed ?? values, params.weights as Blocks)];
   });
   const plain = { ...params, norm: undefined, x: { stride: k, offset: 0 } };
   return matvecReference(plain, { ...tensors, x: Float32Array.from(rows.flat()) }, ROWS);
@@ -99,7 +111,8 @@ async function openProduct(
   sums: SumKind = "i16",
 ): Promise<() => Float32Array> {
   const memory = new RowArena(numRows, sums);
-  const weights = memory.reserveMatrix(params.k, params.matrixRows);
+  const matrix = { ...params.weights as Blocks, k: params.k, outputs: params.matrixRows };
+  const weights = memory.reserveMatrix(matrix);
   const { x, gamma, beta = [], bias, residual } = tensors;
   const affine = gamma && Float32Array.of(...gamma, ...beta);
   const placed = Object.fromEntries(
@@ -109,10 +122,10 @@ async function openProduct(
   );
   const out = memory.arena.reserve(numRows * params.n);
   const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
-  const { blockSize } = params.weights as Extract<MatvecParams["weights"], { kind: "nbits" }>;
-  await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows, blockSize }, {
+  await rows.packMatrix(weights, matrix, {
     levels: readerOf(tensors.weights),
     scales: readerOf(new Uint8Array(tensors.scales.buffer)),
+    zeroPoints: tensors.zeroPoints && readerOf(tensors.zeroPoints),
   });
   const kernel = rows.product(params, { ...placed, weights, out }, false);
   return () => {
@@ -133,27 +146,49 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     matrixRows: 1060,
   }],
   ["a norm, a bias, a gate, a factor and a sum", FULL],
-  ["weights with a scale for 64 or 128", {
-    ...PLAIN,
-    k: 256,
-    x: { stride: 256, offset: 0 },
-    weights: { ...PLAIN.weights as { kind: "nbits" }, blockSize: 128 } as MatvecParams["weights"],
-  }],
+  ["a last block of weights that is not whole", withWeights(PLAIN, { blockSize: 128 })],
+  ...([1, 2, 4, 8] as const).flatMap((bits) =>
+    [16, 32, 64, 128].slice(bits === 1 ? 1 : 0).flatMap((blockSize) =>
+      [false, true].map((hasZeroPoints) =>
+        [
+          `${bits} bits in blocks of ${blockSize}${hasZeroPoints ? " with zero points" : ""}`,
+          withWeights({ ...FULL, k: 256, x: { stride: 264, offset: 4 } }, {
+            ...{ bits, blockSize, hasZeroPoints },
+          }),
+        ] as const
+      )
+    )
+  ),
   ["a layer norm", { ...PLAIN, norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }],
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
 for (const [name, params] of cases) {
-  Deno.test(`SimdRows.product(): ${name}, with rows of 8 bits`, async () => {
-    const tensors = makeTensors(params);
-    const run = await openProduct(params, tensors);
-    assertClose(run(), wanted(params, tensors), EXACT);
+  Deno.test(`SimdRows.product(): ${name}, with rows of 8 and of 16 bits`, async () => {
+    for (const allowsInt8 of [true, false]) {
+      const own = withWeights(params, { allowsInt8 });
+      const tensors = makeTensors(own);
+      const run = await openProduct(own, tensors);
+      assertClose(run(), wanted(own, tensors), EXACT);
+    }
   });
 }
 
+/** The kernel's ways: rows of 8 or of 16 bits, zero points or none, one plane or two. */
+const FORMS: readonly Partial<Blocks>[] = [
+  {},
+  { allowsInt8: false },
+  { hasZeroPoints: true },
+  { bits: 8, allowsInt8: false },
+];
+
 Deno.test("SimdRows.product() gives a row the same bits alone and beside others", async () => {
-  const numRows = 7;
   const k = 256;
-  const params = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
+  const plain = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
+  for (const change of FORMS) await assertSameBeside(withWeights(plain, change));
+});
+
+async function assertSameBeside(params: MatvecParams): Promise<void> {
+  const numRows = 7;
   const tensors = makeTensors(params, numRows);
   const open = async (first: number, end: number) => {
     const x = tensors.x.slice(first * params.x.stride, end * params.x.stride);
@@ -167,25 +202,30 @@ Deno.test("SimdRows.product() gives a row the same bits alone and beside others"
       assert.deepEqual(await open(first, end), wanted, `rows ${first} to ${end}`);
     }
   }
-});
+}
 
 Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits", async () => {
   const numRows = 7;
-  const tensors = makeTensors(FULL, numRows);
+  for (const change of FORMS) await assertSameSums(withWeights(FULL, change), numRows);
+});
+
+async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {
+  const tensors = makeTensors(full, numRows);
   // The largest sums there are: of the level 0, which stands for -8, and of 15.
-  const { stride, offset } = FULL.x;
+  const { stride, offset } = full.x;
+  tensors.zeroPoints?.fill(0, 0, 20).fill(0xff, tensors.zeroPoints.length - 20);
   tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);
   for (const [row, sign] of [[1, 1], [6, -1]] as const) {
     tensors.x.fill(sign * 3, row * stride + offset, (row + 1) * stride);
   }
-  for (const params of [FULL, { ...FULL, norm: undefined }]) {
+  for (const params of [full, { ...full, norm: undefined }]) {
     const [short, long] = await Promise.all((["i16", "i32"] as const).map(async (sums) => {
       return (await openProduct(params, tensors, undefined, numRows, sums))();
     }));
     assert.deepEqual(short, long);
     assert.ok(short!.some((value) => value !== 0));
   }
-});
+}
 
 Deno.test("SimdRows.product() gives the same bits with any number of threads", async () => {
   const k = 512;
@@ -210,14 +250,15 @@ Deno.test("SimdRows.product() gives the same bits with any number of threads", a
 Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f32", async () => {
   const tensors = makeTensors(PLAIN);
   const memory = new RowArena(ROWS);
+  const matrix = { ...PLAIN.weights as Blocks, k: PLAIN.k, outputs: PLAIN.n };
   const [weights, floats] = [
-    memory.reserveMatrix(PLAIN.k, PLAIN.n),
+    memory.reserveMatrix(matrix),
     memory.reserveFloatMatrix(PLAIN.k, PLAIN.n),
   ];
   const x = memory.arena.place(tensors.x);
   const [out, other] = [memory.arena.reserve(ROWS * PLAIN.n), memory.arena.reserve(ROWS * PLAIN.n)];
   const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
-  await rows.packMatrix(weights, { k: PLAIN.k, outputs: PLAIN.n }, {
+  await rows.packMatrix(weights, matrix, {
     levels: readerOf(tensors.weights),
     scales: readerOf(new Uint8Array(tensors.scales.buffer)),
   });
@@ -287,17 +328,13 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
 });
 
 Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
-  const weights = PLAIN.weights as Extract<MatvecParams["weights"], { kind: "nbits" }>;
+  const weights = PLAIN.weights as Blocks;
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /in f32/],
-    [{ weights: { ...weights, bits: 8 } }, /4-bit weights/],
-    [{ weights: { ...weights, blockSize: 16 } }, /4-bit weights/],
-    [{ weights: { ...weights, blockSize: 64 }, k: 96 }, /whole blocks/],
-    [{ weights: { ...weights, hasZeroPoints: true } }, /4-bit weights/],
-    [{ weights: { ...weights, allowsInt8: false } }, /accuracy level 4/],
-    [{ softcap: 30 }, /4-bit weights/],
+    [{ weights: { ...weights, blockSize: 8 } }, /blocks of 16, or of a multiple of 32/],
+    [{ softcap: 30 }, /no softcap/],
     [{ n: 42 }, /multiples of 4 by 32/],
-    [{ k: 100 }, /whole blocks/],
+    [{ k: 100 }, /multiples of 4 by 32/],
   ];
   for (const [change, message] of refused) {
     const params = { ...PLAIN, ...change };

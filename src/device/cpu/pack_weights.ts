@@ -19,10 +19,11 @@ export interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;
-  /** Scales are there with weights of 4 bits. */
-  readonly kind: MatrixForm["kind"];
+  readonly form: MatrixForm;
   readonly weights: StoredTensor;
+  /** Of weights in blocks. */
   readonly scales: StoredTensor | undefined;
+  readonly zeroPoints: StoredTensor | undefined;
 }
 
 /** What a thread packs. */
@@ -44,15 +45,18 @@ export async function packMatrices(
   const scratch = { bytes: new Uint8Array(0) };
   const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
     readRange(tensor, { files, offset, scratch }, into);
-  for (const { at, kind, k, outputs, ...matrix } of matrices) {
+  for (const { at, form, k, outputs, ...matrix } of matrices) {
     const weights = readerOf(matrix.weights);
-    if (kind !== "nbits") await rows.packFloatMatrix(at, { kind, k, outputs }, weights);
-    else {
-      const scales = matrix.scales!;
-      const blockSize = k * outputs / (storedBytes(scales) / Float32Array.BYTES_PER_ELEMENT);
-      const sources = { levels: weights, scales: readerOf(scales) };
-      await rows.packMatrix(at, { k, outputs, blockSize }, sources);
+    if (form.kind !== "nbits") {
+      await rows.packFloatMatrix(at, { kind: form.kind, k, outputs }, weights);
+      continue;
     }
+    const { scales, zeroPoints } = matrix;
+    await rows.packMatrix(at, { ...form, k, outputs }, {
+      levels: weights,
+      scales: readerOf(scales!),
+      zeroPoints: zeroPoints && readerOf(zeroPoints),
+    });
   }
 }
 
@@ -81,7 +85,9 @@ export async function packWeights(
 }
 
 function isForThread(matrices: readonly PlannedMatrix[]): boolean {
-  const sources = matrices.flatMap(({ weights, scales }) => scales ? [weights, scales] : weights);
+  const sources = matrices.flatMap(({ weights, scales, zeroPoints }) =>
+    [weights, scales, zeroPoints].filter((source) => source !== undefined)
+  );
   const bytes = sources.reduce((sum, source) => sum + storedBytes(source), 0);
   return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
 }

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { MatvecParams } from "../../../kernels/matmul/matvec_params.ts";
+import { rowLevelsOf } from "../../../kernels/matmul/nbits_product.ts";
 import type { RowKernel } from "../../../kernels/cpu/row_kernel.ts";
 import { RowArena } from "../../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../../kernels/cpu/row_simd.ts";
@@ -64,7 +66,7 @@ export class MemoryPlan implements Disposable {
   }
 
   #addMatrix(
-    { params: { k, matrixRows, weights: { kind } }, tensors }: Extract<
+    { params: { k, matrixRows: outputs, weights: form }, tensors }: Extract<
       Dispatch,
       { kind: "matvec" }
     >,
@@ -72,14 +74,15 @@ export class MemoryPlan implements Disposable {
   ): void {
     if (this.matrices.has(tensors.weights)) return;
     this.matrices.set(tensors.weights, {
-      at: kind === "nbits"
-        ? this.memory.reserveMatrix(k, matrixRows)
-        : this.memory.reserveFloatMatrix(k, matrixRows),
+      at: form.kind === "nbits"
+        ? this.memory.reserveMatrix({ ...form, k, outputs })
+        : this.memory.reserveFloatMatrix(k, outputs),
       k,
-      outputs: matrixRows,
-      kind,
+      outputs,
+      form,
       weights: constants.get(tensors.weights)!,
       scales: constants.get(tensors.scales ?? ""),
+      zeroPoints: constants.get(tensors.zeroPoints ?? ""),
     });
   }
 }
@@ -194,8 +197,8 @@ export class OpenProgram {
     const { kind } = dispatch;
     if (kind === "take_rows") return this.#takeRows(dispatch, plan);
     const at = Object.fromEntries(
-      // They are packed with the levels.
-      tensorsOf(dispatch).filter(([role]) => role !== "scales")
+      // Scales and zero points are packed with the levels.
+      tensorsOf(dispatch).filter(([role]) => role !== "scales" && role !== "zeroPoints")
         .map(([role, name]) => [role, plan.addressOf(name)]),
     );
     const kernel: RowKernel = kind === "matvec"
@@ -237,10 +240,16 @@ function sharesRows(
 ): boolean {
   if (before?.kind !== "matvec" || before.tensors.out === tensors.x) return false;
   const { params: first, tensors: read } = before;
-  // Weights of 4 bits are multiplied with rows of 8.
-  if ((first.weights.kind === "nbits") !== (params.weights.kind === "nbits")) return false;
+  if (!haveSameLevels(first, params)) return false;
   const isSame = read.x === tensors.x && read.affine === tensors.affine;
   return isSame && first.k === params.k && first.x.stride === params.x.stride &&
     first.x.offset === params.x.offset && first.norm?.kind === params.norm?.kind &&
     first.norm?.epsilon === params.norm?.epsilon;
+}
+
+/** Whether two products quantise rows alike, or not at all. */
+function haveSameLevels({ weights: a }: MatvecParams, { weights: b }: MatvecParams): boolean {
+  if (a.kind !== "nbits" || b.kind !== "nbits") return a.kind !== "nbits" && b.kind !== "nbits";
+  const [first, second] = [rowLevelsOf(a), rowLevelsOf(b)];
+  return first.copies === second.copies && first.isPaired === second.isPaired;
 }
