@@ -6,7 +6,7 @@
 import { runCommandLine } from "./src/cli/command_line.ts";
 import { stderrQueue } from "./src/base/log.ts";
 
-/** For the last lines of the log, where somebody reads them. */
+/** How long the last lines of the log may take to reach their reader. */
 const LAST_LINES_MS = 200;
 
 if (import.meta.main) {

@@ -15,7 +15,7 @@ interface WasmModule {
   readonly isShared?: boolean;
 }
 
-/** By name. */
+/** Modules by name. */
 export const WASM_MODULES = {
   attention: {
     sources: "kernels/wasm/",

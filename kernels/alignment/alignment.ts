@@ -20,7 +20,7 @@ export const LEAST_DEVIATION = 1e-8;
 /** A layer's part of an alignment. */
 export interface AlignmentLayer {
   readonly shape: AttentionShape;
-  /** Of queries. */
+  /** Layout of the queries' rows. */
   readonly q: RowLayout;
   readonly scale: number;
   /** The alignment heads, at least one. */

@@ -6,7 +6,7 @@
  */
 import type { StepLimits } from "./step_plan.ts";
 
-/** Of an `Item` of `wasm/layout.ts`: sequence, first row, rows, first head, heads. */
+/** Words of an `Item` of `wasm/layout.ts`: sequence, first row, rows, first head, heads. */
 export const ITEM_WORDS = 5;
 /** Rows that are processed together, as in `wasm/row_block.ts`. */
 export const ROWS = 24;

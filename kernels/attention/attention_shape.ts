@@ -40,7 +40,7 @@ export interface AttentionTiling {
   readonly minSplitKeys: number;
 }
 
-/** On an H200 groups of 7, 4 and 2 heads are decoded soonest in twos: a workgroup waits for less. */
+/** An H200 decodes groups of 7, 4 and 2 heads soonest in twos: a workgroup waits for less. */
 const MAX_DECODE_ROWS = 2;
 /** Groups of threads that share a value, on a graphics card. */
 const DECODE_GROUPS = 8;
@@ -53,7 +53,7 @@ const TILES = [
   { rows: 8, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
   { rows: 4, quads: 1, threadsPerRow: 8, keysPerThread: 1, isUnpacked: false },
 ] as const satisfies TileTiling[];
-/** Before them on a graphics card, where eight rows per thread share its loads, and halves are unpacked slowly. */
+/** Tiles that a graphics card tries first: eight rows per thread share its loads, and halves are unpacked slowly. */
 const CARD_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false },
@@ -69,7 +69,7 @@ const HALF_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false, isHalf: true },
 ] as const satisfies TileTiling[];
 
-/** As {@linkcode chooseTiling}, for a paged cache. */
+/** Like {@linkcode chooseTiling}, for a paged cache. */
 export function choosePagedTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   const tiling = chooseTiling(gpu, shape);
   if (gpu.isFallbackAdapter || !gpu.hasF16 || shape.elem !== "f16") return tiling;
@@ -155,7 +155,7 @@ export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   }
 }
 
-/** As {@linkcode checkHeads}, for a paged cache. */
+/** Like {@linkcode checkHeads}, for a paged cache. */
 export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;

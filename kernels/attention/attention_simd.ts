@@ -26,10 +26,10 @@ export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
  */
 export class SimdAttention {
   readonly #limits: SimdLimits;
-  /** Of each memory, its layers. */
+  /** The layers in each memory. */
   readonly #parts: readonly (readonly SimdLayer[])[];
   readonly #memories: SimdLayers[];
-  /** Of each layer, its memory and its index there. */
+  /** The memory of each layer, and its index there. */
   readonly #places: readonly { readonly memory: number; readonly layer: number }[];
   #numBlocks: number;
 
@@ -147,7 +147,10 @@ function checkLayer({ shape, write }: SimdLayer): void {
   );
 }
 
-/** As few parts as can each grow in one memory to the largest cache; one layer each where even that is not enough. */
+/**
+ * Divides layers into as few parts as can each grow in one memory to the largest cache; one layer each where even that
+ * is not enough.
+ */
 function divideLayers(layers: readonly SimdLayer[], limits: SimdLimits): SimdLayer[][] {
   for (let numParts = 1; numParts < layers.length; numParts++) {
     const size = Math.ceil(layers.length / numParts);

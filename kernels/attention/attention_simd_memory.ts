@@ -40,7 +40,7 @@ export interface SimdLimits extends StepLimits {
 const SITE_WORDS = 27;
 /** Addresses of one layer. */
 interface LayerOffsets {
-  /** Of its `Site`. */
+  /** Address of its `Site`. */
   readonly site: number;
   readonly q: number;
   readonly k: number;
@@ -140,7 +140,7 @@ function wordOf(x: number): number {
 
 /** Addresses of a step's data for the kernels. */
 interface StepOffsets {
-  /** Of its `Step`. */
+  /** Address of its `Step`. */
   readonly step: number;
   readonly positions: number;
   readonly queryStarts: number;

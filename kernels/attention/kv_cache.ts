@@ -10,7 +10,7 @@ import quantizedSource from "./kv_cache_q8.wgsl" with { type: "text" };
 
 /** Bytes of the scale of a head of a token. */
 const SCALE_BYTES = 4;
-/** Of the kernel that writes the cache, of which a head must be within one workgroup. */
+/** Elements that a workgroup of the kernel that writes the cache holds: a head must fit. */
 const WRITTEN_ELEMENTS = 256;
 
 type CachedHead = Pick<AttentionShape, "headSize" | "elem" | "isQuantized">;
@@ -25,7 +25,7 @@ export function cacheSource({ isQuantized }: CachedHead): string {
   return isQuantized ? quantizedSource : plainSource;
 }
 
-/** From a head of a token to the next, in what `cached` is. */
+/** Distance from a head of a token to the next, in units of `cached`. */
 export function cacheStride({ headSize, isQuantized }: CachedHead): number {
   return headSize / 4 + (isQuantized ? 1 : 0);
 }

@@ -34,9 +34,9 @@ export interface HeadNormParams {
 
 /** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
 export interface RowLayout {
-  /** From one token's row to the next's. */
+  /** Distance from one token's row to the next. */
   readonly stride: number;
-  /** From the row's beginning to the first head. */
+  /** Distance from the row's beginning to the first head. */
   readonly offset: number;
 }
 
@@ -166,7 +166,7 @@ function factorsSource(fours: number | undefined): string {
     "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
 }
 
-/** Of queries and keys together. */
+/** Number of factors of queries and keys together. */
 function numFactors({ ofRows }: HeadNormParams, { heads, kvHeads, headSize }: HeadShape): number {
   return (ofRows ? heads + kvHeads : 2) * headSize;
 }

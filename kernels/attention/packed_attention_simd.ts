@@ -47,7 +47,7 @@ interface Offsets {
   readonly out: number;
   readonly site: number;
   readonly batch: number;
-  /** By heads. */
+  /** Offsets by number of heads. */
   readonly items: ReadonlyMap<string, ItemOffsets>;
   readonly scratch: number;
   readonly scratchBytes: number;
@@ -58,7 +58,10 @@ interface ItemOffsets {
   readonly count: number;
 }
 
-/** With sums in f32, what `attendPacked` does in float64; see `wasm/`. Its memory grows to what the largest batch needs. */
+/**
+ * Computes what `attendPacked` does in float64 with sums in f32; see `wasm/`. Its memory grows to what the largest
+ * batch needs.
+ */
 export class SimdPackedAttention {
   readonly #layers: readonly SimdPackedLayer[];
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });

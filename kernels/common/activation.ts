@@ -3,7 +3,7 @@
  *
  * @module
  */
-/** In the order of their numbers in `activation.wgsl`. */
+/** Activations, in the order of their numbers in `activation.wgsl`. */
 export const ACTIVATIONS = [
   "none",
   "silu",

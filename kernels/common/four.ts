@@ -11,5 +11,5 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 /** Declares `four`, `unpack` and `pack` for an element type. */
 export const FOUR: Readonly<Record<Elem, string>> = { f32: f32Source, f16: f16Source };
 
-/** As {@linkcode FOUR} for f16, where a kernel computes with it. */
+/** {@linkcode FOUR} in f16, where a kernel computes with it. */
 export const HALF_FOUR: string = halfSource;

@@ -45,7 +45,7 @@ export interface ThreadsOptions {
   readonly module?: URL;
   /** Timeout for one part of a helper, far longer than any takes. */
   readonly patienceMs?: number;
-  /** Without a job for so long, helpers end; the next job starts others. */
+  /** Helpers end after so long without a job; the next job starts others. */
   readonly idleMs?: number;
   /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
@@ -55,7 +55,7 @@ export interface ThreadsOptions {
 const PATIENCE_MS = 10_000;
 /** Starting one takes some 100 ms, in which the caller works alone; each takes 34 MiB. */
 const IDLE_MS = 20_000;
-/** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
+/** These take one thread 80 to 400 µs, the fewer rows the longer; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
 /** A helper that polls has joined within a microsecond or two. */
 const MIN_FLOPS_POLLING = 1e5;

@@ -37,7 +37,7 @@ export const NUM_WORDS = 16;
 /** Added to the gate while helpers may join. */
 export const OPEN = 1 << 16;
 
-/** By number. */
+/** Kernels, by number. */
 export const KERNELS = ["pagedAttention", "packedAttention", "product", "floatProduct"] as const;
 
 export type KernelName = typeof KERNELS[number];

@@ -30,7 +30,7 @@ export interface Mask {
 export interface RowsMask extends Mask {
   /** The first of the rows in the image. */
   readonly firstRow: number;
-  /** Of the whole image. */
+  /** Height of the whole image. */
   readonly height: number;
 }
 

@@ -14,15 +14,15 @@ import {
 export interface TensorForm {
   /** Whether the channels are separate planes, or interleaved. */
   readonly layout: "nchw" | "nhwc";
-  /** Of the tensor. */
+  /** Width of the tensor. */
   readonly width: number;
-  /** Of the tensor. */
+  /** Height of the tensor. */
   readonly height: number;
   /** The size to which the image is resized; it is in the upper left corner, and the rest of the tensor is 0. */
   readonly contentWidth: number;
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
-  /** By channel, red first: a level from 0 to 255 becomes `level · scale + offset`. */
+  /** Scale of each channel, red first: a level from 0 to 255 becomes `level · scale + offset`. */
   readonly scale: readonly [number, number, number];
   readonly offset: readonly [number, number, number];
 }

@@ -89,7 +89,7 @@ interface FloatProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Of 12 words and of 3. */
+  /** Address of a site of 12 words, and of a step of 3. */
   readonly site: number;
   readonly rows: number;
   /** f32 `[rows, k]`. */

@@ -17,7 +17,7 @@ export const BLOCK = 32;
 export interface Int8Tile {
   readonly rows: number;
   readonly columns: number;
-  /** Of a thread. */
+  /** Rows of a thread. */
   readonly threadRows: number;
   readonly threadColumns: number;
   /** Blocks that are staged at a time; divides those of a row. */

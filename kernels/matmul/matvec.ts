@@ -70,7 +70,7 @@ const BINDINGS = {
   out: "read_write",
   weights: "read",
 } as const;
-/** With these as many storage buffers as WebGPU promises. */
+/** Bindings with as many storage buffers as WebGPU promises. */
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
 /** The sums of rows go where a bias would be. */
 const SUM_BINDINGS = { bias: "read_write" } as const;
@@ -165,7 +165,7 @@ function specOf(params: MatvecParams, form: MatvecForm) {
   return kernelSpec(params, { division, source, isUnrolled });
 }
 
-/** Of many rows; see matmul_tile.ts. */
+/** The kernel for many rows; see matmul_tile.ts. */
 function tileSpecOf(params: MatvecParams) {
   const division = { GROUPS: 1, OUTS: TILE_OUTS, ROWS: 1, THREADS: TILE_THREADS, SUMS: 1 };
   return kernelSpec(params, { division, source: tileSource(params), isUnrolled: true });

@@ -68,7 +68,7 @@ interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Of 14 words and of 4, the first of which is the number of quantised rows. */
+  /** Address of a site of 14 words, and of a step of 4, the first of which is the number of quantised rows. */
   readonly site: number;
   readonly rows: number;
   readonly scratch: number;

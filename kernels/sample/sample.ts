@@ -19,7 +19,7 @@ import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 
 /** What a sampler is made for. */
 export interface SamplerOptions {
-  /** At most 2^31 - 1. */
+  /** Size of the vocabulary, at most 2^31 - 1. */
   readonly vocabSize: number;
   /** Elements from one row of logits to the next. */
   readonly rowStride: number;

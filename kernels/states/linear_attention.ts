@@ -18,9 +18,9 @@ interface Rows {
 
 /** What specialises the kernel. */
 export interface LinearAttentionParams {
-  /** Of q, k, v and the output. */
+  /** Element type of q, k, v and the output. */
   readonly elem: Elem;
-  /** Of values and states. */
+  /** Heads of values and states. */
   readonly heads: number;
   /** Head `h` reads query head `floor(h * queryHeads / heads)`, and likewise for keys. */
   readonly queryHeads: number;
@@ -32,7 +32,7 @@ export interface LinearAttentionParams {
   readonly decay?: "factor" | "logarithm" | undefined;
   /** Whether each row of a state has a decay of its own. */
   readonly decaysRows: boolean;
-  /** By the delta rule: rates of a token, 1 or one for each head; 0 without it. */
+  /** Rates of a token for the delta rule, 1 or one for each head; 0 without it. */
   readonly rates: number;
   readonly q: Rows;
   readonly k: Rows;

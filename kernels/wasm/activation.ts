@@ -76,7 +76,7 @@ function softplus(x: v128): v128 {
   return madd(p, s, f32x4.max(x, f32x4.splat(0)));
 }
 
-/** By the exponential of `-|x|`, which does not overflow. */
+/** Uses the exponential of `-|x|`, which does not overflow. */
 function sigmoid(x: v128): v128 {
   const one = f32x4.splat(1);
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));

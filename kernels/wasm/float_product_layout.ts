@@ -13,7 +13,7 @@ export const FLOAT_GROUP_BYTES: usize = 32;
 export class FloatProduct {
   /** Elements of a row, a multiple of 4. */
   k: u32;
-  /** Of one row of the output. */
+  /** Elements of one row of the output. */
   n: u32;
   /** Groups that are one part of the work. */
   partGroups: u32;

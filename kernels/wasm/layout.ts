@@ -18,7 +18,7 @@ export class Site {
   blockShift: u32;
   /** Bytes from a block of the cache to the next: blocks of all layers of the memory lie side by side. */
   blockBytes: u32;
-  /** Of the keys, or the values, of a token and head: a `TILE`th of a tile. */
+  /** Bytes of the keys, or the values, of a token and head: a `TILE`th of a tile. */
   tokenBytes: u32;
   /** Whether keys and values are in 8 bits (1) or f32 (0); see `cache_tile.ts`. */
   isQuantized: u32;
@@ -39,7 +39,7 @@ export class Site {
    * is four vectors.
    */
   kCache: usize;
-  /** Of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[TILE, headSize]`. */
+  /** Address of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[TILE, headSize]`. */
   vCache: usize;
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
@@ -82,7 +82,7 @@ export class Step {
 export class Item {
   sequence: u32;
   firstRow: u32;
-  /** Of each head. */
+  /** Rows of each head. */
   numRows: u32;
   firstHead: u32;
   numHeads: u32;

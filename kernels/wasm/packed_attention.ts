@@ -23,7 +23,10 @@ import {
 } from "./row_block";
 import { KEYS } from "./rows";
 
-/** As `pagedAttention`, for items of one head; behind the block of rows, scratch memory has room for the tiles of one sequence and head. */
+/**
+ * Like `pagedAttention`, for items of one head; behind the block of rows, scratch memory has room for the tiles of one
+ * sequence and head.
+ */
 export function packedAttention(
   site: PackedSite,
   batch: PackedBatch,

@@ -17,7 +17,7 @@ export const ZEROS_BLOCK_BYTES: usize = 88;
 export class Product {
   /** Blocks in a row. */
   blocks: u32;
-  /** Of one row of the output. */
+  /** Groups of one row of the output. */
   numGroups: u32;
   /** Groups that are one part of the work. */
   partGroups: u32;

@@ -35,7 +35,7 @@ export function readKeys(
   }
 }
 
-/** As {@linkcode readKeys}. */
+/** Like {@linkcode readKeys}, for values. */
 export function readValues(
   site: Site,
   table: usize,

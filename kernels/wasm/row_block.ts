@@ -28,12 +28,12 @@ const TILES: u32 = KEYS / TILE;
 @unmanaged
 export class RowBlock {
   numHeads: u32;
-  /** Of each head; a head's rows follow each other. */
+  /** Rows of each head; a head's rows follow each other. */
   numRows: u32;
-  /** From a tile of one head to that of the next. */
+  /** Distance from a tile of one head to that of the next. */
   tileStride: u32;
   headBytes: u32;
-  /** From one value to the next. */
+  /** Distance from one value to the next. */
   valueBytes: u32;
   scale: f32;
   softcap: f32;

@@ -85,7 +85,7 @@ export function exp2(x: v128): v128 {
   return v128.andnot(power, f32x4.lt(x, f32x4.splat(LOWEST)));
 }
 
-/** By `(1 - e) / (1 + e)` with `e = exp(-2|x|)`, absolute error below 2e-7. */
+/** Uses `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; the absolute error is below 2e-7. */
 export function tanh(x: v128): v128 {
   const one = f32x4.splat(1);
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-2 * LOG2_E)));

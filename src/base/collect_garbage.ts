@@ -22,7 +22,7 @@ const TRIM_EVERY_MS = 20_000;
 
 /** When a thread's garbage is worth a collection. Pure. */
 export class CollectionSchedule {
-  /** In use after the last collection. */
+  /** Bytes in use after the last collection. */
   #keptBytes = 0;
   #numLooks = 0;
   #dueAfterLooks = MIN_LOOKS;

@@ -43,7 +43,7 @@ export class NoteQueue {
   readonly #pieces: Piece[] = [];
   /** Notes after those pieces, which become another. */
   #last = "";
-  /** Of what has not been written. */
+  /** Length of what has not been written. */
   #length = 0;
   #numUntold = 0;
   #numDropped = 0;

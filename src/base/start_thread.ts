@@ -26,7 +26,7 @@ export interface Thread {
   terminate(): void;
 }
 
-/** To the main thread. */
+/** Messages to the main thread. */
 type ToStarter =
   | {
     readonly type: "start";
@@ -37,7 +37,7 @@ type ToStarter =
   }
   | { readonly type: "terminate"; readonly id: number };
 
-/** From the main thread. */
+/** Messages from the main thread. */
 interface ThreadEnd {
   readonly id: number;
   readonly failure: string | undefined;
@@ -46,7 +46,7 @@ interface ThreadEnd {
 /** The main thread's, in a worker that was given it. */
 let starter: ThreadStarter | undefined;
 
-/** From now on, threads of this worker are started at the other end of `port`, by {@linkcode serveThreads}. */
+/** Makes {@linkcode serveThreads} at the other end of `port` start this worker's threads from now on. */
 export function startThreadsBy(port: MessagePort): void {
   starter = new ThreadStarter(port);
 }

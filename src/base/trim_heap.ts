@@ -9,7 +9,7 @@
 /** glibc's names of parameters, from `malloc.h`. */
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
-/** As glibc raises them by itself when blocks of this size have been freed. */
+/** The threshold that glibc sets by itself when blocks of this size have been freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
 /** Large enough that its `free` looks at the arena's end. */

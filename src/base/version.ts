@@ -5,7 +5,7 @@
  */
 import manifest from "../../deno.json" with { type: "json" };
 
-/** As in deno.json. */
+/** The version in deno.json. */
 export const VERSION: string = manifest.version;
 
 /** How to run this copy again, for messages that show a command. */

@@ -8,7 +8,7 @@ import type { FlagTable, FlagValues } from "./flag.ts";
 /** A parsed call of a command. */
 export interface Call<F extends FlagTable> {
   readonly flags: FlagValues<F>;
-  /** At most as many as the command declares. */
+  /** Operands, at most as many as the command declares. */
   readonly operands: readonly string[];
 }
 

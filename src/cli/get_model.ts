@@ -9,7 +9,7 @@ import { readHubSettings } from "../hub/settings.ts";
 import type { LoadProgress } from "../models/folder/open_context.ts";
 import { describeDownload } from "./download_report.ts";
 
-/** For who stops a command while it downloads. */
+/** What somebody is told who stops a command while it downloads. */
 export const DOWNLOAD_STOPPED =
   "Stopped. What has been downloaded is kept, and the next download continues from there.";
 

@@ -1,5 +1,5 @@
 /**
- * From the words of the command line and the environment to a command's flags and operands.
+ * Parses the words of the command line and the environment into a command's flags and operands.
  *
  * @module
  */

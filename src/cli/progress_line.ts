@@ -55,7 +55,7 @@ export class ProgressLine {
   }
 }
 
-/** At a signal to stop, erases the line and says what is to be said before the signal ends the process. */
+/** Erases the line at a signal to stop, and says what is to be said before the signal ends the process. */
 export function removeOnStopSignal(line: ProgressLine, explain: () => string | undefined): void {
   leaveOnStopSignal(async () => {
     await line.remove();

@@ -75,7 +75,7 @@ const SERVE = {
   run: () => Promise.resolve(0),
 };
 
-/** From its folder, else from the catalogue; `undefined` if neither says. */
+/** Reads the kind from the model's folder, else from the catalogue; `undefined` if neither says. */
 async function findKind(name: string, id: string): Promise<ModelKind | undefined> {
   try {
     const { folder } = await resolveModel(name);

@@ -1,5 +1,5 @@
 /**
- * From the encoder's output to the keys and values of a decoder's cross-attentions.
+ * Projects the encoder's output to the keys and values of a decoder's cross-attentions.
  *
  * @module
  */

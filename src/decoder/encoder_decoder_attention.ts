@@ -40,7 +40,7 @@ interface QueryCapture {
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
-  /** By site: self- or cross-attention, and its index there. */
+  /** Self- or cross-attention of each site, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
   #capture: QueryCapture | undefined;

@@ -1,6 +1,6 @@
 /** Which encoder inputs are kept in which slots; the least recently used is evicted. Pure. */
 export class EncoderSlots {
-  /** By slot. Weak: an input without other references can never be asked for again. */
+  /** The input of each slot. Weak: an input without other references can never be asked for again. */
   readonly #inputs: (WeakRef<object> | undefined)[];
   readonly #lastUse: number[];
   #clock = 0;

@@ -17,7 +17,7 @@ import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 
 /** How to open it. */
 interface WholeEncoderDecoderOptions<Input extends object> {
-  /** Of the graph, for messages. */
+  /** Path of the graph, for messages. */
   readonly path: string;
   readonly files: FolderFiles;
   readonly backend: Backend;
@@ -65,7 +65,7 @@ export async function openWholeEncoderDecoder<Input extends object>(
 /** What it works with. */
 interface ProjectedInputsOptions<Input extends object> {
   readonly encoder: InputEncoder<Input>;
-  /** From the encoder's output to keys and values; absent where every step attends to the output itself. */
+  /** Projects the encoder's output to keys and values; absent where every step attends to the output itself. */
   readonly project: GraphSession | undefined;
   /** The inputs of the graph that runs tokens. */
   readonly names: readonly string[];

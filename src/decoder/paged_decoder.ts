@@ -27,18 +27,18 @@ import type { TokenEmbeddings } from "./token_embeddings.ts";
 interface PagedDecoderParts<Token extends SampledToken> {
   readonly backend: Backend;
   readonly cut: GraphCut;
-  /** For a cut that begins with embeddings. */
+  /** Embeddings for a cut that begins with them. */
   readonly embeddings?: TokenEmbeddings | undefined;
   readonly executor: StepExecutor<GraphCut>;
   /** Most decoding sequences of a step whose rows run as few: see `kernel_rule.ts`. */
   readonly maxFewRows: number;
-  /** Of the kernels that run all of a step, see `KernelExecutor`. */
+  /** Whether the kernels that run all of a step are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
   readonly formRows?: readonly number[] | undefined;
   /** That the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
-  /** For a cut that keeps more than keys and values. */
+  /** States for a cut that keeps more than keys and values. */
   readonly states?: SequenceStates | undefined;
   readonly limits: DecoderLimits;
   /** Makes of wanted rows what a step gives. */
@@ -58,7 +58,9 @@ interface WantedRows {
   readonly batch: StepBatch;
 }
 
-/** With eight next tokens they fill a small tile of rounded rows: a pass over the weights is what takes time. */
+/**
+ * Together with eight next tokens these fill a small tile of rounded rows: a pass over the weights is what takes time.
+ */
 const EXACT_PROMPT_TOKENS = 24;
 
 export class PagedDecoder<Token extends SampledToken = SampledToken> implements Decoder<Token> {

@@ -22,7 +22,7 @@ export interface AxisSizes {
 interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
-  /** Of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode StepExecutor.use}. */
+  /** Sessions of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode StepExecutor.use}. */
   readonly sessions?: readonly (GraphSession | undefined)[];
   /** The largest there will be: memory for what crosses between segments is allocated once. */
   readonly most: AxisSizes;
@@ -51,14 +51,14 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
 /** What an executor runs, and with what; it owns sessions and kernels. */
 export interface ExecutorParts {
   readonly programs: StepPrograms;
-  /** Of the segments that instructions run in ONNX Runtime, by their index. */
+  /** Sessions of the segments that instructions run in ONNX Runtime, by their index. */
   readonly sessions: readonly (GraphSession | undefined)[];
   readonly kernels?: KernelExecutor | undefined;
 }
 
 /** A run in progress. */
 interface Run {
-  /** By name: the cut's inputs, and what was computed. */
+  /** Tensors by name: the cut's inputs, and what was computed. */
   readonly tensors: Map<string, Tensor>;
   readonly sizes: AxisSizes;
 }

@@ -57,7 +57,7 @@ export function planStorage(cut: PlannedCut, bytesOf: (port: TensorPort) => numb
   return { pieces: pieces.map(({ bytes }) => bytes), pieceOf };
 }
 
-/** In order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
+/** Lists lifetimes in order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
 function lifetimesOf(cut: PlannedCut): Lifetime[] {
   const lastRead = new Map<string, number>();
   const read = (name: string, moment: number) =>

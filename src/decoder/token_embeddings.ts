@@ -33,7 +33,7 @@ interface TokenEmbeddingsOptions {
 
 export class TokenEmbeddings {
   readonly #options: TokenEmbeddingsOptions;
-  /** Of the embeddings. */
+  /** Type and shape of the embeddings. */
   readonly #output: ValueInfo;
   readonly #fetches: Readonly<Record<string, null>>;
   readonly #takesPositions: boolean;

@@ -54,7 +54,7 @@ interface WholeDecoderOptions {
   readonly headSizes?: HeadSizes | undefined;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
-  /** For a graph that attends to an encoder, which then takes one token at a time; owned once it is loaded. */
+  /** Inputs for a graph that attends to an encoder, which then takes one token at a time; owned once it is loaded. */
   readonly encoded?: EncodedInputs | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -66,7 +66,7 @@ export class WholeDecoder implements Decoder {
   readonly #encoded: EncodedInputs | undefined;
   readonly #processLogits: LogitsProcessor | undefined;
   readonly #session: GraphSession;
-  /** For a graph that takes embeddings. */
+  /** Embeddings for a graph that takes them. */
   readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
   /** Keys, values and other state of the current sequence, by input name. */

@@ -93,7 +93,7 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openStates(options: StatesOptions): SequenceStates;
-  /** In one sentence why the device's kernels do not run a program, if they do not. */
+  /** Says in one sentence why the device's kernels do not run a program, if they do not. */
   refusalOf(program: Program): string | undefined;
   /** Opens the kernels of programs; none where there is no memory for them, or the runtime leaves them no room. */
   openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined>;
@@ -149,7 +149,7 @@ export interface Storage {
 /** The parameters of a sampler. */
 export interface SamplerOptions {
   readonly vocabSize: number;
-  /** Of the logits. */
+  /** Type of the logits. */
   readonly dtype: "float32" | "float16";
   /** Most rows of one call. */
   readonly maxRows: number;

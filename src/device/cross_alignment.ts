@@ -10,13 +10,13 @@ import type { Tensor } from "./ort/ort.ts";
 export interface SiteHeads {
   /** The attention's index among the cross-attentions. */
   readonly layer: number;
-  /** At least one. */
+  /** Heads, at least one. */
   readonly heads: readonly number[];
 }
 
 /** Its parameters. */
 export interface CrossAlignmentOptions {
-  /** At least one, each layer once. */
+  /** Sites, at least one, each layer once. */
   readonly sites: readonly SiteHeads[];
   /** Most tokens of a text. */
   readonly maxTokens: number;

@@ -42,10 +42,10 @@ export class DeviceWeights {
   readonly #files: ModelFiles;
   readonly #onProgress: (bytes: number) => void;
   readonly #tensors = new Map<string, DeviceTensor>();
-  /** By file range: names that share a range share its buffer. */
+  /** Buffers by file range: names that share a range share its buffer. */
   readonly #buffers = new Map<string, GPUBuffer>();
   #piece = new Uint8Array(0);
-  /** Of tensors that are joined from others. */
+  /** Memory for tensors that are joined from others. */
   readonly #scratch = { bytes: new Uint8Array(0) };
   #numBytes = 0;
   #queuedBytes = 0;

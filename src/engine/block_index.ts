@@ -71,7 +71,7 @@ export class BlockIndex {
 
   /** The indexed blocks from `first` on, and those that have one of them before them in their sequence. */
   withPrefixFrom(first: number): number[] {
-    /** Of blocks before `first` that were looked at, whether they are among them. */
+    /** Whether blocks before `first` that were looked at are among them. */
     const known = new Map<number, boolean>();
     const isBehind = (start: number): boolean => {
       // Walked, not recursed: a prefix may have thousands of blocks.

@@ -24,7 +24,7 @@ export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | u
 export class Detokenizer {
   readonly #bytesOf: BytesOfToken;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** Of a character that is not complete. */
+  /** Bytes of a character that is not complete. */
   #heldBack = new Uint8Array(0);
   #isFirst: boolean;
   #length = 0;
@@ -83,7 +83,7 @@ function lengthOfIncomplete(bytes: Uint8Array): number {
   return 0;
 }
 
-/** By its first byte; 1 for what begins none. */
+/** Number of bytes by the first one; 1 for what begins no character. */
 function lengthOfChar(lead: number): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

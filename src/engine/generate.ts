@@ -41,7 +41,7 @@ export async function generate<Token extends SampledToken>(
 
 /** What a request generated. */
 interface Generated {
-  /** Without the token that ended it. */
+  /** Tokens without the one that ended it. */
   readonly tokens: number[];
   /** Sum of the natural logarithms of all chosen tokens' probabilities, the end's among them. */
   readonly sumLogprobs: number;

@@ -20,7 +20,7 @@ export interface GenerationRequest {
    */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
-  /** Until a completion has this many tokens, none of `endTokenIds` is chosen. */
+  /** None of `endTokenIds` is chosen until a completion has this many tokens. */
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
@@ -30,7 +30,7 @@ export interface GenerationRequest {
   readonly promptLogprobs?: number | undefined;
   /** What each completion must match. */
   readonly grammar?: Grammar | undefined;
-  /** In order, none within another. */
+  /** Media spans in order, none within another. */
   readonly media?: readonly MediaSpan[] | undefined;
   /** Positions for a rotary embedding in sections; the indices in the sequence if absent. */
   readonly sectionPositions?: SectionPositions | undefined;

@@ -23,7 +23,7 @@ interface LongPrompt {
   readonly wantsAnswer: boolean;
   /** Most tokens. */
   readonly most: number;
-  /** As long as the model was made for if absent. */
+  /** What sets the limit; the length that the model was made for if absent. */
   readonly reason: LengthLimit | undefined;
 }
 

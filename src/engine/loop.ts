@@ -20,11 +20,11 @@ import { StepBuilder } from "./step_builder.ts";
 
 /** Where a request's time went, in milliseconds. */
 export interface GenerationTimes {
-  /** From its arrival until its first step. */
+  /** Time from its arrival until its first step. */
   readonly queueMs: number;
-  /** From there until its first token. */
+  /** Time from there until its first token. */
   readonly prefillMs: number;
-  /** From there until its end. */
+  /** Time from there until its end. */
   readonly decodeMs: number;
 }
 
@@ -76,7 +76,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #pool: KvPool;
   /** Absent if prompts are read as fast as a step's budget allows, whatever that does to next tokens. */
   readonly #pace: PrefillPace | undefined;
-  /** By sequence id. */
+  /** Running requests by sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
   #turning: Promise<void> | undefined;

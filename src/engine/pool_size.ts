@@ -14,7 +14,7 @@ export interface PoolDemand {
   readonly numEvicted: number;
 }
 
-/** After the device refused memory, it is not asked again for so long. */
+/** How long the device is not asked again after it refused memory. */
 const RETRY_MS = 30_000;
 /** A pool that was at most half used for so long shrinks: people think longer than that, but not often. */
 const SHRINK_AFTER_MS = 10 * 60_000;
@@ -78,7 +78,9 @@ export class PoolSize {
     if (numUsedBlocks > this.#numBlocks / 2) this.#neededAtMs = nowMs;
   }
 
-  /** In how many milliseconds it should shrink to {@linkcode restingSize} unless it is needed; never if `undefined`. */
+  /**
+   * How many milliseconds until it should shrink to {@linkcode restingSize} unless it is needed; never if `undefined`.
+   */
   shrinksIn(nowMs: number): number | undefined {
     if (this.#numBlocks <= this.restingSize) return undefined;
     return Math.max(0, this.#neededAtMs + SHRINK_AFTER_MS - nowMs);

@@ -12,7 +12,7 @@ const AIM = 2.25;
 const FAR = 3;
 /** A step that reads no prompt comes after so many that do, to know how long one takes now. */
 const REFRESH_STEPS = 48;
-/** For so long a size that took far too long is not tried again. */
+/** How long a size that took far too long is not tried again. */
 const AVOID_MS = 5 * 60_000;
 /** Weight of the newest time in an average. */
 const NEWEST = 0.3;

@@ -15,7 +15,7 @@ export interface SamplingOptions {
   readonly params: SamplingParams;
   /** Added to the logits of these token ids. */
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
-  /** Until a completion has this many tokens, none of `endTokenIds` is chosen. */
+  /** None of `endTokenIds` is chosen until a completion has this many tokens. */
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;

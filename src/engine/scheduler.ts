@@ -57,9 +57,9 @@ export class Scheduler {
   readonly #blocks: BlockManager;
   readonly #slots: StateSlots | undefined;
   readonly #sequences = new Map<number, Sequence>();
-  /** In order of arrival, all older than those waiting. */
+  /** Running sequences in order of arrival, all older than those waiting. */
   readonly #running: Sequence[] = [];
-  /** In order of arrival. */
+  /** Waiting sequences in order of arrival. */
   readonly #waiting: Sequence[] = [];
   #nextSequenceId = 1;
   #nextRequestId = 1;

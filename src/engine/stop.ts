@@ -13,7 +13,7 @@ class TrieNode {
   }
 }
 
-/** By the stop strings, so that the choices of a request share one. */
+/** Tries by the stop strings, so that the choices of a request share one. */
 const tries = new WeakMap<readonly string[], TrieNode>();
 
 /** What {@linkcode StopMatcher.push} lets through. */

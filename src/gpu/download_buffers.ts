@@ -45,7 +45,7 @@ class DownloadBuffer {
   readonly #buffer: GPUBuffer;
   readonly #native: Pick<GPUBuffer, "mapAsync" | "getMappedRange" | "unmap" | "destroy">;
   readonly #keep: (buffer: DownloadBuffer) => boolean;
-  /** As wanted, which is at most the buffer's own. */
+  /** The size that was asked for, at most the buffer's own. */
   #size = 0;
   #isLent = false;
   /** Taking the range of one that was never mapped and awaited panics the process. */

@@ -13,7 +13,7 @@
 /** Threads that share a unit. */
 const TEAM = 32;
 const MAX_THREADS = 1024;
-/** Of a thread's sums: one f32 for each of four gates. */
+/** Bytes of a thread's sums: one f32 for each of four gates. */
 const SUM_BYTES = 16;
 /** Elements of a row that a thread reads at a time. */
 const UNROLLED = 4;

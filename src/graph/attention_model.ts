@@ -28,7 +28,7 @@ interface CausalAttention {
 export const CAUSAL_INPUTS = {
   /** `[tokens, kvHeads, heads / kvHeads * headSize]`. */
   q: "q",
-  /** Of a head of keys, `[keys, headSize]`. */
+  /** Name of a head of keys, `[keys, headSize]`. */
   k: (head: number) => `k${head}`,
   v: (head: number) => `v${head}`,
   /** The position of each row's token, `[tokens * heads / kvHeads, 1]`. */

@@ -36,7 +36,7 @@ export function vectorOf(
   return length === undefined || size === length ? tensor : undefined;
 }
 
-/** Of a node with two inputs: the one that a test holds for, and the other. */
+/** Finds, of a node with two inputs, the one that a test holds for, and the other. */
 export function eitherInput<T>(
   { inputs }: Node,
   test: (name: string) => T | undefined,

@@ -23,7 +23,7 @@ export interface TensorPort {
   readonly name: string;
   readonly dtype: TensorType;
   readonly shape: readonly Dim[];
-  /** For an int64 input: whether all its consumers run on the GPU. */
+  /** Whether all consumers of an int64 input run on the GPU. */
   readonly isIndex?: boolean | undefined;
 }
 
@@ -131,7 +131,7 @@ export interface GraphCut {
   readonly states: readonly StateSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
-  /** From token ids to embeddings: the table lookup, if taken out of the first segment. */
+  /** The table lookup that makes embeddings of token ids, if taken out of the first segment. */
   readonly embedding?: ModelProto | undefined;
   /**
    * Position of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no

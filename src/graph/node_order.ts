@@ -53,7 +53,7 @@ export function readBranch(
   };
 }
 
-/** By a node's attributes, which copies of the node share. */
+/** Names captured by a node's attributes, which copies of the node share. */
 const captured = new WeakMap<Node["attributes"], readonly string[]>();
 
 /** The tensors around a node that its subgraphs read. */

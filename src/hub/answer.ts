@@ -136,7 +136,7 @@ function adviseOn(
   return "Try again later.";
 }
 
-/** In seconds, or as a date. */
+/** Parses seconds or a date. */
 function readRetryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   const seconds = Number(value);

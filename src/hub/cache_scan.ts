@@ -9,7 +9,7 @@ import { findSnapshot, type HubId, listCachedIds, parseHubId, repositoryFolder }
 /** A model of the cache. */
 export interface CachedModel {
   readonly id: HubId;
-  /** Of all its revisions, and of partial downloads. */
+  /** Bytes of all its revisions, and of partial downloads. */
   readonly bytes: number;
   /** The folder of one revision, `main` if present; `undefined` if none is complete. */
   readonly folder: string | undefined;

@@ -24,7 +24,7 @@ const SPARE_BYTES = 64 * 2 ** 20;
 export interface DownloadProgress extends TransferPace {
   /** The running file with the most bytes left. */
   readonly file: string;
-  /** Of all files, cached ones included. */
+  /** Bytes of all files, cached ones included. */
   readonly receivedBytes: number;
   readonly totalBytes: number;
 }

@@ -39,7 +39,7 @@ export interface ModelFolder {
   readonly settingsIn?: string | undefined;
   /** `config.json`, with what `genai_config.json` adds. */
   readonly config: Json;
-  /** By name, those of {@linkcode IDENTITY_FILES} that there are, parsed. */
+  /** Those of {@linkcode IDENTITY_FILES} that there are, parsed, by name. */
   readonly identity?: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -50,7 +50,7 @@ export function findOnnxModels(name: string, limit = 3): OnnxModel[] {
     .map(({ alias, hubId, isSame }) => ({ alias, hubId, isSame }));
 }
 
-/** Of the same kin are those that begin alike, and have each word and the version that is wanted. */
+/** Compares names: those of the same kin begin alike, and have each word and the version that is wanted. */
 function compare(
   wanted: readonly string[],
   alias: string,

@@ -1,5 +1,5 @@
 /**
- * From the name that a user gives a model to a folder on this machine.
+ * Finds the folder on this machine for the name that a user gives a model.
  *
  * @module
  */
@@ -92,7 +92,7 @@ function isOfOllama(name: string): boolean {
   return /^[\w.-]+(\/[\w.-]+)*:[\w.-]+$/.test(name);
 }
 
-/** For the models of Ollama and llama.cpp. */
+/** Explains names of Ollama's and llama.cpp's models. */
 async function explainGguf(name: string, settings?: HubSettings): Promise<StartupError> {
   const is = isGguf(name)
     ? `${name} is a GGUF file`

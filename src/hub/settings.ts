@@ -56,7 +56,7 @@ function readToken(environment: Environment): string | undefined {
   }
 }
 
-/** As huggingface_hub reads its switches. */
+/** Reads a switch as huggingface_hub does. */
 function isOn(value: string | undefined): boolean {
   return ["1", "ON", "YES", "TRUE"].includes((value ?? "").toUpperCase());
 }

@@ -35,7 +35,7 @@ interface AudioFormat {
   readonly read: SoundReader;
 }
 
-/** In the order they are tried: the most distinctive signatures first. */
+/** Formats in the order they are tried: the most distinctive signatures first. */
 const FORMATS: readonly AudioFormat[] = [
   { name: "WAV", matches: isWav, read: readWav },
   { name: "Ogg", matches: isOgg, read: readOgg },
@@ -196,7 +196,7 @@ async function* guard(
 /** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
 const MAX_AMPLITUDE = 65_536;
 
-/** Of the loudest channel's energy: where the average has less, the channels cancel each other. */
+/** Share of the loudest channel's energy: where the average has less, the channels cancel each other. */
 const CANCELLED_SHARE = 0.01;
 
 /**

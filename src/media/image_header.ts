@@ -15,7 +15,7 @@ import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
 import { describeUnread, hasText, type Signature } from "./signature.ts";
 
-/** In the order they are tried. */
+/** Formats in the order they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, HEIC, TIFF, BMP, DIB];
 
 /** Formats that are often sent as images all the same. */

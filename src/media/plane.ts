@@ -60,7 +60,7 @@ function countWithin(position: number, length: number, radius: number): number {
 
 type Size = Pick<Plane, "width" | "height">;
 
-/** For each pixel of a long axis, the pixel of the short one before it, the one after it, and how far it is between. */
+/** The pixel of the short axis before each pixel of a long one, the one after it, and how far it is between. */
 interface Neighbours {
   readonly before: Int32Array;
   readonly after: Int32Array;

@@ -124,7 +124,7 @@ function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
   return { numTaps, filters };
 }
 
-/** At least 1, so that rates that are no integers get the most phases. */
+/** Greatest common divisor, at least 1, so that rates that are no integers get the most phases. */
 function greatestDivisor(a: number, b: number): number {
   if (!Number.isInteger(a) || !Number.isInteger(b)) return Number.MIN_VALUE;
   return b === 0 ? a : greatestDivisor(b, a % b);

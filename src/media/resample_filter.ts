@@ -58,7 +58,7 @@ export interface Axis {
   readonly numOutputs: number;
 }
 
-/** For each output of an axis, which inputs it is made of and how much each counts. */
+/** Which inputs each output of an axis is made of, and how much each counts. */
 export interface Weights {
   /** First input of each output. */
   readonly first: Int32Array;

@@ -13,7 +13,7 @@ interface PlainTensor {
   readonly dims: readonly number[];
 }
 
-/** By transformers.js's names. */
+/** Tensors by transformers.js's names. */
 export type PlainTensors = Readonly<Record<string, PlainTensor>>;
 
 /** The tensors among what a processor of transformers.js gives. */

@@ -16,7 +16,7 @@ interface LoweredCut {
 
 /** What kernels run; ONNX Runtime runs the rest. */
 interface KernelChoice {
-  /** In the order of the cut's segments. */
+  /** Compiled segments in the order of the cut. */
   readonly segments: readonly CompiledSegment[];
   /** Lowerings that kernels run where a segment is compiled. */
   readonly kernels: readonly Lowering[];

@@ -116,7 +116,7 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
     );
 }
 
-/** In place of a table whose elements are not at hand: its first rows, no two elements alike. */
+/** Stands in for a table whose elements are not at hand: its first rows, no two elements alike. */
 function stand({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
   const data = Float64Array.from({ length: PROBED * width }, (_, i) => 1 / (i + 2));
@@ -135,7 +135,7 @@ function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): 
 /** A position's elements in a tensor. */
 interface Row {
   readonly width: number;
-  /** From one wanted element to the next. */
+  /** Distance from one wanted element to the next. */
   readonly step: number;
 }
 

@@ -11,7 +11,7 @@ import { isReshape } from "./reshapes.ts";
 
 /** What is to be kept of a graph. */
 interface RowGraphOptions {
-  /** Of all that is computed and not cast. */
+  /** Type of all that is computed and not cast. */
   readonly dtype: TensorType;
   readonly inputs: readonly TensorPort[];
   /** Tensors whose names stay. */

@@ -93,7 +93,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   return isEarly ? streamEarly(raw, answer) : await answer;
 }
 
-/** As for a model's own server: where other machines may call, nobody is local. */
+/** Whether a call is local, as for a model's own server: where other machines may call, nobody is. */
 function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }

@@ -8,7 +8,7 @@ import type { ConfigReader } from "./config_reader.ts";
 import { replaceAll } from "./normalizers.ts";
 import { readPrependScheme } from "./pre_tokenizers.ts";
 
-/** From tokens to pieces of text. */
+/** Makes segments of text of tokens. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 const lossy = new TextDecoder("utf-8", { ignoreBOM: true });

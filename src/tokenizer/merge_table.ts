@@ -26,7 +26,7 @@ export class MergeTable {
     return this.#slots[at] === 0 ? -1 : this.#slots[at + 2]!;
   }
 
-  /** Of a pair that is merged. */
+  /** The token that a pair merges to. */
   mergedOf(left: number, right: number): number {
     return this.#slots[4 * this.#find(left, right) + 3]!;
   }

@@ -43,7 +43,7 @@ export class Tokenizer {
   readonly #decode: Decoder | undefined;
   readonly #addedIds = new Map<string, number>();
   readonly #finder: AddedTokenFinder;
-  /** In normalized text. */
+  /** Finds added tokens in normalized text. */
   readonly #normalizedFinder: AddedTokenFinder;
 
   /**

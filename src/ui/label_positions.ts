@@ -18,7 +18,7 @@ interface Label {
   readonly "text-anchor": "start" | "middle" | "end";
 }
 
-/** Of a letter of the drawing's font, on average. */
+/** Average width of a letter of the drawing's font. */
 const LETTER_WIDTH = 4.1;
 const LINE_HEIGHT = 9;
 const RADIUS = 5;

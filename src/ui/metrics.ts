@@ -76,7 +76,7 @@ function gauge(name: string, scale = 1): Line["read"] {
   };
 }
 
-/** Of a histogram's growth within the window, in milliseconds; interpolated within the bucket. */
+/** A quantile of a histogram's growth within the window, in milliseconds; interpolated within the bucket. */
 function quantile(name: string, share: number): Line["read"] {
   return (now, then) => {
     const counts = bucketGrowth(now.scrape, then.scrape, `${name}_bucket`);

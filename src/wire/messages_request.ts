@@ -73,7 +73,7 @@ const ToolUseBlock = z.object({
   input: openObject("an object"),
 });
 
-/** In a result: a tool with `defer_loading` that the model may call from now on. */
+/** A tool with `defer_loading`, in a result, that the model may call from now on. */
 const ToolReferenceBlock = z.object({
   type: z.literal("tool_reference"),
   tool_name: text("the name of a tool"),
@@ -97,7 +97,7 @@ const ToolResultBlock = z.object({
 const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: words() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
-/** Of a tool that Anthropic ran: its call, or its result. The model is not shown it. */
+/** Call or result of a tool that Anthropic ran. The model is not shown it. */
 const HostedBlock = z.object({ type: z.literal("hosted") });
 const HOSTED_BLOCKS =
   /^(server_tool_use|(?!tool_result$)\w+_tool_result|mcp_tool_use|container_upload|compaction|fallback)$/;

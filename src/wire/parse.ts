@@ -1,5 +1,5 @@
 /**
- * From a decoded body to a request, or to an error that names the field, the value seen and the value expected.
+ * Parses a decoded body to a request, or to an error that names the field, the value seen and the value expected.
  *
  * @module
  */

@@ -25,7 +25,7 @@ interface PromptLogprobsRequest {
   readonly stream?: boolean | null | undefined;
 }
 
-/** For each token of the prompt the tokens by their ids, its own among them; `null` for the first. */
+/** Tokens by their ids for each token of the prompt, its own among them; `null` for the first. */
 export const PromptLogprobs = z.array(
   z.record(
     z.string(),

@@ -79,7 +79,7 @@ const ItemReference = z.object({
   id: text("the id of an item of a stored response"),
 });
 
-/** Of a tool that this server does not have. */
+/** Item of a tool that this server does not have. */
 const HostedItem = z.object({
   type: z.literal("hosted"),
   item: z.looseObject({ type: text() }),

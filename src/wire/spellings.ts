@@ -39,7 +39,7 @@ const Limit = () => integerFrom(-2).nullish();
 
 const other = (name: string) => ({ deprecated: true, description: `Another name of ${name}` });
 
-/** Of limits of tokens and stop strings. */
+/** Spellings of limits of tokens and stop strings. */
 const GENERATION_SPELLINGS = {
   n_predict: Limit().meta(other("max_tokens")),
   num_predict: Limit().meta(other("max_tokens")),
@@ -62,7 +62,7 @@ const budget = () =>
     description: "0 switches thinking off; other limits of it are not enforced",
   });
 
-/** Of whether and how much the model thinks. */
+/** Spellings of whether and how much the model thinks. */
 const THINKING_SPELLINGS = {
   enable_thinking: EffortField.meta(other("chat_template_kwargs.enable_thinking")),
   think: EffortField.meta(other("reasoning_effort")),

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 
 const GRANULARITIES = ["word", "segment"] as const;
-/** As clients name the field; they send it once per value. */
+/** Names that clients have for the field; they send it once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
 /** The same, and with an index as some forms number them. */

@@ -8,7 +8,7 @@ import { ChatRequest } from "./chat_request.ts";
 import { flag, integerFrom, listOf } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
-/** To turn back into text at once. */
+/** Most tokens to turn back into text at once. */
 const MAX_TOKENS = 250_000;
 
 const {

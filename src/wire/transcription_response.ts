@@ -68,7 +68,7 @@ export interface TranscriptSegment {
   readonly seekFrame: number;
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** As the model writes it: with a space in front where its language has spaces. */
+  /** Text as the model writes it: with a space in front where its language has spaces. */
   readonly text: string;
   /** Its tokens, with the timestamps around them. */
   readonly tokens: readonly number[];
@@ -83,7 +83,7 @@ export interface TranscriptSegment {
 
 /** A word of a transcript. */
 export interface TranscriptWord {
-  /** With the punctuation that belongs to it, and no space around it. */
+  /** Text with the punctuation that belongs to it, and no space around it. */
   readonly text: string;
   readonly startSeconds: number;
   readonly endSeconds: number;

@@ -6,7 +6,7 @@
  */
 import { HearthError } from "../base/errors.ts";
 
-/** By name: what to use instead. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
+/** What to use instead, by name. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
 type Unserved = Readonly<Record<string, string>>;
 
 /** What is refused, and what is passed over, in requests of one kind. */

@@ -61,7 +61,7 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** For the next message; an OCR model reads the last one again. */
+  /** Images for the next message; an OCR model reads the last one again. */
   #images: ImagePart[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {

@@ -7,7 +7,7 @@ import { StartupError } from "../../base/errors.ts";
 
 /** One input. */
 export interface RunInput {
-  /** As the user wrote it. */
+  /** The name as the user wrote it. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isFile: boolean;

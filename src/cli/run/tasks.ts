@@ -33,7 +33,7 @@ export interface RunTask {
  */
 type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 
-/** By the kind of the loaded model. */
+/** Runners by the kind of the loaded model. */
 export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   text: writeReply,
   vision: writeReplyToImages,
@@ -166,7 +166,7 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
-/** By the name's extension, which is known to be one that is written; WAV without one. */
+/** Parses the name's extension, which is known to be one that is written; WAV without one. */
 function soundFormatOf(output: string | undefined): SoundFormat {
   const extension = extname(output ?? "").slice(1).toLowerCase();
   return SOUND_FORMATS.find((each) => each === extension) ?? "wav";

@@ -71,7 +71,7 @@ export class CpuBackend implements Backend {
     return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
   }
 
-  /** Before it is loaded, the expected one. */
+  /** The runtime's name; before it is loaded, the expected one. */
   get runtime(): CpuRuntime["name"] {
     return this.#runtime?.name ?? (this.#options.choice === "web" ? "web" : "native");
   }
@@ -83,7 +83,7 @@ export class CpuBackend implements Backend {
     return this.#opening;
   }
 
-  /** As many as the runtime has; none before it is loaded. */
+  /** Threads for kernels, as many as the runtime has; none before it is loaded. */
   #kernelThreads(): KernelThreads | undefined {
     if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
     return this.#threads;

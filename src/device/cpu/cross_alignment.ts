@@ -23,7 +23,7 @@ interface Layer extends KeptSite {
 }
 
 export class CpuCrossAlignment implements CrossAlignment {
-  /** By the attention's index. */
+  /** Layers by the attention's index. */
   readonly #layers: ReadonlyMap<number, Layer>;
   readonly #numHeads: number;
 

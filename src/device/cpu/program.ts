@@ -173,7 +173,7 @@ export class OpenProgram {
     this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
   }
 
-  /** As many rows at a time as the tensors have room for. */
+  /** Runs as many rows at a time as the tensors have room for. */
   run(step: KernelStep): void {
     for (let first = 0; first < step.numRows; first += MAX_ROWS) {
       this.#runRows(step.tensors, { first, count: Math.min(MAX_ROWS, step.numRows - first) });
@@ -209,7 +209,9 @@ export class OpenProgram {
     return (_: KernelStep["tensors"], { count }: RowRange) => kernel(count);
   }
 
-  /** Of a constant, or of a tensor that enters straight from where it is: it has more rows than the others. */
+  /**
+   * Takes rows of a constant, or of a tensor that enters straight from where it is: it has more rows than the others.
+   */
   #takeRows(
     { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
     plan: MemoryPlan,

@@ -108,7 +108,7 @@ export class PromptAttention {
     if (out !== into) into.set(out);
   }
 
-  /** Of a chunk's rows, and of the keys that they may see. */
+  /** Positions of a chunk's rows, and of the keys that they may see. */
   #positions(
     position: number,
     { firstKey, endKey, numTokens, group }: {

@@ -21,7 +21,7 @@ const BLOB = "weights.data";
 /** A model with its weights copied. */
 interface CopiedModel {
   readonly bytes: Uint8Array;
-  /** For the session's `externalData`. */
+  /** Files for the session's `externalData`. */
   readonly externalData: readonly ExternalData[];
 }
 

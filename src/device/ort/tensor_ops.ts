@@ -94,7 +94,7 @@ function resize(x: Tensor, dims: readonly number[]): Tensor {
   return new Tensor("float32", into, [...dims]);
 }
 
-/** For each index of the result: the two source indices around it, and the second one's weight, 0 to 1. */
+/** Computes for each index of the result the two source indices around it, and the second one's weight, 0 to 1. */
 function indexes(from: number, to: number) {
   const [first, second] = [new Int32Array(to), new Int32Array(to)];
   const weight = new Float32Array(to);

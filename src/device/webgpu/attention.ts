@@ -41,12 +41,12 @@ export class WebGpuAttention implements PagedAttention {
   readonly #options: AttentionOptions;
   readonly #cache: WebGpuKvCache;
   readonly #layers: readonly Layer[];
-  /** By shape: sites of one shape share the step's plan. */
+  /** Steps by shape: sites of one shape share the step's plan. */
   readonly #steps = new Map<string, StepBuffer>();
   readonly #constants = new Map<string, GPUBuffer>();
-  /** By size in bytes: rotated queries are needed within one site only. */
+  /** Buffers by size in bytes: rotated queries are needed within one site only. */
   readonly #queries = new Map<number, GPUBuffer>();
-  /** Of head norms. */
+  /** Factors of head norms. */
   readonly #factors: GPUBuffer[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */

@@ -27,7 +27,7 @@ interface Layer {
 export class WebGpuCrossAlignment implements CrossAlignment {
   readonly #gpu: GpuContext;
   readonly #kernel: Alignment;
-  /** By the attention's index. */
+  /** Layers by the attention's index. */
   readonly #layers: ReadonlyMap<number, Layer>;
   readonly #blocksPerSlot: number;
 

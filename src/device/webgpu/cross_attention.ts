@@ -27,7 +27,7 @@ import { WebGpuCrossAlignment } from "./cross_alignment.ts";
 interface Layer {
   readonly site: AttentionSite;
   readonly params: SiteParams;
-  /** Of one input. */
+  /** The step that writes one input. */
   readonly writeStep: StepBuffer;
   readonly write: KvWrite;
   readonly attend: AttentionKernel;
@@ -47,7 +47,7 @@ export class WebGpuCrossAttention implements CrossAttention {
   readonly #layers: readonly Layer[];
   /** Positions of each slot's input. */
   readonly #lengths: Int32Array;
-  /** By shape: sites of one shape share the steps' plans. */
+  /** Steps by shape: sites of one shape share the steps' plans. */
   readonly #steps = new Map<string, Steps>();
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */

@@ -12,7 +12,7 @@ import { type GraphSession, Tensor } from "../ort/ort.ts";
 /** The nodes after the lookup in its graph. */
 interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
-  /** From rows to the graph's outputs; absent if the rows are the output. */
+  /** Computes the graph's outputs from rows; absent if the rows are the output. */
   readonly rest?: GraphSession | undefined;
 }
 

@@ -34,7 +34,7 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #programs = new Map<Program, readonly Recorder[]>();
   readonly #products: Matvec[] = [];
   readonly #attentions = new Map<SiteForm, () => void>();
-  /** By position in a program and size: programs run in sequence, and share them. */
+  /** Buffers by position in a program and size: programs run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
   /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();

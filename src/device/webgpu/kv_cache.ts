@@ -20,7 +20,7 @@ const WAIT_BYTES = 2 ** 30;
 export class WebGpuKvCache {
   readonly layers: readonly LayerCache[];
   readonly #gpu: GpuContext;
-  /** Of a layer's keys, and of its values. */
+  /** Bytes of a block of a layer's keys, and of its values. */
   readonly #blockBytes: readonly number[];
   #numBlocks: number;
 

@@ -10,7 +10,7 @@ const LAST_CASED = 0x1e943;
 /** The dotted capital I and the dotless small one, each the other's alone in Turkish. */
 const UNFOLDED = new Set([0x130, 0x131]);
 
-/** By code point, those that are the same letter. */
+/** Code points that are the same letter, by each of them. */
 let variants: ReadonlyMap<number, readonly number[]> | undefined;
 
 /** The set with the other cases of its letters, as ECMA-262 folds them with its flags `i` and `u`. */

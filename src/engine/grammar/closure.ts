@@ -53,9 +53,9 @@ export class Closure {
   /** Whether the text may end here. */
   canEnd = false;
   readonly #network: Network;
-  /** By rule, those that begin here. */
+  /** Calls that begin here, by rule. */
   readonly #calls = new Map<number, OpenCall>();
-  /** By call, the states that were entered. */
+  /** States that were entered, by call. */
   readonly #entered = new Map<Call, Set<number>>();
   readonly #scanned = new Map<Call, Set<number>>();
   #numStates = 0;

@@ -30,7 +30,7 @@ export class GrammarCompiler {
   #preparing: Promise<void> | undefined;
   #vocabulary: Vocabulary | undefined;
   #masks: MaskCache | undefined;
-  /** By what they were made from, the longest unused first. */
+  /** Grammars by what they were made from, the longest unused first. */
   readonly #kept = new Map<string, Grammar>();
   #numKeptChars = 0;
 

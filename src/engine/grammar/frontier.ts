@@ -18,7 +18,7 @@ export interface Frontier {
   /** Whether the text may end here. */
   readonly canEnd: boolean;
   readonly classes: ByteClasses;
-  /** By class of the next byte: `null` if it cannot come, `undefined` if not computed yet. */
+  /** Frontiers by class of the next byte: `null` if it cannot come, `undefined` if not computed yet. */
   nexts: (Frontier | null | undefined)[];
 }
 

@@ -118,7 +118,7 @@ function spread(isFinal: readonly boolean[], parts: {
   readonly ruleOf: readonly number[];
   /** States from which a state is reached. */
   readonly before: readonly (readonly number[])[];
-  /** Per rule, the states from which and to which it leads. */
+  /** The states from which and to which each rule leads. */
   readonly callers: readonly (readonly [number, number][])[];
 }): boolean[] {
   const { starts, ruleOf, before, callers } = parts;

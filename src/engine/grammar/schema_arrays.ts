@@ -12,7 +12,7 @@ import { valuesOf } from "./schema_facts.ts";
 /** Constraints of several schemas, holding at once, on an array. */
 interface ArrayFacts {
   readonly prefix: readonly (readonly SchemaNode[])[];
-  /** Of the items after these; `undefined` if there may be none. */
+  /** Schemas of the items after these; `undefined` if there may be none. */
   readonly rest: readonly SchemaNode[] | undefined;
   readonly min: number;
   readonly max: number;

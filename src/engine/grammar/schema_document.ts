@@ -113,7 +113,7 @@ export class SchemaDocument {
   readonly #rootSchema: unknown;
   readonly #param: string;
   readonly #nodes = new Map<unknown, SchemaNode>();
-  /** By `$anchor` and `$id`. */
+  /** Schemas by `$anchor` and `$id`. */
   readonly #named = new Map<string, { readonly schema: unknown; readonly param: string }>();
 
   /** @throws {GrammarError} when it is not a schema, or is too large or deep. */

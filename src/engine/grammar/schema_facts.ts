@@ -23,7 +23,10 @@ export interface Choice {
 
 /** The constraints of a value: all of the nodes' own keywords, and one option of each choice. */
 export interface Demands {
-  /** Without `$ref`, `allOf`, `anyOf` and `oneOf`, which were resolved; `undefined` if no value can satisfy them. */
+  /**
+   * Schemas without `$ref`, `allOf`, `anyOf` and `oneOf`, which were resolved; `undefined` if no value can satisfy
+   * them.
+   */
   readonly nodes: readonly SchemaNode[] | undefined;
   readonly choices: readonly Choice[];
 }
@@ -123,7 +126,7 @@ export function validTypesOf(nodes: readonly SchemaNode[]): ReturnType<typeof ty
   return isNamed ? typesOf(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
 }
 
-/** By the type that they are about. */
+/** Keywords by the type that they are about. */
 export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
   ["object", [
     "properties",
@@ -149,7 +152,7 @@ function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   return ALL_TYPES;
 }
 
-/** By the list, which may be asked for often. */
+/** Texts of a list, which may be asked for often. */
 const textsOfLists = new WeakMap<readonly unknown[], ReadonlyMap<string, unknown>>();
 
 function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {

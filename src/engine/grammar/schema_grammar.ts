@@ -39,7 +39,7 @@ type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & 
   readonly without?: string;
 };
 
-/** Of the same rules, by document and by what strings are without: parts of a document share its rules. */
+/** Grammars of the same rules, by document and by what strings are without: parts of a document share its rules. */
 const grammars = new WeakMap<Rules, Map<unknown, Map<string | undefined, SchemaGrammar>>>();
 
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
@@ -59,9 +59,9 @@ class SchemaGrammar {
   readonly #rules: Rules;
   readonly #expressions: Expressions;
   readonly #document: SchemaDocument;
-  /** As JSON. */
+  /** Scalars as JSON. */
   readonly #scalars: SchemaScalars;
-  /** As strings are written. */
+  /** Scalars as strings are written. */
   readonly #written: SchemaScalars;
   readonly #known = new Map<string, Phrase>();
   /** Rules that are declared, and how to define them. */

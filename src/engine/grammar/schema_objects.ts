@@ -26,7 +26,7 @@ interface OtherMembers {
 }
 
 export interface ObjectFacts {
-  /** In the order in which they are written. */
+  /** Members in the order in which they are written. */
   readonly members: readonly Member[];
   readonly others: readonly OtherMembers[];
   readonly min: number;

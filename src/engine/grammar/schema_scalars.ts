@@ -32,7 +32,7 @@ interface Spelling {
   whole(inside: number): number;
 }
 
-/** As JSON. */
+/** Spells strings as JSON. */
 function jsonSpelling(expressions: Expressions): Spelling {
   return {
     encode: (points) => encodeJsonSet(expressions, points),
@@ -42,7 +42,7 @@ function jsonSpelling(expressions: Expressions): Spelling {
   };
 }
 
-/** As they are. @param without occurs in none of them. */
+/** Spells strings as they are. @param without occurs in none of them. */
 export function plainSpelling(expressions: Expressions, without: string): Spelling {
   const encode = (points: CodePoints) => encodeSet(expressions, points);
   const contains = expressions.concat([ANYTHING, expressions.text(without), ANYTHING]);

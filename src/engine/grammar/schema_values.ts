@@ -34,7 +34,7 @@ interface ValueParts {
 export class SchemaValues {
   readonly #parts: ValueParts;
   readonly #demands = new Map<string, Demands>();
-  /** By the schemas, and by the type of the values. */
+  /** Tests by the schemas, and by the type of the values. */
   readonly #tests = new Map<string, Test>();
 
   constructor(parts: ValueParts) {

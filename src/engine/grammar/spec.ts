@@ -44,7 +44,7 @@ export type GrammarSpec =
   | { readonly kind: "sequence"; readonly items: readonly GrammarSpec[] }
   /** One of these. */
   | { readonly kind: "any_of"; readonly options: readonly GrammarSpec[] }
-  /** In order between separators; those that are not required may be left out. */
+  /** Parts in order between separators; those that are not required may be left out. */
   | {
     readonly kind: "list";
     readonly items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[];

@@ -1,5 +1,5 @@
 /**
- * From the format that a request wants to the rules of a grammar.
+ * Makes the rules of a grammar from the format that a request wants.
  *
  * @module
  */

@@ -13,10 +13,10 @@ export const TOKENS_A_PIECE = 128;
 type Token = readonly [id: number, bytes: Uint8Array];
 
 export class TokenTrie {
-  /** Of the first tokens with some bytes, and of each the next with the same; -1 for none. */
+  /** The first token with some bytes, and for each token the next with the same; -1 for none. */
   readonly #tokens: Int32Array;
   readonly #sameAs: Int32Array;
-  /** By node: its byte, its depth from 1, the node after its subtree. */
+  /** For each node its byte, its depth from 1, and the node after its subtree. */
   readonly #bytes: Uint8Array;
   readonly #depths: Uint16Array;
   readonly #ends: Int32Array;

@@ -18,7 +18,7 @@ interface VocabularyParts {
   readonly tokens: GrammarTokens;
   readonly plain: TokenTrie;
   readonly others: TokenTrie;
-  /** By number of characters: plain tokens of just so many. */
+  /** Plain tokens of just so many characters, by that number. */
   readonly byLength: readonly (readonly number[])[];
 }
 
@@ -28,7 +28,7 @@ export class Vocabulary {
   readonly numWords: number;
   readonly #plain: TokenTrie;
   readonly #others: TokenTrie;
-  /** By number of characters: the plain tokens of at most so many. */
+  /** Plain tokens of at most so many characters, by that number. */
   readonly #plainUpTo: readonly Uint32Array[];
   readonly #special: readonly number[];
 

@@ -42,7 +42,7 @@ export interface FoundAttention {
     readonly interleaved: boolean;
   } | undefined;
   readonly localWindow?: number | undefined;
-  /** Of an encoder's attention; see `EncoderSite`. */
+  /** Window of an encoder's attention; see `EncoderSite`. */
   readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;

@@ -20,11 +20,11 @@ import { sharedWeights } from "./split.ts";
 
 /** A table of rows in a file, plain or quantised in blocks along the row. */
 export interface EmbeddingLookup {
-  /** Of the graph: token ids, int64. */
+  /** Token ids of the graph, int64. */
   readonly ids: string;
   /** The result, `[...ids, width]`. */
   readonly output: string;
-  /** Of the result; the table may be in float16 where this is float32. */
+  /** Type of the result; the table may be in float16 where this is float32. */
   readonly dtype: "float32" | "float16";
   readonly numRows: number;
   readonly width: number;

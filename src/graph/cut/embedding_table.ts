@@ -90,7 +90,7 @@ export class EmbeddingTable {
     return row;
   }
 
-  /** In the table's own type. */
+  /** Reads a row in the table's own type. */
   #readRow(id: number, kind: typeof Float16Array | typeof Float32Array): FloatRow {
     const row = new kind(this.#lookup.width);
     if (this.#lookup.quantized) this.#unpack(id, row);

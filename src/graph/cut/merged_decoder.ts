@@ -14,9 +14,12 @@ import { type CrossInputs, nameStepAttentions } from "../attention/step_attentio
 
 /** What is made of a merged graph. */
 export interface DecoderGraphs {
-  /** From `encoder_hidden_states` to `present.*.encoder.*`. */
+  /** Computes `present.*.encoder.*` from `encoder_hidden_states`. */
   readonly project: ModelProto;
-  /** From a token, keys and values of those before and of the encoder's output, to what is wanted and the former's. */
+  /**
+   * Computes what is wanted, and a token's keys and values, from the token and the keys and values of those before and
+   * of the encoder's output.
+   */
   readonly step: ModelProto;
 }
 
@@ -35,7 +38,7 @@ export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
 /** A cut, and which of its attentions are to the encoder. */
 interface StepCut {
   readonly cut: GraphCut;
-  /** By the attention's name. */
+  /** Inputs of cross-attentions by the attention's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;
 }
 

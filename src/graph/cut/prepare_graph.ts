@@ -1,5 +1,5 @@
 /**
- * From a whole decoder graph to one that treats tokens alike, its attentions replaced by site nodes.
+ * Makes of a whole decoder graph one that treats tokens alike, its attentions replaced by site nodes.
  *
  * @module
  */

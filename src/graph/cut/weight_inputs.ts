@@ -26,7 +26,7 @@ import { makeValueInfo } from "../file/proto_write.ts";
 /** Smaller constants stay in the graph. */
 const MIN_BYTES = 32 * 1024;
 
-/** With less, a graph by itself keeps all of it: an input costs a few microseconds per run. */
+/** A graph by itself keeps its weights if they are smaller: an input costs a few microseconds per run. */
 const MIN_GRAPH_BYTES = 32 * 2 ** 20;
 
 /** Which inputs of an operator may be inputs of the graph. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** By `TensorProto.DataType` code: name and bits of one element (0: no fixed width). */
+/** Name and bits of one element by `TensorProto.DataType` code (0: no fixed width). */
 const DTYPES = [
   ["undefined", 0],
   ["float32", 32],

@@ -57,7 +57,7 @@ export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Pr
   return bytes;
 }
 
-/** As many whole rows at a time as a chunk holds, and what is less than a row part by part. */
+/** Reads as many whole rows at a time as a chunk holds, and longer rows part by part. */
 async function readRows(
   { parts, numRows, length }: Rows,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,

@@ -25,7 +25,7 @@ export type TensorBytes =
       readonly from: number;
       readonly length: number;
     }[];
-    /** Of all rows. */
+    /** Length of all rows. */
     readonly length: number;
   }
   /** Elements of a float16 constant, as float32. */

@@ -14,7 +14,7 @@ export const WireType = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const
 export interface Field {
   readonly number: number;
   readonly wireType: number;
-  /** Without tag and, for {@linkcode WireType.bytes}, without length. */
+  /** The field without its tag and, for {@linkcode WireType.bytes}, without its length. */
   readonly payload: Uint8Array;
 }
 

@@ -11,7 +11,7 @@ import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { constantBehind, type FoundState, isPastState, type StateSearch } from "./state.ts";
 
-/** From `[1, channels, tokens]` to `[1, tokens, channels]`, and back. */
+/** Swaps `[1, channels, tokens]` and `[1, tokens, channels]`. */
 const SWAP = [0, 2, 1];
 
 /** The operator that ONNX Runtime and, since opset 27, ONNX have. */

@@ -34,7 +34,7 @@ export interface Convolution {
  */
 export interface LinearAttention {
   readonly kind: "linear_attention";
-  /** Of values and states. */
+  /** Heads of values and states. */
   readonly heads: number;
   /** Head `h` reads query head `floor(h * queryHeads / heads)`. */
   readonly queryHeads: number;
@@ -47,7 +47,7 @@ export interface LinearAttention {
   readonly decay?: "factor" | "logarithm" | undefined;
   /** Whether each row of `S` has a decay of its own. */
   readonly decaysRows: boolean;
-  /** By the delta rule: how many rates a token has, one for all heads or one for each. */
+  /** Rates of a token for the delta rule, one for all heads or one for each. */
   readonly rates: number;
 }
 

@@ -35,7 +35,7 @@ export class Variables {
     this.#own.set(name, value);
   }
 
-  /** With more of its own. */
+  /** The same variables with more of its own. */
   extend(more: ReadonlyMap<string, Value>): Variables {
     return new Variables(this.#given, this.#globals, new Map([...this.#own, ...more]));
   }

@@ -83,7 +83,7 @@ export function formatInfinite(value: number): string {
   return Number.isNaN(value) ? "nan" : value < 0 ? "-inf" : "inf";
 }
 
-/** At least two digits, with the sign. */
+/** Formats at least two digits, with the sign. */
 export function formatExponent(exponent: number): string {
   return (exponent < 0 ? "-" : "+") + String(Math.abs(exponent)).padStart(2, "0");
 }

@@ -102,7 +102,7 @@ export type Target = NameNode | TupleNode | NamespaceTarget;
 /** Parameters of a macro or of a `call` block. */
 export interface Signature {
   readonly params: readonly string[];
-  /** Of the last parameters. */
+  /** Defaults of the last parameters. */
   readonly defaults: readonly Expression[];
 }
 

@@ -207,7 +207,7 @@ const MS_COEFFICIENTS = [[256, 0], [512, -256], [0, 0], [192, 64], [240, 0], [46
   -232,
 ]] as const;
 const MS_MIN_DELTA = 16;
-/** Of each channel: the predictor, a delta and two samples. */
+/** Bytes at the head of each channel: the predictor, a delta and two samples. */
 const MS_HEAD_BYTES = 7;
 
 /** Blocks of Microsoft's ADPCM. */

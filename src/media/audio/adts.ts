@@ -10,7 +10,7 @@ import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sou
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
 interface AdtsFrame extends SyncFrame {
-  /** Without the header. */
+  /** The frame without its header. */
   readonly data: Uint8Array;
   readonly objectType: number;
   readonly sampleRateHz: number;

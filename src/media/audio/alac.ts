@@ -10,7 +10,7 @@ import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 interface AlacConfig {
   readonly frameSamples: number;
   readonly depth: number;
-  /** Of the Golomb code: how fast the mean follows, its beginning, and the most bits of a remainder. */
+  /** Parameters of the Golomb code: how fast the mean follows, its beginning, and the most bits of a remainder. */
   readonly historyRate: number;
   readonly initialHistory: number;
   readonly maxRemainderBits: number;
@@ -159,7 +159,7 @@ function readElement(bits: BitReader, config: AlacConfig, numChannels: 1 | 2): I
 /** The mean of the codes has 9 bits behind the point. */
 const MEAN_BITS = 9;
 const MAX_MEAN = 0xffff;
-/** Of a mean that is small, a run of zeros follows. */
+/** A run of zeros follows a mean below this. */
 const ZERO_RUN_MEAN = 1 << MEAN_BITS - 2;
 /** So many ones are an escape. */
 const ESCAPE_ONES = 9;

@@ -58,7 +58,7 @@ export class BitReader {
     }
   }
 
-  /** At most 24 bits without advancing; 0 for bits past the end. */
+  /** Reads at most 24 bits without advancing; 0 for bits past the end. */
   peek(count: number): number {
     const at = this.#position >>> 3;
     const bytes = this.#bytes;

@@ -24,7 +24,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const FILE_HEADER_BYTES = 8;
 const CHUNK_HEADER_BYTES = 12;
 const DESCRIPTION_BYTES = 32;
-/** In a data chunk, before the sound. */
+/** Bytes before the sound in a data chunk. */
 const EDIT_COUNT_BYTES = 4;
 const PACKET_HEADER_BYTES = 24;
 const FLAG = { float: 1, littleEndian: 2 } as const;

@@ -107,7 +107,7 @@ function countNumberBytes(first: number): number {
   return numOnes === 1 || numOnes > 7 ? 0 : Math.max(1, numOnes);
 }
 
-/** Over a whole frame, its own checksum included, it is 0. */
+/** Next value of the checksum: over a whole frame, its own checksum included, it is 0. */
 function nextCheck(check: number, byte: number): number {
   return (check << 8 & 0xffff) ^ CRC16[check >> 8 ^ byte]!;
 }

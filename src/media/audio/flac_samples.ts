@@ -29,7 +29,7 @@ const RATES_HZ = [
 ];
 const BITS = [0, 8, 12, 0, 16, 20, 24, 32];
 const ASSIGNMENT = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
-/** Of the last value but one: a polynomial through the values before (section 9.2.5). */
+/** Coefficients of the values before, the last one first: a polynomial through them (section 9.2.5). */
 const FIXED_COEFFICIENTS = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]] as const;
 const SUBFRAME = { constant: 0, verbatim: 1, fixed: 8, linear: 32 } as const;
 

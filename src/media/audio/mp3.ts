@@ -95,13 +95,13 @@ function readFrameCount(file: Uint8Array, start: number): number {
 /** A frame's header, decoded; frames of one version, layer and sample rate are of one kind. */
 interface MpegFrame extends SyncFrame {
   readonly sampleRateHz: number;
-  /** From the frame's beginning to a layer III frame's data, where a `Xing` header may be. */
+  /** Distance from the frame's beginning to a layer III frame's data, where a `Xing` header may be. */
   readonly dataOffset: number;
 }
 
 const KIND_MASK = 0x1e0c00;
 const HEADER_BYTES = 4;
-/** In kbit/s, by bitrate index from 1 on: version 1 layers I, II and III, then later versions' I and the rest. */
+/** Bitrates in kbit/s, by index from 1 on: version 1 layers I, II and III, then later versions' I and the rest. */
 const BITRATES = [
   [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
   [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
@@ -143,7 +143,7 @@ function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
 /** Sync word, version, layer, protection, bitrate and sample rate, which frames of a free-format file share. */
 const SHARED_MASK = 0xfffffc00;
 const FREE_BITRATE = 0;
-/** At 32 kHz and 640 kbit/s a frame of layer III, the longest that encoders write, has 2,880 bytes. */
+/** The longest frame that encoders write, of layer III at 32 kHz and 640 kbit/s, has 2,880 bytes. */
 const MAX_FREE_BYTES = 4096;
 /** What padding adds to a frame. */
 const PADDING_BYTES = [0, 1, -1];

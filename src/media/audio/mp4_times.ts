@@ -29,7 +29,7 @@ export function readMp4Placement(root: Box, movie: Box, track: Box): Placement {
 
 /** A track's edit list. */
 interface Edits {
-  /** Without sound, before the rest. */
+  /** Seconds of silence before the rest. */
   readonly silenceSeconds: number;
   /** What to play, without the encoder's delay and padding; `undefined` if that is all, or several parts. */
   readonly part?: { readonly startSeconds: number; readonly lengthSeconds: number };

@@ -25,9 +25,9 @@ const SPEEX = "Speex   ";
 const NUM_OPUS_HEADERS = 2;
 /** The setup too. */
 const NUM_VORBIS_HEADERS = 3;
-/** In an identification header: the exponents of the lengths of its short and long blocks. */
+/** Offset in an identification header of the exponents of the lengths of its short and long blocks. */
 const VORBIS_BLOCKS_AT = 28;
-/** From a FLAC stream's first packet to the FLAC signature in it. */
+/** Bytes from a FLAC stream's first packet to the FLAC signature in it. */
 const FLAC_MAPPING_BYTES = 9;
 const FLAC_FRAME_BYTE = 0xff;
 

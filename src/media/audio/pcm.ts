@@ -7,11 +7,11 @@ import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
 /** How the samples of a file are stored, one of each channel after the other. */
 interface PcmFormat {
-  /** For messages: `WAV`. */
+  /** Name of the container for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  /** As the file says, if it does. */
+  /** Bytes of a frame as the file says, if it does. */
   readonly bytesPerFrame?: number | undefined;
   /** Absent if it is none of these. */
   readonly coding: SampleCoding | undefined;

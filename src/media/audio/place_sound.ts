@@ -52,7 +52,7 @@ export async function* placeSound(
   }
 }
 
-/** In pieces: a damaged file can ask for hours of it. */
+/** Makes silence in chunks: a damaged file can ask for hours of it. */
 function* makeSilence(seconds: number, sampleRateHz: number): Generator<Sound, void> {
   let left = Math.round(seconds * sampleRateHz);
   while (left > 0) {

@@ -26,11 +26,11 @@ type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" |
 
 /** How a container's sound is stored. */
 export interface StoredFormat {
-  /** For messages: `WAV`. */
+  /** Name of the container for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  /** Of all channels: a frame of PCM, a block of ADPCM; as the file says, if it does. */
+  /** Bytes of all channels' frame of PCM or block of ADPCM, as the file says, if it does. */
   readonly blockBytes?: number | undefined;
   /** Absent if it is none that is read. */
   readonly coding: SampleCoding | BlockCoding | "MPEG audio" | undefined;

@@ -42,7 +42,7 @@ const UNREAD: Readonly<Record<number, string>> = {
 const UNKNOWN_SIZE = 0x7fff_f000;
 /** What stands for a size of 64 bits (EBU Tech 3306), which is in the chunk `ds64`. */
 const LONG_SIZE = 0xffff_ffff;
-/** From the content of `ds64` to the size of the data. */
+/** Offset of the size of the data in the content of `ds64`. */
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 

@@ -18,7 +18,7 @@ const decoder = new WasmImageDecoder<AVIFModule>({
   load: async () => (await import("@jsquash/avif/codec/dec/avif_dec.js")).default,
 });
 
-/** By counterclockwise quarter turns: the orientation alone, mirrored top to bottom, mirrored left to right. */
+/** Orientations by counterclockwise quarter turns: alone, mirrored top to bottom, mirrored left to right. */
 const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[] = [
   [1, 4, 2],
   [8, 5, 7],

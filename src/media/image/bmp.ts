@@ -31,7 +31,7 @@ const RLE8 = 1;
 const RLE4 = 2;
 const BIT_FIELDS = 3;
 const ALPHA_BIT_FIELDS = 6;
-/** By bits per pixel, where a file has none. */
+/** Masks by bits per pixel, where a file has none. */
 const DEFAULT_MASKS: Readonly<Record<number, readonly [number, number, number, number]>> = {
   16: [0x7c00, 0x03e0, 0x001f, 0],
   32: [0xff0000, 0xff00, 0xff, 0],

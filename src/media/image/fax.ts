@@ -134,7 +134,7 @@ function paint(row: Uint8Array, changes: readonly number[], width: number): void
 /** Reads bits from the highest of each byte; beyond the end they are zeros. */
 class BitReader {
   readonly #bytes: Uint8Array;
-  /** In bits. */
+  /** Position in bits. */
   #at = 0;
 
   constructor(bytes: Uint8Array) {

@@ -45,7 +45,7 @@ export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixe
 }
 
 interface Turn {
-  /** Of the result. */
+  /** Width of the result. */
   readonly width: number;
   readonly height: number;
   /** Where its first pixel is in the source, how far the next is from it, and the one below; in pixels. */

@@ -12,7 +12,7 @@ import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 /** Fills a piece with unpacked bytes and returns how many there were. */
 type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
 
-/** By TIFF's numbers. */
+/** Unpackers by TIFF's numbers. */
 const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   1: copy,
   5: (packed, piece) =>

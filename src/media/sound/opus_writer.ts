@@ -13,7 +13,7 @@ import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 const RATES_HZ = [8_000, 12_000, 16_000, 24_000, 48_000];
 /** Good for one voice. */
 const BITRATE = 48_000;
-/** Of 0 to 10: twice as fast as the highest, and the same to the ear at this bit rate. */
+/** Effort, 0 to 10: this is twice as fast as the highest, and sounds the same at this bit rate. */
 const COMPLEXITY = 5;
 const FRAMES_PER_SECOND = 50;
 /** Serial number of the file's only stream. */
@@ -67,9 +67,9 @@ class OpusWriter implements SoundWriter {
 
   constructor(parts: {
     readonly encoder: Encoder;
-    /** Of the encoder. */
+    /** Sample rate of the encoder. */
     readonly rateHz: number;
-    /** Of the sound. */
+    /** Sample rate of the sound. */
     readonly sampleRateHz: number;
     readonly resampler: AudioResampler | undefined;
   }) {

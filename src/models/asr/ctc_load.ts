@@ -1,5 +1,5 @@
 /**
- * From a folder of a model with a CTC head to a recogniser.
+ * Opens a recogniser from the folder of a model with a CTC head.
  *
  * @module
  */
@@ -72,7 +72,7 @@ export async function loadCtc(
 /** The configuration for decoding a CTC model's output. */
 interface CtcConfig {
   readonly vocabulary: Vocabulary;
-  /** From one frame of the output to the next. */
+  /** Samples from one frame of the output to the next. */
   readonly samplesPerFrame: number;
 }
 
@@ -116,7 +116,7 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
   return { blank, texts };
 }
 
-/** As all these tokenizers write them: `<unk>`, `[PAD]`. */
+/** Whether a token is special, as all these tokenizers write them: `<unk>`, `[PAD]`. */
 function isSpecial(piece: string): boolean {
   return /^(<.+>|\[[A-Z]+\])$/.test(piece);
 }

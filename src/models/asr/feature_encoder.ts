@@ -38,7 +38,7 @@ export interface FeatureEncoderOptions {
   readonly maxWholeInputs: number;
 }
 
-/** As Optimum names them. */
+/** Names that Optimum gives. */
 export const FEATURES = "input_features";
 const HIDDEN = "last_hidden_state";
 /** Larger batches are no faster per input, and make later inputs wait longer. */

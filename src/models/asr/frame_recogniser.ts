@@ -29,7 +29,7 @@ import { compressionRatioOf } from "./whisper_quality.ts";
 /** The recogniser owns the model behind them. */
 interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
-  /** From one frame to the next. */
+  /** Samples from one frame to the next. */
   readonly samplesPerFrame: number;
   readonly metrics: SpeechMetrics;
   /** Sound to f32 `[numFrames, width]`. */

@@ -16,9 +16,9 @@ export interface FrameToken {
 }
 
 interface SegmentRules {
-  /** After a pause of at least this many frames. */
+  /** A pause of at least this many frames ends a segment. */
   readonly pauseFrames: number;
-  /** At the first word after this many frames. */
+  /** The first word after this many frames begins another segment. */
   readonly maxFrames: number;
 }
 

@@ -97,7 +97,7 @@ export async function describeCohere(
   };
 }
 
-/** With punctuation and capitals, numbers as spoken, without times and speakers. */
+/** Prompt for text with punctuation and capitals, numbers as spoken, without times and speakers. */
 function coherePrompt(language: string): string[] {
   return [
     "▁",

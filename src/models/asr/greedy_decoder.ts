@@ -7,7 +7,7 @@ import type { FrameToken } from "./frame_tokens.ts";
 
 export interface Vocabulary {
   readonly blank: number;
-  /** By class; empty for special tokens, a space where a word ends or begins. */
+  /** Text of each class; empty for special tokens, a space where a word ends or begins. */
   readonly texts: readonly string[];
 }
 

@@ -36,7 +36,7 @@ const PORTS = {
 } as const;
 const BLANK = "<blk>";
 const SAMPLE_RATE_HZ = 16_000;
-/** From one spectrum to the next, as NeMo's preprocessor makes them. */
+/** Samples from one spectrum to the next, as NeMo's preprocessor makes them. */
 const HOP_SAMPLES = 160;
 
 /** The prediction network's state. */

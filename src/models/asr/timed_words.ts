@@ -100,13 +100,13 @@ function readPieces(tokens: readonly number[], decode: WordDivision["decode"]): 
 
 /** A word, with the punctuation that belongs to it. */
 interface WordGroup {
-  /** As it is written, with what spaces there are around it. */
+  /** The text as it is written, with what spaces there are around it. */
   readonly text: string;
   readonly numTokens: number;
 }
 
 export interface WordSegment {
-  /** From the window's beginning. */
+  /** Seconds from the window's beginning. */
   readonly startSeconds: number;
   readonly endSeconds: number;
   /** Index of its first text token among those of the window. */
@@ -117,7 +117,7 @@ export interface WordSegment {
 interface WindowAlignment {
   /** f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each position. */
   readonly values: Float32Array;
-  /** At least one. */
+  /** Frames, at least one. */
   readonly numFrames: number;
   readonly frameSeconds: number;
 }

@@ -1,5 +1,5 @@
 /**
- * From a folder of Whisper's architecture to a recogniser.
+ * Opens a recogniser from a folder of Whisper's architecture.
  *
  * @module
  */

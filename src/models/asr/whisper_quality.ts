@@ -39,7 +39,7 @@ export interface DecodingResult extends Attempt, DecodingQuality {
 export interface FallbackOptions {
   /** The first temperature; 0 takes the most likely tokens. */
   readonly temperature: number;
-  /** Of the first attempt: each has its own. */
+  /** Seed of the first attempt: each has its own. */
   readonly seed: number;
   /** It may become known while the first attempt runs. */
   readonly noSpeechProbability: number | Promise<number>;

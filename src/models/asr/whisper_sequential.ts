@@ -10,7 +10,7 @@ import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
 import { type DecodingResult, isSilence } from "./whisper_quality.ts";
 
 interface SequentialOptions {
-  /** Of the recording. */
+  /** Frames of the recording. */
   readonly numFrames: number;
   readonly windowFrames: number;
   readonly framesPerSecond: number;

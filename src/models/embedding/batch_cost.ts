@@ -11,7 +11,7 @@ const TARGET_MS = 60;
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
-/** Before there are observations. */
+/** Tokens of a batch before there are observations. */
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;

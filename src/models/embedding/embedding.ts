@@ -168,7 +168,7 @@ function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig
     graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
-/** For decoders the whole row of the last token is used. */
+/** Checks that the whole row of the last token is used, as decoders need it. */
 function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<string, never> {
   requireNoLayers(config, folder);
   const { pooling } = config;

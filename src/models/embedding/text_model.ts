@@ -11,7 +11,7 @@ import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
 /** The texts of one request. Calls come between batches. */
 export interface TextJob {
-  /** At least 1. */
+  /** Texts, at least 1. */
   readonly numTexts: number;
   /** Whether all texts share a prefix beyond the special tokens. */
   readonly beginsAlike?: boolean | undefined;

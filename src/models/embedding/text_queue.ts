@@ -36,7 +36,7 @@ interface Waiting<Owner> extends QueuedText<Owner> {
 
 /** Waiting texts of any number of owners. */
 export class TextQueue<Owner> {
-  /** In the order of their turns. */
+  /** Owners in the order of their turns. */
   #waiting: Waiting<Owner>[] = [];
   /** Start tag of each owner's next text. */
   readonly #nextTags = new Map<Owner, number>();

@@ -184,7 +184,7 @@ interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
   /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
   readonly numPositions: number | undefined;
-  /** Of the uncut graph, which does not declare it. */
+  /** Vocabulary size of the uncut graph, which does not declare it. */
   readonly vocabSize: number;
 }
 
@@ -212,7 +212,7 @@ export async function loadEncoderDecoder<Input extends object>(
   });
 }
 
-/** In one sentence, why a graph is not cut. */
+/** Why a graph is not cut, in one sentence. */
 type Refused = { readonly refused: string };
 
 /** Opens a graph cut; whole where that is refused, also by a `RangeError`: a kernel cannot run a part. */

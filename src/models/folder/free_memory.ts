@@ -13,9 +13,9 @@ const GROWTH_SHARE = 0.8;
 
 /** How the machine's memory is divided, besides weights and activations. */
 interface MemoryShares {
-  /** For a second copy of weights. */
+  /** Bytes for a second copy of weights. */
   readonly spareBytes: number;
-  /** For keys and values, where no setting says how much. */
+  /** Bytes for keys and values, where no setting says how much. */
   readonly cacheBytes: number;
 }
 

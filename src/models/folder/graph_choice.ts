@@ -47,7 +47,7 @@ export interface GraphChoice {
 export interface ChosenGraph {
   readonly name: string;
   readonly dtype: Dtype;
-  /** In the folder: `onnx/model_q4.onnx`. */
+  /** Path in the folder: `onnx/model_q4.onnx`. */
   readonly path: string;
 }
 

@@ -11,7 +11,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** One form of a graph. */
 export interface GraphVariant {
-  /** In the folder: `gpu/gpu-int4-rtn-block-32/model.onnx`. */
+  /** Path in the folder: `gpu/gpu-int4-rtn-block-32/model.onnx`. */
   readonly path: string;
   readonly dtype: Dtype;
   /** What it was made for. */

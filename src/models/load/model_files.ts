@@ -19,7 +19,7 @@ export interface ModelChoice extends GraphChoice {
 /** The files that a model needs. */
 export interface ModelFiles extends NeededFiles {
   readonly kind: ModelKind;
-  /** Of the main graph. */
+  /** Dtype of the main graph. */
   readonly dtype: Dtype;
 }
 

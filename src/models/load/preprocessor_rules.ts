@@ -20,7 +20,7 @@ import {
 } from "../folder/field_rules.ts";
 
 const EDGE = whole(1, 8192);
-/** Of models that bound the number of pixels, under the names of edges too. */
+/** Limits of models that bound the number of pixels, under the names of edges too. */
 const PIXELS = whole(1, 2 ** 28);
 const PATCH = whole(1, 1024);
 const LEVELS = oneOrMany(number(1e6));

@@ -65,7 +65,7 @@ function alphaOf({ width, height, data }: Pixels): Pixels {
   return { width, height, channels: 1, data: alpha };
 }
 
-/** In place; the result is as opaque as the background at least (Porter and Duff 1984, "over"). */
+/** Lays a background behind in place; the result is at least as opaque as it (Porter and Duff 1984, "over"). */
 function layBehind({ data }: Pixels, background: NonNullable<MatteOptions["background"]>): void {
   const behind = (background[3] ?? 255) / 255;
   for (let at = 0; at < data.length; at += 4) {
@@ -160,9 +160,9 @@ function* finish(
 }
 
 export interface WholeCutOut {
-  /** As it was sent. */
+  /** The image as it was sent. */
   readonly original: Pixels;
-  /** With its mask; it may share the original's memory. */
+  /** The image with its mask; it may share the original's memory. */
   readonly masked: MaskedImage;
   /** Longer side of the mask. */
   readonly maskSide: number;

@@ -27,7 +27,7 @@ const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
 /** The parts of a network; it owns the session and the kernels. */
 interface MattingNetworkParts {
   readonly backend: Backend;
-  /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
+  /** The session, with one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;
   readonly processor: PreprocessorConfig;

@@ -43,7 +43,7 @@ export function refineCutOut(cutOut: Pixels, { maskSide, original }: {
 interface Refinement {
   readonly cutOut: Pixels;
   readonly original: Pixels;
-  /** Of the original, smaller. */
+  /** Colours of the original, smaller. */
   readonly colors: ColorPlanes;
 }
 

@@ -17,7 +17,7 @@ type Triple = readonly [number, number, number];
 export interface LineOcrConfig {
   readonly detection: DetectionConfig;
   readonly classification: ClassificationConfig | undefined;
-  /** At least one. */
+  /** Recognisers, at least one. */
   readonly recognition: readonly RecognitionConfig[];
 }
 

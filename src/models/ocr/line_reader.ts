@@ -63,7 +63,7 @@ interface TextLine {
 export interface TextRow {
   /** The text of each of the recogniser's classes. */
   readonly characters: readonly string[];
-  /** From the left. */
+  /** Lines from the left. */
   readonly lines: readonly TextLine[];
 }
 

@@ -32,7 +32,7 @@ export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeDecoder;
   readonly metrics: ImageMetrics;
-  /** Of the decoder. */
+  /** Dtype of the decoder. */
   readonly dtype: Dtype;
   readonly imagePreprocessor: ImagePreprocessor;
   readonly family: OcrFamily;

@@ -83,7 +83,7 @@ async function openDecoder(
     readonly metrics: ImageMetrics;
     readonly maxRequests: number;
     readonly input: ImageInput;
-    /** Of an image of another size. */
+    /** Input for an image of another size. */
     readonly otherInput: ImageInput;
   },
 ): Promise<Pick<OcrModelParts, "decoder"> & { readonly numPositions: number }> {

@@ -9,7 +9,7 @@ import type { ChatEvent, ChatMessage, ChosenLogprob, ImagePart } from "../task.t
 /** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
 export function readOcrRequest(messages: readonly ChatMessage[]): {
   readonly image: ImagePart;
-  /** Of all text parts; empty if there is none. */
+  /** Text of all text parts; empty if there is none. */
   readonly text: string;
 } {
   const index = messages.findLastIndex(({ role }) => role === "user");

@@ -22,7 +22,7 @@ const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as 
 const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
 /** Text files that are not dictionaries. */
 const PROSE = /(readme|licen[cs]e|notice|requirements)[^/]*$/i;
-/** Of ModelProto. */
+/** Number of the field `metadata_props` of ModelProto. */
 const METADATA_FIELD = 14;
 /** Larger values are not sizes: a symbolic size may be parsed as a number. */
 const LARGEST_SIZE = 1e6;

@@ -11,7 +11,7 @@ import type { WantedGraph } from "../folder/graph_choice.ts";
 
 /** A graph, and the properties in its name. */
 export interface PaddleGraph {
-  /** In the folder. */
+  /** Path in the folder. */
   readonly file: string;
   /** Its language (`ch`, `en`, `korean`); empty if the name has none. */
   readonly language: string;
@@ -22,7 +22,7 @@ export interface PaddleGraph {
 interface PaddleGraphs {
   readonly detection: PaddleGraph;
   readonly classification: PaddleGraph | undefined;
-  /** At least one, each of another language. */
+  /** Recognition graphs, at least one, each of another language. */
   readonly recognition: readonly PaddleGraph[];
 }
 

@@ -13,7 +13,7 @@ type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
 /** Levels, characters and sizes by key; empty without the file. */
 export class PaddleSettings {
-  /** In the folder. */
+  /** Path in the folder. */
   readonly file: string | undefined;
   readonly #values: Yaml;
 

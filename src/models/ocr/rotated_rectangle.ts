@@ -100,7 +100,7 @@ function rectangleAlong(hull: readonly Point[], direction: Point): RotatedRectan
   };
 }
 
-/** In order (Andrew's monotone chain). */
+/** Corners of the convex hull in order (Andrew's monotone chain). */
 function convexHull(points: readonly Point[]): Point[] {
   const sorted = points.toSorted(([ax, ay], [bx, by]) => ax - bx || ay - by);
   return [...halfHull(sorted), ...halfHull(sorted.toReversed())];

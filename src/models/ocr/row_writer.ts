@@ -17,7 +17,7 @@ const LEAST_PROBABILITY = 1e-30;
 interface Pending {
   text: string;
   logprobs: ChosenLogprob[];
-  /** Of the answer so far. */
+  /** Tokens of the answer so far. */
   numTokens: number;
 }
 

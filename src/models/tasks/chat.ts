@@ -123,7 +123,7 @@ export interface GenerationOptions {
   readonly logitBias?: readonly (readonly [number, number])[] | undefined;
   /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own stream derived from it. */
   readonly seed?: number | undefined;
-  /** To the end of the context if absent. */
+  /** Most tokens; the end of the context is the limit if absent. */
   readonly maxTokens?: number | undefined;
   readonly stop: readonly string[];
   /** Whether the text includes what ends it, a stop string or a token; not if absent. */
@@ -132,7 +132,7 @@ export interface GenerationOptions {
   readonly skipsSpecialTokens?: boolean | undefined;
   /** Tokens that end a completion besides the model's own. */
   readonly stopTokenIds?: readonly number[] | undefined;
-  /** Until a completion has this many tokens, neither a token nor a stop string ends it. */
+  /** Neither a token nor a stop string ends a completion before it has this many tokens. */
   readonly minTokens?: number | undefined;
   /** The model's own end tokens do not end a completion. */
   readonly ignoreEos?: boolean | undefined;
@@ -183,7 +183,7 @@ export type ChatFinishReason = "stop" | "length" | "tool_calls";
  * finishes, done; or error at any point, which ends it.
  */
 export type ChatEvent =
-  /** From models that only know the rest when they start. */
+  /** Comes from models that only know the rest when they start. */
   | AdmittedEvent
   /** The request is admitted; with the number of prompt tokens. */
   | {
@@ -202,7 +202,7 @@ export type ChatEvent =
     /** Reasoning, which comes before the text. */
     readonly reasoning?: string | undefined;
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
-    /** Of tokens whose text is whole with this delta. */
+    /** Log-probabilities of tokens whose text is whole with this delta. */
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
     /** Tokens of the choice so far; absent where the model has none. */
     readonly numTokens?: number | undefined;

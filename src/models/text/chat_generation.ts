@@ -1,5 +1,5 @@
 /**
- * From a rendered chat task to an engine request, and from its tokens to events.
+ * Makes an engine request of a rendered chat task, and events of its tokens.
  *
  * @module
  */

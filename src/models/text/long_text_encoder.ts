@@ -158,7 +158,9 @@ function sliceEnd(text: string, start: number): number {
   return isInPair ? reach - 1 : reach;
 }
 
-/** After a line, and between two words: no tokenizer that splits words has a token across. */
+/**
+ * Whether a text may be cut here, after a line or between two words: no tokenizer that splits words has a token across.
+ */
 function isBoundary(text: string, at: number): boolean {
   const before = text[at - 1]!;
   const after = text[at]!;

@@ -10,7 +10,7 @@ import type { ErrorEvent } from "../task.ts";
 
 interface ActiveRequest {
   readonly requestId: string;
-  /** For the log: `transcription`. */
+  /** Name for the log: `transcription`. */
   readonly what: string;
   /** Called with the request's error; never once it is cancelled. */
   readonly emit: (event: ErrorEvent) => unknown;

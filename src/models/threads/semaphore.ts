@@ -9,7 +9,7 @@
 const MAX_PASSED_OVER = 32;
 
 interface Waiter<Pass> {
-  /** Of what it wants to do, in any unit. */
+  /** Size of what it wants to do, in any unit. */
   readonly size: number;
   /** Ends its wait. */
   readonly enter: (pass: Pass) => void;

@@ -17,7 +17,7 @@ interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   readonly first?: WorkerRpc<Functions>;
   /** Requests of more work take at most half of the workers. */
   readonly maxSmall?: number;
-  /** After this long without a request a worker is ended, unless it is the last; 20 s if absent. */
+  /** How long a worker waits for a request before it is ended, unless it is the last; 20 s if absent. */
   readonly idleMs?: number;
 }
 
@@ -29,7 +29,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
   readonly #options: WorkerPoolOptions<Functions>;
   readonly #semaphore: Semaphore;
   readonly #workers: (WorkerRpc<Functions> | undefined)[];
-  /** By permit: when the worker is ended. */
+  /** When each worker is ended, by permit. */
   readonly #idle = new Map<number, ReturnType<typeof setTimeout>>();
 
   constructor(options: WorkerPoolOptions<Functions>) {

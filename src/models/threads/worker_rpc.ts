@@ -44,7 +44,7 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
 export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #port: MessagePort;
   readonly #name: string;
-  /** Of the call under way. It is not kept longer: it may be hundreds of megabytes. */
+  /** Outcome of the call under way. It is not kept longer: it may be hundreds of megabytes. */
   #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
   #failure: Error | undefined;
 

@@ -61,7 +61,7 @@ const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201
 const UNKNOWN_SCRIPTS =
   /[[\p{L}\p{M}\p{N}]--[\p{scx=Latin}\p{scx=Greek}\p{scx=Common}\p{scx=Inherited}]]+/gv;
 
-/** In spelled-out letters eSpeak takes "a" for the article. */
+/** "A" in spelled-out letters, which eSpeak takes for the article. */
 const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
 const LETTER_A_SOUNDS = "\u02c8e\u026a";
 

@@ -17,7 +17,7 @@ const { signal: NEVER } = new AbortController();
 export class RecordedVoices {
   readonly #cloner: VoiceCloner;
   readonly #onMade: () => void;
-  /** By checksum of the recording's file. */
+  /** Voices by checksum of the recording's file. */
   readonly #kept = new ByteBudgetCache<Voice>(MAX_KEPT_BYTES);
   readonly #jobs = new SharedJobs<ClonedVoice>();
 
@@ -54,7 +54,7 @@ export class RecordedVoices {
 const MIN_SECONDS = 1;
 /** A longer one does not help, and memory grows with its square. */
 const MAX_SECONDS = 30;
-/** Of full scale: what stays below this is silence. */
+/** Share of full scale: what stays below this is silence. */
 const SILENT_PEAK = 1e-3;
 
 /**

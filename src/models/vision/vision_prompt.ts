@@ -1,5 +1,5 @@
 /**
- * From a conversation with images to tokens, and the positions of the images among them.
+ * Makes tokens of a conversation with images, and finds the positions of the images among them.
  *
  * @module
  */

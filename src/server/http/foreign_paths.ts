@@ -4,7 +4,7 @@
  * @module
  */
 
-/** By what a path begins with: whose it is. */
+/** Whose a path is, by what it begins with. */
 const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
   [/^\/(props|slots|completion|infill|embedding|lora-adapters)$/, "llama.cpp's own API"],
   [/^\/api\/v\d(\/|$)/, "LM Studio's own API"],

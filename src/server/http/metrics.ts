@@ -22,7 +22,7 @@ interface Observation {
   readonly route: string;
   readonly method: string;
   readonly status: number;
-  /** From its arrival until the last byte of the answer was sent, or the client disconnected. */
+  /** Seconds from its arrival until the last byte of the answer was sent, or the client disconnected. */
   readonly seconds: number;
 }
 

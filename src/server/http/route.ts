@@ -38,7 +38,7 @@ export interface Env {
     requestId: string;
     /** Path of the route that serves the request, without `/v1`. */
     route: string | undefined;
-    /** Of the API key that the caller showed. */
+    /** Label of the API key that the caller showed. */
     keyLabel: string | undefined;
     /** What was passed over in the request; absent if nothing was. */
     warnings: readonly string[] | undefined;
@@ -80,10 +80,10 @@ const MODEL_ERRORS = [
   "shutting_down",
 ] as const satisfies readonly ErrorKind[];
 
-/** Of a request in JSON. */
+/** Errors of a request in JSON. */
 export const JSON_ERRORS: readonly ErrorKind[] = ["invalid_json", ...MODEL_ERRORS];
 
-/** Of a request that uploads a file. */
+/** Errors of a request that uploads a file. */
 export const UPLOAD_ERRORS: readonly ErrorKind[] = [
   "missing_file",
   "invalid_media",
@@ -93,7 +93,7 @@ export const UPLOAD_ERRORS: readonly ErrorKind[] = [
 /** One endpoint; it also answers below `/v1`. */
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** In Hono's notation. */
+  /** Path in Hono's notation. */
   readonly path: string;
   /** Absent for pages that are not part of the API. */
   readonly operation?: Operation;

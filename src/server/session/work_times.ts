@@ -11,12 +11,12 @@ export interface Work {
   /** When the model got the task. */
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** Of models that generate. */
+  /** Times of models that generate. */
   readonly times?: GenerationTimes | undefined;
   readonly usage?: TokenUsage | undefined;
 }
 
-/** By the signal of the request. */
+/** Works by the signal of the request. */
 const works = new WeakMap<AbortSignal, Work>();
 
 /** Records that the work on this signal's request has ended. */

@@ -8,7 +8,7 @@ const PRESENT = 2;
 /** A set of code points, known by a test that is asked once for each. */
 export class CharSet {
   readonly #test: CharTest;
-  /** By code point; 0 if it was not asked yet. */
+  /** Answers by code point; 0 if it was not asked yet. */
   #known = NOTHING_KNOWN;
 
   constructor(test: CharTest) {
@@ -111,7 +111,7 @@ export function withoutCase(test: CharTest): CharTest {
   };
 }
 
-/** Of letters. */
+/** Whether a letter folds to another. */
 function foldsTo(char: string, other: string): boolean {
   return new RegExp(`^${char}$`, "iu").test(other);
 }

@@ -47,7 +47,9 @@ export interface Program {
   readonly sets: readonly CharSet[];
   readonly asserts: readonly ((text: string, at: number) => boolean)[];
   readonly looks: readonly Look[];
-  /** By instruction, its number among those that may be reached at one place in many ways; -1 if it is none of them. */
+  /**
+   * Number of each instruction among those that may be reached at one position in many ways; -1 if it is none of them.
+   */
   readonly branches: Int32Array;
   readonly numBranches: number;
   /** Whether a loop may go round without taking a character, so that its matcher must remember where it was. */
@@ -203,7 +205,7 @@ class Compiler {
 
 const MAX_LENGTHS = 64;
 
-/** In how many characters an expression may match. @throws {SyntaxError} when they are not limited. */
+/** Computes in how many characters an expression may match. @throws {SyntaxError} when they are not limited. */
 function lengthsOf(node: RegexNode): number[] {
   const lengths = [...possibleLengths(node)];
   return lengths.sort((a, b) => a - b);

@@ -49,7 +49,7 @@ const SHORT_24 = "4*7 8*3 12*2 16*2 20";
 const SHORT_16 = "4*8 8*2 12*2 16 20*2";
 const SHORT_8 = "4*7 8*4 12 16 20*2";
 
-/** By sample rate index: long bands and the number available to noise shaping, then the same for short ones. */
+/** Long bands and the number available to noise shaping by sample rate index, then the same for short ones. */
 const TABLES:
   readonly (readonly [long: string, longTns: number, short: string, shortTns: number])[] = [
     [LONG_96, 31, SHORT_96, 9],

@@ -1,5 +1,5 @@
 /**
- * From coefficients to samples: transform, windows and overlap (ISO/IEC 14496-3, section 4.6.11).
+ * Makes samples of coefficients: transform, windows and overlap (ISO/IEC 14496-3, section 4.6.11).
  *
  * @module
  */
@@ -12,7 +12,7 @@ const NUM_SHORT_WINDOWS = 8;
 /** Where the short windows begin in the middle of a long one, and end before its end. */
 const MARGIN = (LONG - SHORT) / 2;
 
-/** By shape, the rising halves of the windows of one length. */
+/** Makes the rising halves of the windows of one length, by shape. */
 function makeSlopes(
   size: number,
   alpha: number,

@@ -10,9 +10,9 @@ import type { CodebookText } from "./codebooks.ts";
 export class Codebook {
   readonly #values: Uint16Array;
   readonly #maxBits: number;
-  /** By length in bits: the codewords up to that length are below it, filled up to `maxBits`. */
+  /** Limit of each length in bits: the codewords up to that length are below it, filled up to `maxBits`. */
   readonly #limits: Uint32Array;
-  /** By length: what to add to a codeword for its index among the values. */
+  /** What to add to a codeword of each length for its index among the values. */
   readonly #offsets: Int32Array;
 
   constructor({ counts, values }: CodebookText) {

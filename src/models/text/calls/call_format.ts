@@ -31,7 +31,7 @@ export interface CallParsing {
 export interface CallMarkup {
   /** What calls begin with; a grammar for calls only applies after it. */
   readonly trigger: string;
-  /** Between the trigger and the first call. */
+  /** Text between the trigger and the first call. */
   readonly open: string;
   readonly separator: string;
   readonly close: string;

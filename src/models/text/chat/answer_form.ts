@@ -14,7 +14,7 @@ interface ReasoningMarkers {
   readonly close: string;
 }
 
-/** Of all known reasoning models. */
+/** Markers of all known reasoning models. */
 const MARKERS: readonly ReasoningMarkers[] = [
   // DeepSeek, Qwen, GLM, SmolLM, MiniCPM and many others
   { open: "<think>", close: "</think>" },

@@ -61,7 +61,7 @@ function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   return sequence(before, ...callsOf(tools, markup), text(markup.close));
 }
 
-/** At least one call; at most one if the request says so or names the function. */
+/** Wants at least one call; at most one if the request says so or names the function. */
 function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";

@@ -121,7 +121,7 @@ export class ChatTemplate {
     return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
   }
 
-  /** For templates that read tools from the system message (Phi-4-mini), messages with the tools in it. */
+  /** Messages with the tools in them, for templates that read tools from the system message (Phi-4-mini). */
   #withTools(
     messages: readonly TemplateMessage[],
     functions: readonly ToolFunction[],

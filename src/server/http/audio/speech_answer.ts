@@ -1,5 +1,5 @@
 /**
- * From the worker's events to the answer of a speech request: as JSON, as sound or as events.
+ * Answers a speech request with the worker's events: as JSON, as sound or as events.
  *
  * @module
  */

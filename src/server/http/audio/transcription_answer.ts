@@ -1,5 +1,5 @@
 /**
- * From the worker's events to the answer of a transcription, whole or streamed.
+ * Answers a transcription with the worker's events, whole or streamed.
  *
  * @module
  */

@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 /** Limits of a request body. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** Of these, UTF-8 bytes of strings that are not media, decoded. */
+  /** Most UTF-8 bytes, among these, of strings that are not media, decoded. */
   readonly maxTextBytes: number;
   /** Nesting depth of arrays and objects. */
   readonly maxDepth: number;

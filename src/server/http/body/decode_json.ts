@@ -1,5 +1,5 @@
 /**
- * From the bytes of a JSON body to its value.
+ * Decodes the bytes of a JSON body.
  *
  * @module
  */

@@ -45,7 +45,7 @@ export class InlineMedia {
     this.#maxTextBytes = maxTextBytes;
   }
 
-  /** Of all that were decoded. */
+  /** Bytes of all that were decoded. */
   get numBytes(): number {
     return this.#numBytes;
   }
@@ -168,7 +168,7 @@ function unescape(text: string): string {
   return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 }
 
-/** By the signal of the request. */
+/** Inline media by the signal of the request. */
 const ofRequests = new WeakMap<AbortSignal, InlineMedia>();
 
 /** The media of the body of the request that has this signal. */

@@ -68,7 +68,7 @@ function malformed(why: string): HearthError {
 interface ParserOptions {
   readonly fileName: string;
   readonly limits: BodyLimits;
-  /** Of the body. */
+  /** Most bytes of the body. */
   readonly maxBytes: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * From the worker's events to the answer of a chat completion, whole or streamed.
+ * Answers a chat completion with the worker's events, whole or streamed.
  *
  * @module
  */
@@ -141,7 +141,7 @@ export function createChatFormat(
 ): (event: ChatEvent) => string {
   const { head, includeUsage, hasRunningUsage, thoughtPlace, onError } = options;
   const begun = new Set<number>();
-  /** By choice. */
+  /** Thoughts by choice. */
   const thoughts = new Map<number, ThoughtParts>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {

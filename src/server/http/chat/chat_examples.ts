@@ -10,7 +10,7 @@ const CIRCLE =
   "/P8PoZn//z8AZvD///8BouT/f4ii+v///0HVQlQzghgNyAxmEAOknx3EeIDM4AcxPiAz5EGMH1gZ9iDGH1ow8FiK6UJMX8A9iOl3eLAg" +
   "AgoedPDAhAcvPMARUUAbAACTy7xBZ3GgqwAAAABJRU5ErkJggg==";
 
-/** By what each shows. */
+/** Examples by what each shows. */
 export const CHAT_EXAMPLES: Readonly<Record<string, unknown>> = {
   "a question": {
     model: "hearth-demo-chat",

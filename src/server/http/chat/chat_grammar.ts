@@ -1,5 +1,5 @@
 /**
- * From the structured-output fields of a request to the grammar of the task.
+ * Makes the grammar of a task from the structured-output fields of a request.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
   return formatOf(request)?.spec;
 }
 
-/** As {@linkcode grammarOf}, with the field. @throws as that. */
+/** Like {@linkcode grammarOf}, with the field. @throws what that throws. */
 export function formatOf(request: ChatRequest): Found | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
   const [first, second] = found;

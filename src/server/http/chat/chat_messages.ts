@@ -1,5 +1,5 @@
 /**
- * From the messages of a request to those of a task, their images read.
+ * Makes a task's messages of those of a request, their images read.
  *
  * @module
  */

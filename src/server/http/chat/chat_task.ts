@@ -1,5 +1,5 @@
 /**
- * From a chat completion request to the task for the worker.
+ * Makes the worker's task of a chat completion request.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * From a chat request to the model's events; shared by all API families that chat.
+ * Gives the model's events for a chat request; shared by all API families that chat.
  *
  * @module
  */

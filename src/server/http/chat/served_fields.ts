@@ -10,17 +10,17 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 import { formatOf } from "./chat_grammar.ts";
 import { toolOptions } from "./tool_options.ts";
 
-/** By field: why a model does not serve it. */
+/** Why a model does not serve a field, by field. */
 type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 
-/** Of models that answer about one image or recording, without a conversation. */
+/** Fields that models do not serve which answer about one image or recording, without a conversation. */
 const NO_CHAT: Reasons = {
   prompt_logprobs: "scores no prompts",
   continue_final_message: "continues no messages",
   skip_special_tokens: "writes text without special tokens",
 };
 
-/** Of models whose answer is read off their input. */
+/** Fields that models do not serve whose answer is read off their input. */
 const NO_GENERATION: Reasons = {
   n: "gives one answer",
   include_stop_str_in_output: "ends before a stop string",
@@ -37,7 +37,7 @@ const NO_WEIGHTS: Reasons = {
   repetition_penalty: "weighs no tokens",
 };
 
-/** Of speech recognition. */
+/** Fields that speech recognition does not serve. */
 const NO_TRANSCRIPT: Reasons = {
   ...NO_GENERATION,
   stop_token_ids: "ends where the recording ends",

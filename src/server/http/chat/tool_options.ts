@@ -1,5 +1,5 @@
 /**
- * From the function fields of a request to the tools of a task.
+ * Makes a task's tools of the function fields of a request.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * From the worker's events to the answer of a completion request, whole or streamed.
+ * Answers a completion request with the worker's events, whole or streamed.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export class CompletionBuilder {
   readonly #head: Pick<TextCompletion, "id" | "object" | "created" | "model">;
   readonly #beginnings: readonly Beginning[];
   readonly #choices: readonly Choice[];
-  /** Of the choices' tokens. */
+  /** Log-probabilities of the choices' tokens. */
   readonly #logprobs: readonly number[][];
   readonly #begun = new Set<number>();
   readonly #usage = { prompt: 0, completion: 0, cached: 0 };

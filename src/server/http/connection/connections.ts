@@ -28,7 +28,7 @@ export function newConnectionFigures(): ConnectionFigures {
   return { open: 0, refused: 0, failed: 0 };
 }
 
-/** As many connections as `wanted`, or fewer where the process may not open so many files. */
+/** Allows as many connections as `wanted`, or fewer where the process may not open so many files. */
 export function limitConnections(wanted: number, maxFiles = readDescriptorLimit()): number {
   if (maxFiles === undefined) return wanted;
   const reserved = Math.min(RESERVED_DESCRIPTORS, Math.floor(maxFiles / 2));
@@ -53,9 +53,9 @@ export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
   readonly #open = new Set<Connection>();
-  /** Without a request so far, the longest silent first, and when each was accepted. */
+  /** Connections without a request so far, the longest silent first, and when each was accepted. */
   readonly #withoutRequest = new Map<Connection, number>();
-  /** With all requests answered, the longest idle first. */
+  /** Connections with all requests answered, the longest idle first. */
   readonly #idle = new Set<Connection>();
   #nextClose = Promise.withResolvers<void>();
 

@@ -20,7 +20,7 @@ import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
 const KEEP_ALIVE_MS = 75_000;
 /** Timeout for the headers of a request. */
 const HEAD_MS = 20_000;
-/** Per header timeout. */
+/** Checks within a header timeout. */
 const HEAD_CHECKS = 10;
 /**
  * Connections that the system queues until they are accepted. A new one waits for all of them: of 1024 that ask
@@ -28,7 +28,7 @@ const HEAD_CHECKS = 10;
  * slows floods down, and delays a burst of honest clients beyond it.
  */
 const BACKLOG = 256;
-/** After a failed accept; a descriptor may be free by then. */
+/** Wait after a failed accept; a descriptor may be free by then. */
 const RETRY_MS = 50;
 
 /** How to listen. */
@@ -42,9 +42,9 @@ export interface ListenerOptions {
   readonly upgradeHandler?: UpgradeListener | undefined;
   /** Timeout for the headers of a request, from the start of the connection for the first; 20 s if absent. */
   readonly headMs?: number | undefined;
-  /** Until an idle connection is closed, one second later; 75 s if absent. */
+  /** How long an idle connection stays open, and one second more; 75 s if absent. */
   readonly keepAliveMs?: number | undefined;
-  /** Until a client is disconnected that takes nothing of its answer; 30 s if absent. */
+  /** How long a client stays connected that takes nothing of its answer; 30 s if absent. */
   readonly sendMs?: number | undefined;
 }
 

@@ -22,7 +22,7 @@ export function answerMalformed(server: Server, answersOf: AnswersOf): void {
   });
 }
 
-/** By the codes of Node's parser. */
+/** Explains errors by the codes of Node's parser. */
 function explain({ code, message }: Error & { readonly code?: string }): HearthError {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":

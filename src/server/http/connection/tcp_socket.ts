@@ -17,10 +17,10 @@ const MIN_READ_BYTES = 512;
 const SEND_MS = 30_000;
 /** Up to this size, chunks written together are sent in one call. */
 const MAX_JOINED_BYTES = 64 * 1024;
-/** With more requests than this unanswered, no more of them are read. */
+/** No more requests are read while more than this are unanswered. */
 const MAX_UNANSWERED = 8;
 
-/** Of all connections together. */
+/** Turns of all connections together. */
 export const turns = new ReadTurns();
 
 type Done = (error?: Error | null) => void;
@@ -29,7 +29,7 @@ type Done = (error?: Error | null) => void;
 export interface TcpSocketOptions {
   /** What is read first; `null` at the end. */
   readonly first: Promise<Uint8Array | null>;
-  /** Until a client that takes nothing is disconnected; 30 s if absent. */
+  /** How long a client stays connected that takes nothing; 30 s if absent. */
   readonly sendMs?: number | undefined;
 }
 

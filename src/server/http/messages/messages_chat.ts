@@ -1,5 +1,5 @@
 /**
- * From a request in Anthropic's form to the equivalent chat request.
+ * Makes the equivalent chat request of one in Anthropic's form.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * From the model's events to a message in Anthropic's form, and to its stream events.
+ * Makes a message in Anthropic's form, and its stream events, of the model's events.
  *
  * @module
  */

@@ -48,7 +48,7 @@ function countTooLong(
   return starts.filter((each) => each < start).length;
 }
 
-/** Of its text. */
+/** Characters of its text. */
 function numChars(item: InputItem): number {
   switch (item.type) {
     case "message":

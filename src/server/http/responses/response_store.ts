@@ -20,7 +20,7 @@ export type StoredItem = InputItem & { readonly id: string };
 /** A response and its input. */
 interface StoredResponse {
   readonly response: ResponseObject;
-  /** Of its own request, without those of the responses before it. */
+  /** Input of its own request, without that of the responses before it. */
   readonly input: readonly StoredItem[];
   /** Label of the API key that it was asked for with: no other key finds it. Absent where no key is required. */
   readonly owner?: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * From a request for a response to the equivalent chat request.
+ * Makes the equivalent chat request of a request for a response.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * From the model's events to a response, and to its stream events.
+ * Makes a response, and its stream events, of the model's events.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export class ResponseBuilder {
   /** The client's names of functions within namespaces. */
   readonly #callNames: ReturnType<typeof callNames>;
   #reason: "stop" | "length" | "tool_calls" = "stop";
-  /** Of tokens without text as yet: held back, or markup. */
+  /** Log-probabilities of tokens without text as yet: held back, or markup. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {

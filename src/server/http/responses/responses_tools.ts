@@ -13,7 +13,7 @@ interface CallName {
 
 interface FunctionAtPath extends CallName {
   readonly tool: FunctionTool;
-  /** Of the client's field. */
+  /** Path of the client's field. */
   readonly path: string;
 }
 

@@ -42,7 +42,7 @@ export const DEEPSEEK = markedFormat({
     }),
 });
 
-/** Between the same markers the name, a separator and the arguments: V3.1. */
+/** V3.1 writes the name, a separator and the arguments between the same markers. */
 export const DEEPSEEK_V31: CallFormat = {
   ...DEEPSEEK,
   name: "deepseek_v31",

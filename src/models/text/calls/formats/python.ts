@@ -20,7 +20,7 @@ const LISTED: MarkedForm = {
   matches: (template) => template.includes("<|tool_list_start|>") || template.includes(START),
   starts: [START],
   end: END,
-  /** As Python, or where a system message asked for that, as JSON. */
+  /** Reads calls in Python or, where a system message asked for that, in JSON. */
   *readCalls(parsing) {
     return (yield* readPythonCalls(parsing)) || (yield* readJsonCalls(parsing));
   },

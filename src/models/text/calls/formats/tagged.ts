@@ -26,7 +26,7 @@ interface TaggedForm {
   readonly value: Tags;
   /** Whether line breaks around values are markup. */
   readonly isInLines: boolean;
-  /** Behind the last argument; what ends the call if absent. */
+  /** Text behind the last argument; what ends the call if absent. */
   readonly end?: string;
   readonly matches: (template: string) => boolean;
   /** Tags that are special tokens. */
