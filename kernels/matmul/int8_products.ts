@@ -22,6 +22,7 @@ import {
   BLOCK,
   chooseInt8Row,
   chooseInt8Tile,
+  firstRowsOfTiles,
   type Int8Params,
   type Int8Row,
   type Int8Tile,
@@ -88,27 +89,48 @@ export class Int8Products {
     this.#params = params;
   }
 
+  /** Compiles all programs for 1 to `maxRows` rows. */
+  compile(maxRows: number): void {
+    const row = chooseInt8Row(this.#params);
+    if (row !== undefined) this.#openRow(row);
+    if (row !== undefined && maxRows === 1) return;
+    this.#openQuantize();
+    for (const numRows of firstRowsOfTiles()) {
+      if (numRows <= maxRows) this.#openTile(chooseInt8Tile(this.#gpu, this.#params, numRows));
+    }
+  }
+
   /** Appends the products: one dispatch for a row, and one before it that rounds the rows of more. */
   encode(pass: ComputePass, tensors: Tensors, numRows: number): void {
     const { k, gate, n } = this.#params;
     const outputs = gate ? 2 * n : n;
     const row = numRows === 1 ? chooseInt8Row(this.#params) : undefined;
     if (row !== undefined) {
-      this.#row ??= openInt8Row(this.#gpu, this.#params, row);
-      this.#row.encode(pass, tensors, [Math.ceil(outputs / row.outs)]);
+      this.#openRow(row).encode(pass, tensors, [Math.ceil(outputs / row.outs)]);
       return;
     }
     const rounded = roundedRows(this.#gpu, k, numRows);
-    this.#quantize ??= openQuantize(this.#gpu, this.#params);
-    this.#quantize.encode(pass, { ...tensors, rounded }, [numRows]);
+    this.#openQuantize().encode(pass, { ...tensors, rounded }, [numRows]);
     const tile = chooseInt8Tile(this.#gpu, this.#params, numRows);
     const groups = [Math.ceil(outputs / tile.columns), Math.ceil(numRows / tile.rows)] as const;
+    this.#openTile(tile).encode(pass, { ...tensors, rounded, factors: rounded }, groups);
+  }
+
+  #openRow(row: Int8Row): RowKernel {
+    return this.#row ??= openInt8Row(this.#gpu, this.#params, row);
+  }
+
+  #openQuantize(): QuantizeKernel {
+    return this.#quantize ??= openQuantize(this.#gpu, this.#params);
+  }
+
+  #openTile(tile: Int8Tile): TileKernel {
     const key = JSON.stringify(tile);
     let kernel = this.#tiles.get(key);
     if (kernel === undefined) {
       this.#tiles.set(key, kernel = openInt8Tile(this.#gpu, this.#params, tile));
     }
-    kernel.encode(pass, { ...tensors, rounded, factors: rounded }, groups);
+    return kernel;
   }
 }
 

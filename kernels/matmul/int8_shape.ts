@@ -46,8 +46,10 @@ const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
   },
 ];
 
-/** Numbers of rows that are the first to take a tile, but for the smallest. */
-export const INT8_FORM_ROWS: readonly number[] = TILES.slice(0, -1).map(({ upTo }) => upTo + 1);
+/** The least number of rows that takes each tile. */
+export function firstRowsOfTiles(): number[] {
+  return [1, ...TILES.slice(0, -1).map(({ upTo }) => upTo + 1)];
+}
 
 /** The tile for a product of some rows, with stages that divide a row and fit the device. */
 export function chooseInt8Tile(

@@ -116,6 +116,17 @@ export class Matvec {
     return this.#int8 !== undefined;
   }
 
+  /** Compiles all programs for 1 to `maxRows` rows; others are compiled when they are first needed. */
+  compile(maxRows: number): void {
+    if (this.#int8 !== undefined) this.#int8.compile(maxRows);
+    else if (this.#takesTiles) this.#formOf("tile");
+    else {
+      const { rowForms } = this.#tiling;
+      const largest = rowFormOf(this.#tiling, maxRows);
+      for (const rows of rowForms) if (rows <= largest) this.#formOf(rows);
+    }
+  }
+
   /** Appends the products of `numRows` rows: one dispatch, or two where rows are rounded first. */
   encode(pass: ComputePass, tensors: MatvecTensors, numRows: number): void {
     const { x, out, weights } = tensors;

@@ -105,12 +105,8 @@ export function rowsOf({ scored = [], sample }: StepSequence): readonly SampleRo
 /** A loaded decoder. One `run` at a time. `Token` is the result for a sequence whose last token was computed. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
-  /** Decoding sequences for which all programs of the device are compiled: more take none of their own. One if absent. */
-  readonly numWarmUpSequences?: number;
   /** Tokens of prompts that a step computes beside next tokens in little more time. One if absent. */
   readonly leastPromptTokens?: number;
-  /** Lengths of prompts, besides that of a short one, for which the device compiles programs. None if absent. */
-  readonly warmUpLengths?: readonly number[];
   /**
    * Runs the step, writes its keys and values, and samples.
    *

@@ -64,10 +64,6 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     this.#aligner = new TextAligner({ ...parts, firstBlock: numBlocks, blocksPerSequence });
   }
 
-  get numWarmUpSequences(): number {
-    return this.#parts.decoder.numWarmUpSequences;
-  }
-
   get logitsDtype(): "float32" | "float16" {
     return this.#parts.decoder.output.dtype as "float32" | "float16";
   }

@@ -21,14 +21,6 @@ export interface KernelRule {
  */
 export const MOST_FEW_ROWS_ON_CPU = 4;
 
-/** Rows that a workgroup on a GPU takes at most where few decode. */
-const ROWS_ON_GPU = 8;
-
-/** Decoding sequences for which all programs are compiled: see {@linkcode Decoder.numWarmUpSequences}. */
-export function countWarmUpSequences({ kind }: Pick<Backend, "kind">): number {
-  return kind === "webgpu" ? ROWS_ON_GPU : 1;
-}
-
 /** What the rule follows from. */
 interface KernelRuleOptions {
   readonly backend: Pick<Backend, "kind" | "runtime">;

@@ -12,7 +12,7 @@ import { log } from "../base/log.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
-import type { StepPrograms } from "../program/program.ts";
+import type { Program, StepPrograms } from "../program/program.ts";
 import { unpacksWeights } from "../program/unpacked_weights.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
@@ -108,7 +108,6 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     ...{ backend, cut, embeddings, executor, weights, attention, states, limits },
     maxFewRows: rule.maxFewRows,
     isExact: runsAll && parts.kernels?.isExact,
-    formRows: parts.kernels?.formRows,
     sampler: backend.openSampler({
       vocabSize: limits.vocabSize,
       dtype: cut.output.dtype as "float32" | "float16",
@@ -193,12 +192,31 @@ async function openKernels(
   const { spareBytes, weights, buffers } = options;
   const ours = kernelsOf(programs);
   if (ours.length === 0) return undefined;
+  const maxRows = countMaxRows(programs, limits);
   return await backend.openKernels({
     ...{ programs: ours, weights, files, attention, spareBytes, buffers },
     maxRows: limits.maxBatchTokens,
+    maxRowsOf: (program) => maxRows.get(program)!,
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
+}
+
+/** Most rows of each program: prompts are long, and of the last segment's tokens only those that are wanted. */
+function countMaxRows(
+  { few, many }: StepPrograms,
+  { maxBatchTokens, maxSequences }: DecoderLimits,
+): Map<Program, number> {
+  const counts = new Map<Program, number>();
+  for (const instructions of [few, many]) {
+    const last = instructions.findLast((each) => "segment" in each)!.segment;
+    for (const each of instructions) {
+      if (each.kind !== "kernels") continue;
+      const takesPrompts = instructions === many && each.segment !== last;
+      counts.set(each.program, takesPrompts ? maxBatchTokens : maxSequences);
+    }
+  }
+  return counts;
 }
 
 /** Progress in bytes where weights are uploaded one after the other. */

@@ -17,7 +17,6 @@ import {
   type SampleRow,
   type StepBatch,
 } from "./decoder.ts";
-import { countWarmUpSequences } from "./kernel_rule.ts";
 import { type AxisSizes, dimsOf, type StepExecutor } from "./step_executor.ts";
 import { StepInputs } from "./step_inputs.ts";
 import { divideStep, type StepPart } from "./step_parts.ts";
@@ -34,7 +33,6 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly maxFewRows: number;
   /** Whether the kernels that run all of a step are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
-  readonly formRows?: readonly number[] | undefined;
   /** That the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
@@ -77,16 +75,8 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
   }
 
-  get numWarmUpSequences(): number {
-    return countWarmUpSequences(this.#parts.backend);
-  }
-
   get leastPromptTokens(): number {
     return this.#parts.isExact ? EXACT_PROMPT_TOKENS : 1;
-  }
-
-  get warmUpLengths(): readonly number[] {
-    return this.#parts.formRows ?? [];
   }
 
   /** The output whose rows {@linkcode forward} returns. */

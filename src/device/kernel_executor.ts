@@ -15,6 +15,8 @@ export interface KernelsOptions {
   readonly programs: readonly Program[];
   /** Most rows of a step. */
   readonly maxRows: number;
+  /** Most rows that a program computes: what it needs for 1 to as many is compiled when it is opened. */
+  readonly maxRowsOf: (program: Program) => number;
   /** The caller's; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;
   /** Where other constants are read. */
@@ -42,8 +44,6 @@ export interface KernelStep {
 export interface KernelExecutor {
   /** Whether a row is computed alike, to the bit, in every program and among any number of rows. */
   readonly isExact?: boolean;
-  /** Numbers of rows from which on programs of their own are compiled at the first such step. */
-  readonly formRows?: readonly number[];
   /** Records a program's dispatches, which are submitted with what comes after them; on the CPU they run at once. */
   run(program: Program, step: KernelStep): void;
   /** Records the attention on operands in this form; its result goes to the buffer of the attention's output. */

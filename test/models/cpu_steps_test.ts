@@ -1,30 +1,22 @@
 /** Steps of few rows on the CPU run in our kernels; answers stay what they were. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { bytesOfStored } from "../../src/graph/file/stored_range.ts";
-import { makeNode, type Node } from "../../src/graph/file/proto.ts";
-import { readModel } from "../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../src/graph/file/proto_write.ts";
 import { loadNative } from "../../src/device/ort/ort.ts";
+import { type ChatDtype, copyChatModel, editChatModel } from "../fixtures/chat_model.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { generate } from "../fixtures/generate.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
+import type { ModelFolder } from "../fixtures/model_folder.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { promptOf, Ties } from "../fixtures/small_steps.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 
-const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
-const GRAPHS = { q4: "model_q4.onnx", q4f16: "model_q4f16.onnx" };
-type Dtype = keyof typeof GRAPHS;
 const LAYERS = 4;
 const NUM_TOKENS = 24;
 /**
@@ -33,49 +25,16 @@ const NUM_TOKENS = 24;
  */
 const TIE = 0.05;
 
-/** The folder of the built-in model, whose 4-bit graph may have an accuracy level. */
-async function copyModel(level?: number, dtype: Dtype = "q4"): Promise<ModelFolder> {
-  const { attributes } = makeNode("", [], [], {
-    attributes: level === undefined ? {} : { accuracy_level: level },
-  });
-  return await editModel(
-    dtype,
-    (node) =>
-      node.opType === "MatMulNBits"
-        ? { ...node, attributes: [...node.attributes, ...attributes] }
-        : node,
-  );
-}
-
-/** The folder of the built-in model, of one of whose graphs `edit` changes the nodes. */
-async function editModel(dtype: Dtype, edit: (node: Node) => Node): Promise<ModelFolder> {
-  const copy = await ModelFolder.create();
-  await copy.writeConfig(await Deno.readTextFile(join(MODEL, "config.json")));
-  const [graphs, file] = [join(copy.path, "onnx"), GRAPHS[dtype]];
-  await using files = new FolderFiles(graphs);
-  const model = await readModel(files, file);
-  // They are in the file that is written again.
-  const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => {
-    const bytes = await bytesOfStored(tensor, files);
-    return { ...tensor, data: { kind: "memory", bytes } as const };
-  }));
-  const graph = { ...model.graph, initializers, nodes: model.graph.nodes.map(edit) };
-  const bytes = writeModel({ ...model, graph });
-  await Deno.remove(join(graphs, file));
-  await Deno.writeFile(join(graphs, file), bytes);
-  return copy;
-}
-
 /** The built-in model in 4 bits, as it is or with an accuracy level. */
 async function openModel(
   backend: CpuBackend,
   { level, dtype = "q4", rule }: {
     readonly level?: number | undefined;
-    readonly dtype?: Dtype;
+    readonly dtype?: ChatDtype;
     readonly rule?: KernelRule;
   } = {},
 ): Promise<PagedDecoder> {
-  await using copy = await copyModel(level, dtype);
+  await using copy = await copyChatModel(level, dtype);
   const folder = await openFolder(copy.path);
   const context = contextOf(folder, { backend, dtype, engine: { prefixCache: false } });
   const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
@@ -155,7 +114,7 @@ Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts
 
 Deno.test("hearth inspect says which segments the CPU's kernels run, and why not others", async () => {
   const inspected = async ({ path }: ModelFolder) => {
-    const file = join(path, "onnx", GRAPHS.q4);
+    const file = join(path, "onnx/model_q4.onnx");
     const { code, stdout } = await runHearth(["inspect", file]);
     assert.equal(code, 0);
     return stdout.match(/^ {4}CPU .*$/gm);
@@ -163,9 +122,9 @@ Deno.test("hearth inspect says which segments the CPU's kernels run, and why not
   const lines = Array(LAYERS + 1).fill(
     "    CPU  Hearth's kernels for up to 4 decoding sequences, ONNX Runtime for other steps",
   );
-  await using plain = await copyModel();
+  await using plain = await copyChatModel();
   assert.deepEqual(await inspected(plain), lines);
-  await using other = await editModel(
+  await using other = await editChatModel(
     "q4",
     (node) => node.opType === "Sigmoid" ? { ...node, opType: "Softsign" } : node,
   );

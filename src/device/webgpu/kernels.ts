@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { INT8_FORM_ROWS } from "../../../kernels/matmul/int8_shape.ts";
 import { Matvec } from "../../../kernels/matmul/matvec.ts";
 import { chooseMatvecTiling, roomForRows } from "../../../kernels/matmul/matvec_shape.ts";
 import { Norm } from "../../../kernels/norm/norm.ts";
@@ -19,6 +18,9 @@ import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_execu
 import type { FormConstants } from "../paged_attention.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
+
+/** Records one dispatch on buffers by their roles. */
+type Encode = (pass: ComputePass, buffers: Buffers, numRows: number) => void;
 
 /** Records one dispatch for some rows; `outside` are the step's input tensors. */
 type Recorder = (
@@ -63,10 +65,6 @@ export class WebGpuKernels implements KernelExecutor {
 
   get isExact(): boolean {
     return this.#products.every(({ isExact }) => isExact);
-  }
-
-  get formRows(): readonly number[] {
-    return this.#products.some(({ isExact }) => isExact) ? INT8_FORM_ROWS : [];
   }
 
   run(program: Program, { numRows, tensors }: KernelStep): void {
@@ -133,7 +131,8 @@ export class WebGpuKernels implements KernelExecutor {
 
   #openDispatches(program: Program): Recorder[] {
     const scratch = this.#scratchOf(program);
-    const { buffers: crossing, weights } = this.#options;
+    const { buffers: crossing, weights, maxRowsOf } = this.#options;
+    const maxRows = maxRowsOf(program);
     const constants = new Set(program.weights.map(({ name }) => name));
     const bufferOf = (name: string) =>
       scratch.get(name) ?? crossing.get(name) ??
@@ -146,7 +145,7 @@ export class WebGpuKernels implements KernelExecutor {
         if (buffer === undefined) outside.push([role, name]);
         else known[role] = buffer;
       }
-      const encode = openKernel(this.#gpu, dispatch, this.#products);
+      const encode = this.#openKernel(dispatch, maxRows);
       if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
       return (pass, numRows, tensors) => {
         for (const [role, name] of outside) known[role] = this.#bufferOf(name, tensors.get(name)!);
@@ -154,32 +153,30 @@ export class WebGpuKernels implements KernelExecutor {
       };
     });
   }
-}
 
-/** The kernel of a dispatch; it is given the buffers that the dispatch names. Products join `products`. */
-function openKernel(
-  gpu: GpuContext,
-  dispatch: Dispatch,
-  products: Matvec[],
-): (pass: ComputePass, buffers: Buffers, numRows: number) => void {
-  switch (dispatch.kind) {
-    case "matvec": {
-      const { params, hasTiles } = dispatch;
-      const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
-      products.push(kernel);
-      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-    }
-    case "norm": {
-      const kernel = new Norm(gpu, dispatch.params);
-      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-    }
-    case "pointwise": {
-      const kernel = new Pointwise(gpu, dispatch.params);
-      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-    }
-    case "take_rows": {
-      const kernel = new TakeRows(gpu, dispatch.params);
-      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+  /** The kernel of a dispatch, compiled for 1 to `maxRows` rows; it is given the buffers that the dispatch names. */
+  #openKernel(dispatch: Dispatch, maxRows: number): Encode {
+    const gpu = this.#gpu;
+    switch (dispatch.kind) {
+      case "matvec": {
+        const { params, hasTiles } = dispatch;
+        const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
+        kernel.compile(maxRows);
+        this.#products.push(kernel);
+        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+      }
+      case "norm": {
+        const kernel = new Norm(gpu, dispatch.params);
+        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+      }
+      case "pointwise": {
+        const kernel = new Pointwise(gpu, dispatch.params);
+        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+      }
+      case "take_rows": {
+        const kernel = new TakeRows(gpu, dispatch.params);
+        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+      }
     }
   }
 }

@@ -16,8 +16,6 @@ const LIMITS: DecoderLimits = {
 class NotingDecoder implements Decoder {
   readonly steps: number[] = [];
   readonly limits: DecoderLimits;
-  numWarmUpSequences = 1;
-  warmUpLengths: readonly number[] = [];
   readonly #failsAt: number;
 
   constructor(
@@ -47,28 +45,6 @@ Deno.test("warmUp() runs a prompt and next tokens, also in a context too short f
   const short = new NotingDecoder({ contextLength: 3 });
   await warmUp(short);
   assert.deepEqual(short.steps, [1, 1]);
-});
-
-Deno.test("warmUp() runs as many sequences as take programs of their own, and are allowed", async () => {
-  for (const [maxSequences, most] of [[8, 4], [3, 3]] as const) {
-    const decoder = new NotingDecoder({
-      ...{ maxSequences, maxBatchTokens: 64, numBlocks: 32, sharesBlocks: true },
-    });
-    decoder.numWarmUpSequences = 4;
-    await warmUp(decoder);
-    // More than once: a part of a prompt may have as many tokens.
-    assert.ok(`${decoder.steps}`.includes(`,${most},${most}`), `${decoder.steps}`);
-  }
-});
-
-Deno.test("warmUp() runs prompts of the lengths that take programs, as far as the context goes", async () => {
-  const decoder = new NotingDecoder({
-    ...{ contextLength: 60, maxBatchTokens: 64, numBlocks: 32, sharesBlocks: true },
-  });
-  decoder.warmUpLengths = [33, 129];
-  await warmUp(decoder);
-  assert.ok(decoder.steps.includes(33), `${decoder.steps}`);
-  assert.ok(!decoder.steps.some((tokens) => tokens > 33), `${decoder.steps}`);
 });
 
 Deno.test("warmUp() throws what the decoder throws", async () => {
