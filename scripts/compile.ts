@@ -26,6 +26,7 @@ export const INCLUDES = [
   "src/cli/doctor/thread.ts",
   "src/models/matting/codec_thread.ts",
   "src/models/images/image_thread.ts",
+  "src/models/documents/document_thread.ts",
   "models",
 ] as const;
 
@@ -57,6 +58,7 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
     up: 1,
     kept: ["libheif-wasm", "package.json", "LICENSE"],
   },
+  { module: "@embedpdf/pdfium", kept: ["index.js", "pdfium.wasm"] },
   // Of many codecs Opus, of several builds one.
   { module: "@evan/wasm/target/opus/deno.js", kept: ["deno.js"] },
   { module: "@evan/wasm/target/opus/deno.js", up: 1, kept: ["opus"] },

@@ -75,6 +75,22 @@ const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, h
   ],
 };
 
+/** What else is to be said about a package that contains libraries under several licences. */
+const REMARKS: Readonly<Record<string, string>> = {
+  "@embedpdf/pdfium": `It contains PDFium, whose licence is above, and with it:
+FreeType (FreeType License): portions of this software are copyright (c) 1996-2026 The FreeType
+Project (https://freetype.org). All rights reserved.
+OpenJPEG (BSD-2-Clause), Copyright (c) 2002-2014 Universite catholique de Louvain and others.
+Little CMS (MIT), Copyright (c) 1998-2026 Marti Maria Saguer.
+libjpeg-turbo (IJG, BSD-3-Clause): this software is based in part on the work of the Independent
+JPEG Group.
+zlib (zlib), Copyright (C) 1995-2026 Jean-loup Gailly and Mark Adler.
+Anti-Grain Geometry 2.3, Copyright (C) 2002-2005 Maxim Shemanarev: permission to copy, use, modify,
+sell and distribute this software is granted provided this copyright notice appears in all copies.
+This software is provided "as is" without express or implied warranty, and with no claim as to its
+suitability for any purpose.`,
+};
+
 const ABOUT =
   `Hearth is licensed under the Apache License 2.0 (see LICENSE). What it runs on and hands on is
 licensed as follows. This file is written by \`deno task notices\` from the lock file.
@@ -151,6 +167,8 @@ function describe(id: string, cache: string): string {
       `It contains ${library}, Copyright (c) ${holder}: ${licence}, whose text is at the end.`,
     );
   }
+  const remark = REMARKS[name];
+  if (remark !== undefined) texts.push(remark);
   return section(`${name} ${version} (${license})`, texts.join("\n\n"));
 }
 

@@ -112,6 +112,8 @@ export interface EngineSettings {
   readonly prefixCache: boolean;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
+  /** Most pages of a PDF file; 100 if absent. */
+  readonly maxPdfPages?: number | undefined;
   /** Path or name of an ffmpeg that converts recordings that are not read here; none if absent. */
   readonly ffmpeg?: string | undefined;
 }

@@ -146,6 +146,7 @@ async function makeSession(
     cpuThreads,
     prefixCache,
     maxImagePixels,
+    maxPdfPages: flags.maxPdfPages,
     ffmpeg: await findFfmpeg(flags.ffmpeg),
   };
   const choices = { device, dtype, kind };

@@ -52,7 +52,7 @@ export const CPU_FLAGS = {
   }),
 } satisfies FlagTable;
 
-/** How large images may be. */
+/** How large images and documents may be. */
 export const IMAGE_FLAGS = {
   maxImageMegapixels: integer({
     placeholder: "<count>",
@@ -60,7 +60,14 @@ export const IMAGE_FLAGS = {
     max: 256,
     fallback: 64,
     help:
-      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory.",
+      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory. Pages of PDF files are drawn no larger.",
+  }),
+  maxPdfPages: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 10_000,
+    fallback: 100,
+    help: "Most pages of a PDF file; one with more is refused.",
   }),
 } satisfies FlagTable;
 

@@ -16,6 +16,17 @@ export function hasText(file: Uint8Array, offset: number, text: string): boolean
   return true;
 }
 
+/** What a PDF may have before its header. */
+const MAX_JUNK_BYTES = 1024;
+
+/** Whether a file is a PDF, by its first bytes. */
+export function isPdf(file: Uint8Array): boolean {
+  for (let at = 0; at <= MAX_JUNK_BYTES; at++) {
+    if (file[at] === 0x25 && hasText(file, at, "%PDF-")) return true;
+  }
+  return false;
+}
+
 /**
  * Why a file is refused that is of no format that is read.
  *

@@ -112,7 +112,7 @@ function filesOf(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
       return message.messages.flatMap(({ content }) =>
         typeof content === "string"
           ? []
-          : content.flatMap((part) => part.type === "image" ? [part.bytes] : [])
+          : content.flatMap((part) => part.type === "text" ? [] : [part.bytes])
       );
     case "audio":
       return [message.bytes];

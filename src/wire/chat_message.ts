@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { ContentPart, MediaReference } from "./content_part.ts";
+import { asReference, ContentPart } from "./content_part.ts";
 import { cutAtFirstBad, listOf, openObject, text } from "./fields.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
@@ -68,13 +68,8 @@ function appendImages(message: unknown): unknown {
   const { content = "" } = others;
   const parts = typeof content === "string" ? [{ type: "text", text: content }] : content ?? [];
   if (images.length === 0 || !Array.isArray(parts)) return others;
-  const added = images.map((image) => ({ type: "image", image_url: referenceOf(image) }));
+  const added = images.map((image) => ({ type: "image", image_url: asReference(image) }));
   return { ...others, content: [...parts, ...added] };
-}
-
-/** A media reference as it is, and of anything else as base64. */
-function referenceOf(image: string): string {
-  return MediaReference.safeParse(image).success ? image : `base64://${image}`;
 }
 
 /** An answer that was stopped is kept without text by some clients, and functions may return nothing. */

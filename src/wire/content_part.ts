@@ -47,6 +47,16 @@ const InputAudioPart = z.object({
   }, { error: "an object with data and format" }),
 }).meta({ id: "InputAudioPart" });
 
+const FilePart = z.object({
+  type: z.literal("file"),
+  file: z.object({
+    file_data: text("a media reference, or base64").describe(
+      "A PDF, an image or a text: a reference as of an image, or base64",
+    ),
+    filename: z.string({ error: "a string" }).nullish(),
+  }, { error: "an object with file_data; files by id are not served" }),
+}).meta({ id: "FilePart" });
+
 const RefusalPart = z.object({
   type: z.literal("refusal"),
   refusal: z.string({ error: "a string" }),
@@ -57,15 +67,15 @@ const ThinkingPart = z.object({
   thinking: z.string({ error: "a string" }),
 }).meta({ id: "ThinkingPart" });
 
-/** One part: text, an image or audio; of an assistant's message also a refusal or a thought. */
+/** One part: text, an image, audio or a file; of an assistant's message also a refusal or a thought. */
 export const ContentPart = z.preprocess(
   readOtherForm,
   z.discriminatedUnion(
     "type",
-    [TextPart, ImagePart, AudioPart, InputAudioPart, RefusalPart, ThinkingPart],
+    [TextPart, ImagePart, AudioPart, InputAudioPart, FilePart, RefusalPart, ThinkingPart],
     {
       error: "a content part whose type is one of text, image, image_url, audio, audio_url, " +
-        "input_audio, refusal, thinking",
+        "input_audio, file, refusal, thinking",
     },
   ),
 );
@@ -87,6 +97,11 @@ function readOtherForm(part: unknown): unknown {
   if (type !== "image" || "image_url" in fields) return { ...fields, type };
   const image = fields["image"] ?? fields["url"] ?? sourceOf(fields["source"]);
   return image === undefined ? part : { type, image_url: image };
+}
+
+/** A media reference as it is, and base64 as one. */
+export function asReference(text: string): string {
+  return MediaReference.safeParse(text).success ? text : `base64://${text}`;
 }
 
 function sourceOf(source: unknown): unknown {

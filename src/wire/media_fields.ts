@@ -19,6 +19,13 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "input.[].output.[].image_url",
 ]);
 
+/** Paths of fields that hold media too, or base64 without any such beginning. */
+export const FILE_FIELDS: ReadonlySet<string> = new Set([
+  "messages.[].content.[].file.file_data",
+  "input.[].content.[].file_data",
+  "input.[].output.[].file_data",
+]);
+
 /** Paths of lists whose items are media too, or base64 without any such beginning. */
 export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 

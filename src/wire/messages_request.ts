@@ -43,13 +43,19 @@ const DocumentSource = z.discriminatedUnion("type", [
     data: words(),
   }),
   z.object({
+    type: z.literal("base64"),
+    media_type: words().nullish(),
+    data: text("base64-encoded bytes of a PDF"),
+  }),
+  z.object({ type: z.literal("url"), url: text("the URL of a PDF") }),
+  z.object({
     type: z.literal("content"),
     content: z.union([
       z.string(),
       z.array(z.discriminatedUnion("type", [TextBlock, ImageBlock])),
     ], { error: "a string or an array of text and image blocks" }),
   }),
-], { error: 'an object whose type is "text" or "content": PDF is not read' });
+], { error: 'an object whose type is "text", "base64", "url" or "content"' });
 const DocumentBlock = z.object({
   type: z.literal("document"),
   source: DocumentSource,

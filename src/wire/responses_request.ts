@@ -35,8 +35,19 @@ const ImagePart = z.object({
   image_url: MediaReference.describe("An image by reference; files by id are not served"),
 });
 
-const Part = z.discriminatedUnion("type", [TextPart, RefusalPart, ImagePart], {
-  error: "a content part whose type is one of input_text, output_text, refusal, input_image",
+const FilePart = z.object({
+  type: z.literal("input_file"),
+  file_data: text("a media reference, or base64").nullish()
+    .describe("A PDF, an image or a text: a reference, or base64"),
+  file_url: MediaReference.nullish(),
+  filename: words().nullish(),
+}).refine(({ file_data: data, file_url: url }) => Boolean(data) !== Boolean(url), {
+  error: "file_data or file_url; files by id are not served",
+});
+
+const Part = z.discriminatedUnion("type", [TextPart, RefusalPart, ImagePart, FilePart], {
+  error: "a content part whose type is one of input_text, output_text, refusal, input_image, " +
+    "input_file",
 });
 
 const contentWanted = "a string or an array of content parts";

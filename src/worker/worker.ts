@@ -20,6 +20,7 @@ import type { Backend } from "../device/backend.ts";
 import { loadModel } from "../models/load/load.ts";
 import { mediaOf, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
+import { DocumentTasks } from "../models/documents/document_tasks.ts";
 import { answerTokens } from "../models/text/answer_tokens.ts";
 import { Backpressure } from "./backpressure.ts";
 import {
@@ -37,6 +38,7 @@ interface Loaded {
   readonly settingNames: SettingNames;
   readonly backend: Backend;
   readonly model: Model;
+  readonly tasks: DocumentTasks;
 }
 
 const scope = globalThis as unknown as Pick<typeof globalThis, "addEventListener"> & {
@@ -64,8 +66,9 @@ async function load(options: LoadOptions): Promise<void> {
       }),
       backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
     ]);
+    const tasks = await DocumentTasks.open(model, { folder: options.model.folder, engine });
     if (isStopping) return await model.dispose();
-    loaded = { backend, model, settingNames: options.settingNames };
+    loaded = { backend, model, tasks, settingNames: options.settingNames };
     // Announced even if it happened at the very end of loading.
     backend.lost.then((reason) => {
       cancelAll();
@@ -168,14 +171,14 @@ function take(task: Task, port: MessagePort): void {
   };
   try {
     if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
-    const { model } = loaded;
+    const { model, tasks } = loaded;
     if (task.type === "tokenize" || task.type === "detokenize") {
       const abort = new AbortController();
       end = () => abort.abort();
       answerTokens(model, task, abort.signal).then(emit, (error) => {
         if (!abort.signal.aborted) fail(error);
       });
-    } else end = model.start(task, emit);
+    } else end = tasks.start(task, emit);
   } catch (error) {
     fail(error);
   }
@@ -193,6 +196,7 @@ function nameSetting(event: TaskEvent): TaskEvent {
 async function stop(): Promise<void> {
   isStopping = true;
   try {
+    await loaded?.tasks.dispose();
     await loaded?.model.dispose();
   } finally {
     await backend?.dispose();

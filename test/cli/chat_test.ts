@@ -6,6 +6,7 @@ import { makeWav } from "../fixtures/audio_files.ts";
 import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
 import { drawImage, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
+import { imageFile } from "../fixtures/images.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 
 const CPU = ["--device", "cpu"];
@@ -40,6 +41,8 @@ terminalTest(
   "run at a terminal is a chat with history, commands and messages of several lines",
   async (folder) => {
     const [markdown, json] = [join(folder, "talk.md"), join(folder, "talk.json")];
+    const cat = join(folder, "cat.png");
+    await Deno.writeFile(cat, imageFile("png color 0 depth 1"));
     const { code, screen } = await runInTerminal([...CHAT, "-v"], {
       steps: [
         [PROMPT, "What is the capital of France?\r"],
@@ -53,7 +56,7 @@ terminalTest(
         // Pasted at once, the last line without its end.
         [PROMPT, "One line,\ranother,\ra third"],
         [/a third$/, ".\r"],
-        [PROMPT, "/image cat.png\r"],
+        [PROMPT, `/image ${cat}\r`],
         [PROMPT, `/save ${markdown}\r`],
         [PROMPT, `/save ${markdown}\r`],
         [PROMPT, `/save ${json}\r`],

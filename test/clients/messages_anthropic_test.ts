@@ -382,7 +382,9 @@ Deno.test("anthropic: errors have its shape and types", async () => {
   const document = { type: "document" as const, source: pdf };
   await assert.rejects(
     client.messages.create({ ...REQUEST, messages: [{ role: "user", content: [document] }] }),
-    isRefused(/messages\[0\]\.content\[0\]\.source.*PDF is not read/),
+    isRefused(
+      /^400 .*messages\[0\]\.content\[0\]: .*takes PDF files and texts in UTF-8; the file is neither/,
+    ),
   );
   const cited = {
     type: "document" as const,

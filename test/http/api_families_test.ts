@@ -196,7 +196,10 @@ Deno.test("an image that the model cannot take is called one, not by a type that
   const content = [{ type: "image", source }];
   const body = { model: MODEL, max_tokens: 1, messages: [{ role: "user", content }] };
   const { error } = await (await app.post("/messages", body)).json();
-  assert.match(error.message, /^messages\[0\]\.content\[0\]: .* takes text, saw an image\.$/);
+  assert.match(
+    error.message,
+    /^messages\[0\]\.content\[0\]: .* takes text and PDF files, saw an image\.$/,
+  );
 });
 
 Deno.test("errors name the field that the client sent, whatever chat request it became", async () => {

@@ -200,7 +200,7 @@ Deno.test("chat: parts of other APIs are taken, and images in every form reach t
     const response = await app.post(CHAT, chatBody({ messages: [{ role: "user", ...fields }] }));
     const { error } = await response.json();
     assert.deepEqual([response.status, error.code], [400, "unsupported_by_model"]);
-    assert.match(error.message, /takes text, saw an image/);
+    assert.match(error.message, /takes text and PDF files, saw an image/);
   }
 });
 

@@ -6,9 +6,10 @@
 import { basename, extname } from "node:path";
 import type { ModelKind } from "../../base/config.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
-import type { ChatMessage, ImagePart, MessagePart } from "../../models/task.ts";
+import type { ChatMessage, DocumentPart, ImagePart, MessagePart } from "../../models/task.ts";
 import { CHAT_HELP, type ChatCommand, readChatCommand, readTypedPath } from "./commands.ts";
 import { ChatTerminal } from "./terminal.ts";
+import { toMediaPart } from "../run/input.ts";
 import type { RunSession } from "../timed_session.ts";
 
 /** Kinds of models that can be talked to. */
@@ -61,8 +62,8 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images for the next message; an OCR model reads the last one again. */
-  #images: ImagePart[] = [];
+  /** Images and documents for the next message; an OCR model reads the last one again. */
+  #images: (DocumentPart | ImagePart)[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {
     this.#terminal = terminal;
@@ -127,12 +128,16 @@ class Conversation {
   }
 
   async #addImage(path: string): Promise<void> {
-    if (this.#kind !== "vision" && this.#kind !== "ocr") {
-      return this.#note("This model sees no images: take a vision model, such as qwen3-vl-2b.");
+    if (this.#kind === "asr") return this.#note("This model hears: name a recording with /audio.");
+    const file = await readFile(path, "/image photo.jpg");
+    const { name } = file;
+    const image = toMediaPart(file);
+    if (this.#kind === "text" && image.type === "image") {
+      return this.#note(
+        "This model sees no images, and reads the text of PDF files: take a vision model, such as qwen3-vl-2b.",
+      );
     }
-    const { bytes, name } = await readFile(path, "/image photo.jpg");
-    const image: ImagePart = { type: "image", bytes, param: name };
-    if (this.#kind === "vision") {
+    if (this.#kind !== "ocr") {
       this.#images.push(image);
       return this.#note(`${name} goes with the next message.`);
     }
@@ -232,9 +237,8 @@ class Conversation {
 /** Text as it is, and an image by its file's name. */
 function show(content: ChatMessage["content"]): string {
   if (typeof content === "string") return content;
-  return content.map((part) => part.type === "text" ? part.text : `[image: ${part.param}]`).join(
-    "\n",
-  );
+  return content.map((part) => part.type === "text" ? part.text : `[${part.type}: ${part.param}]`)
+    .join("\n");
 }
 
 /** A copy whose images may be transferred to the worker. */
@@ -244,7 +248,7 @@ function copyMedia(message: ChatMessage): ChatMessage {
   return {
     ...message,
     content: content.map((part) =>
-      part.type === "image" ? { ...part, bytes: part.bytes.slice() } : part
+      part.type === "text" ? part : { ...part, bytes: part.bytes.slice() }
     ),
   };
 }

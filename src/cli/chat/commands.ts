@@ -18,7 +18,7 @@ const CHAT_COMMANDS = [
   [
     "image",
     "<path>",
-    "Give the model an image with the next message; an OCR model reads it at once.",
+    "Give the model an image or a PDF with the next message; an OCR model reads it at once.",
   ],
   ["audio", "<path>", "Have a speech recognition model write down a recording."],
   ["save", "<file>", "Write the conversation to a new file: .json as messages, else as Markdown."],

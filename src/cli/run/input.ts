@@ -4,6 +4,8 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
+import { isPdf } from "../../media/signature.ts";
+import type { DocumentPart, ImagePart } from "../../models/task.ts";
 
 /** One input. */
 export interface RunInput {
@@ -63,8 +65,17 @@ async function readStdin(): Promise<RunInput> {
   return { name: "standard input", bytes, isFile: true };
 }
 
+/** An input that is media, as a part of a message: a PDF or an image. */
+export function toMediaPart(
+  { name: param, bytes }: Pick<RunInput, "name" | "bytes">,
+): DocumentPart | ImagePart {
+  return { type: isPdf(bytes) ? "document" : "image", bytes, param };
+}
+
 /** Whether an input is text; no image file is, by its first bytes. */
 export function isText({ bytes }: RunInput): boolean {
+  // Some PDF files are of ASCII alone.
+  if (isPdf(bytes)) return false;
   try {
     return !new TextDecoder("utf-8", { fatal: true }).decode(bytes).includes("\0");
   } catch {

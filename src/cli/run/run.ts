@@ -65,7 +65,10 @@ export async function run(
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const ffmpeg = await findFfmpeg(flags.ffmpeg);
-  const engine = { prefixCache: isChat, maxSequences: 1, cpuThreads, maxImagePixels, ffmpeg };
+  const { maxPdfPages } = flags;
+  const engine = {
+    ...{ prefixCache: isChat, maxSequences: 1, cpuThreads, maxImagePixels, maxPdfPages, ffmpeg },
+  };
   const load = {
     ...companions,
     model,

@@ -11,7 +11,8 @@ import { joinBytes } from "../../base/join_bytes.ts";
 import { closeWavHeader } from "../../media/sound/pcm_writer.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
 import { findVoice } from "../../server/http/audio/voices.ts";
-import { isText, type RunInput, textOf } from "./input.ts";
+import { isPdf } from "../../media/signature.ts";
+import { isText, type RunInput, textOf, toMediaPart } from "./input.ts";
 import type { RunSession } from "../timed_session.ts";
 
 /** One use of a model. */
@@ -45,37 +46,39 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   rerank: writeScores,
 };
 
-/** The answer to all texts as one message. */
+/** The answer to all texts, and to PDF files among them, as one message. */
 async function* writeReply(task: RunTask) {
-  yield* streamReply(task, task.inputs.map(textOf).join("\n\n"));
+  const parts = task.inputs.map((input): MessagePart =>
+    isPdf(input.bytes) ? toMediaPart(input) : { type: "text", text: textOf(input) }
+  );
+  const texts = parts.flatMap((part) => part.type === "text" ? [part.text] : []);
+  yield* streamReply(task, texts.length === parts.length ? texts.join("\n\n") : parts);
 }
 
-/** The answer to one message of texts and images, in their order. */
+/** The answer to one message of texts, images and PDF files, in their order. */
 async function* writeReplyToImages(task: RunTask) {
   const content = task.inputs.map((input): MessagePart =>
-    isText(input)
-      ? { type: "text", text: textOf(input) }
-      : { type: "image", bytes: input.bytes, param: input.name }
+    isText(input) ? { type: "text", text: textOf(input) } : toMediaPart(input)
   );
   yield* streamReply(task, content);
 }
 
-/** The text of each image, with the same instruction; an empty line between two. */
+/** The text of each image or PDF file, with the same instruction; an empty line between two. */
 async function* writeReadings(task: RunTask) {
   const { inputs } = task;
   const images = inputs.filter(({ isFile }) => isFile);
   const texts = inputs.filter(({ isFile }) => !isFile);
   if (images.length === 0) {
     throw new StartupError(
-      `An OCR model takes images, files, and perhaps a text: -i scan.png; there is no file "${
+      `An OCR model takes images or PDF files, and perhaps a text: -i scan.png; there is no file "${
         texts[0]?.name
       }".`,
     );
   }
   const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
-  for (const [index, { name: param, bytes }] of images.entries()) {
+  for (const [index, image] of images.entries()) {
     if (index > 0) yield "\n";
-    yield* streamReply(task, [{ type: "image", bytes, param }, ...instruction]);
+    yield* streamReply(task, [toMediaPart(image), ...instruction]);
   }
 }
 

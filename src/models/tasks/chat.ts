@@ -63,7 +63,7 @@ export interface PromptOptions {
 }
 
 /** A part of a message, in order. */
-export type MessagePart = TextPart | ImagePart;
+export type MessagePart = TextPart | ImagePart | DocumentPart;
 
 export interface TextPart {
   readonly type: "text";
@@ -75,6 +75,15 @@ export interface ImagePart {
   /** The file's bytes, of any supported format; transferred to the worker. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The part's path in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
+}
+
+/** A file of pages. Before a model sees it, it becomes their images, or their text. */
+export interface DocumentPart {
+  readonly type: "document";
+  /** A PDF file's bytes; transferred to the worker. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** As of an image. */
   readonly param: string;
 }
 

@@ -72,11 +72,12 @@ export class VisionModel extends ChatModel implements Model {
 function requireNoImages(messages: readonly ChatMessage[]): void {
   for (const { content } of messages) {
     if (typeof content === "string") continue;
-    const image = content.find((part) => part.type === "image");
+    const image = content.find((part) => part.type !== "text");
     if (image === undefined) continue;
+    const seen = image.type === "image" ? "an image" : "a document";
     throw new HearthError(
       "unsupported_by_model",
-      `${image.param}: want text, saw an image; /messages/count_tokens counts images too.`,
+      `${image.param}: want text, saw ${seen}; /messages/count_tokens counts images too.`,
       { param: image.param },
     );
   }

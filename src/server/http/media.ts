@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ContentPart, WordsPart } from "../../wire/content_part.ts";
+import { asReference, type ContentPart, type WordsPart } from "../../wire/content_part.ts";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MediaPolicy } from "../../media/media_policy.ts";
@@ -62,6 +62,7 @@ export async function readPart(
 }
 
 function referenceOf(part: Exclude<MediaPart, { type: "input_audio" }>): string {
+  if (part.type === "file") return asReference(part.file.file_data);
   const wrapped = "audio_url" in part ? part.audio_url : part.image_url;
   return typeof wrapped === "string" ? wrapped : wrapped.url;
 }

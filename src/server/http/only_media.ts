@@ -58,6 +58,7 @@ export function findOnlyMedia(
 }
 
 /** The media kind of a part. */
-export function mediumOf({ type }: MediaPart): Medium {
+export function mediumOf({ type }: MediaPart): Medium | "file" {
+  if (type === "file") return "file";
   return type === "image" || type === "image_url" ? "image" : "audio";
 }

@@ -55,7 +55,7 @@ function requireRecordings(
   { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,
 ): void {
-  const why = mediumOf(part) === "image"
+  const why = mediumOf(part) !== "audio"
     ? `takes text and recordings, saw a part of type ${part.type}`
     : noRecordings && `cannot clone the voice of a recording: ${noRecordings}`;
   if (why === undefined) return;

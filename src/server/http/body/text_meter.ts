@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { BASE64_FIELDS, MEDIA_FIELDS, MEDIA_LISTS } from "../../../wire/media_fields.ts";
+import {
+  BASE64_FIELDS,
+  FILE_FIELDS,
+  MEDIA_FIELDS,
+  MEDIA_LISTS,
+} from "../../../wire/media_fields.ts";
 import { StringBytes } from "./string_bytes.ts";
 
 const encoder = new TextEncoder();
@@ -161,9 +166,11 @@ export class TextMeter {
       const path = this.#path();
       const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
       this.#isType = name === "type";
-      this.#isMedia = BASE64_FIELDS.has(path) && type !== "text" && block?.type !== "document";
-      this.#mayBeText = this.#isMedia && type === "" && block?.type === "";
-      this.#mayBeMedia = MEDIA_FIELDS.has(path);
+      this.#isMedia = BASE64_FIELDS.has(path) && type !== "text";
+      this.#mayBeText = this.#isMedia && type === "" &&
+        (block?.type === "" || block?.type === "document");
+      this.#mayBeBare = FILE_FIELDS.has(path);
+      this.#mayBeMedia = this.#mayBeBare || MEDIA_FIELDS.has(path);
     }
     this.#isAfterColon = false;
   }

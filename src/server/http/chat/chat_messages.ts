@@ -1,5 +1,5 @@
 /**
- * Makes a task's messages of those of a request, their images read.
+ * Makes a task's messages of those of a request, their media read.
  *
  * @module
  */
@@ -9,6 +9,7 @@ import { isWords } from "../../../wire/content_part.ts";
 import { writeAsWritten } from "../../../wire/written_json.ts";
 import type { ModelKind } from "../../../base/config.ts";
 import { HearthError } from "../../../base/errors.ts";
+import { isPdf } from "../../../media/signature.ts";
 import type { ChatMessage, MessagePart, ToolCall } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { BODY_LIMITS } from "../body/body.ts";
@@ -89,25 +90,67 @@ function reasoningOf(
   return content || reasoning || thoughts.join("\n") || undefined;
 }
 
+interface ReadPartsOptions extends ReadMessagesOptions {
+  /** Path of what is read. */
+  readonly param: string;
+  readonly meter: MediaMeter;
+}
+
 async function readContent(
   parts: readonly ContentPart[],
-  options: ReadMessagesOptions & { readonly param: string; readonly meter: MediaMeter },
+  options: ReadPartsOptions,
 ): Promise<ChatMessage["content"]> {
   const read: MessagePart[] = [];
   for (const [index, part] of parts.entries()) {
-    const param = `${options.param}[${index}]`;
     if (isWords(part)) {
       if (part.type === "thinking") continue;
       read.push({ type: "text", text: part.type === "text" ? part.text : part.refusal });
     } else {
-      requireImageSupport(part, { info: options.info, param });
-      const bytes = await readPart(part, { ...options, param });
-      options.meter.add(bytes, param);
-      read.push({ type: "image", bytes, param });
+      read.push(...await readMediaPart(part, { ...options, param: `${options.param}[${index}]` }));
     }
   }
   if (read.some(({ type }) => type !== "text")) return read;
   return read.map((part) => part.type === "text" ? part.text : "").join("\n");
+}
+
+async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promise<MessagePart[]> {
+  const { info, meter, param } = options;
+  requireSupport(part, { info, param });
+  const bytes = await readPart(part, options);
+  meter.add(bytes, param);
+  if (part.type !== "file") return [{ type: isPdf(bytes) ? "document" : "image", bytes, param }];
+  const { filename } = part.file;
+  // For an OCR model a text is an instruction.
+  const name: MessagePart[] = filename && info.kind !== "ocr"
+    ? [{ type: "text", text: filename }]
+    : [];
+  return [...name, readFile(bytes, { info, param })];
+}
+
+/** A file by its content: a PDF, a text, or else an image. */
+function readFile(
+  bytes: Uint8Array<ArrayBuffer>,
+  { info, param }: Pick<ReadPartsOptions, "info" | "param">,
+): MessagePart {
+  if (isPdf(bytes)) return { type: "document", bytes, param };
+  const text = decodeText(bytes);
+  if (text !== undefined) return { type: "text", text };
+  if (IMAGE_KINDS.has(info.kind)) return { type: "image", bytes, param };
+  throw new HearthError(
+    "invalid_media",
+    `${param}: the loaded model ${info.id} (${info.kind}) takes PDF files and texts in UTF-8; ` +
+      "the file is neither.",
+    { param },
+  );
+}
+
+function decodeText(bytes: Uint8Array): string | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Adds up the bytes of a request's media: references are short, what they name is not. */
@@ -120,7 +163,7 @@ class MediaMeter {
     if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
     throw new HearthError(
       "payload_too_large",
-      `${param}: the images of this request have more than the ${
+      `${param}: the media of this request have more than the ${
         BODY_LIMITS.maxBytes / 2 ** 20
       } MiB that they may have together.`,
       { param },
@@ -133,18 +176,18 @@ class MediaMeter {
  *
  * @throws {HearthError} `unsupported_by_model` unless the model takes parts of this medium.
  */
-function requireImageSupport(
+function requireSupport(
   part: MediaPart,
   { info, param }: { readonly info: ModelInfo; readonly param: string },
 ): void {
   const takesImages = IMAGE_KINDS.has(info.kind);
   const medium = mediumOf(part);
-  if (takesImages && medium === "image") return;
+  if (medium === "file" || takesImages && medium === "image") return;
   throw new HearthError(
     "unsupported_by_model",
     `${param}: the loaded model ${info.id} (${info.kind}) takes text${
-      takesImages ? " and images" : ""
-    }, saw ${medium === "image" ? "an image" : "audio"}.`,
+      takesImages ? ", images" : ""
+    } and PDF files, saw ${medium === "image" ? "an image" : "audio"}.`,
     { param },
   );
 }

@@ -233,6 +233,10 @@ function documentParts(
   const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
   const head = [title, context].flatMap((text) => text ? [textPart(text)] : []);
   if (source.type === "text") return [...head, textPart(source.data)];
+  if (source.type !== "content") {
+    const data = source.type === "url" ? source.url : source.data;
+    return [...head, { part: { type: "file", file: { file_data: data } }, path }];
+  }
   const { content } = source;
   if (typeof content === "string") return [...head, textPart(content)];
   const inner = content.flatMap((each, at) => partOf(each, `${path}.source.content[${at}]`));

@@ -20,7 +20,7 @@ import { inlineMediaOf } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { droppedTurns } from "./dropped_turns.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
-import { itemsOf, mapImages, ownParam, toChatRequest } from "./responses_chat.ts";
+import { itemsOf, mapMedia, ownParam, toChatRequest } from "./responses_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
 import { newId } from "./new_response.ts";
 import { ResponseBuilder } from "./responses_events.ts";
@@ -33,7 +33,7 @@ import { warn } from "../warnings.ts";
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
-/** Bytes of images that a request may bring along for its response to be kept: they are kept as text. */
+/** Bytes of media that a request may bring along for its response to be kept: they are kept as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 const ERRORS = [
@@ -142,7 +142,7 @@ interface Endpoint {
 interface OpenedResponse extends OpenedChat {
   readonly request: ResponsesRequest;
   readonly input: readonly StoredItem[];
-  /** Whether it brings along too many bytes of images to be kept. */
+  /** Whether it brings along too many bytes of media to be kept. */
   readonly hasLargeMedia: boolean;
 }
 
@@ -163,7 +163,7 @@ async function openResponse(
     item.type === "item_reference"
       ? store.findItem(item.id, { owner, param: `input[${index}].id` })
       : {
-        ...media && wantsText ? mapImages(item, (url) => media.restore(url)) : item,
+        ...media && wantsText ? mapMedia(item, (url) => media.restore(url)) : item,
         id: newId("item"),
       }
   );

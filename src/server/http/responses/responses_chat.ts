@@ -129,14 +129,15 @@ function toMessages(items: readonly InputItem[]): Source[] {
   return sources;
 }
 
-/** The item with other references in the place of its images'. */
-export function mapImages(item: InputItem, change: (url: string) => string): InputItem {
+/** The item with other references in the place of its images' and files'. */
+export function mapMedia(item: InputItem, change: (reference: string) => string): InputItem {
+  const changePart = (part: InputPart): InputPart => {
+    if (part.type === "input_image") return { ...part, image_url: change(part.image_url) };
+    if (part.type !== "input_file" || !part.file_data) return part;
+    return { ...part, file_data: change(part.file_data) };
+  };
   const changeAll = (content: string | InputPart[]) =>
-    typeof content === "string"
-      ? content
-      : content.map((part) =>
-        part.type === "input_image" ? { ...part, image_url: change(part.image_url) } : part
-      );
+    typeof content === "string" ? content : content.map(changePart);
   if (item.type === "message") return { ...item, content: changeAll(item.content) };
   if (item.type === "function_call_output") return { ...item, output: changeAll(item.output) };
   return item;
@@ -150,6 +151,10 @@ function contentOf(content: string | readonly InputPart[]): string | ContentPart
         return part;
       case "input_image":
         return { type: "image_url", image_url: part.image_url };
+      case "input_file": {
+        const { file_data: data, file_url: url, filename } = part;
+        return { type: "file", file: { file_data: (data || url)!, filename } };
+      }
       default:
         return { type: "text", text: part.text };
     }

@@ -1,0 +1,247 @@
+/**
+ * PDF files (ISO 32000): their pages as pixels, and their text.
+ *
+ * @module
+ */
+import { HearthError } from "../../base/errors.ts";
+import type { Pixels } from "../pixels.ts";
+import { type PageResolution, sizePage } from "./page_resolution.ts";
+import { loadPdfium, type Pdfium } from "./pdfium.ts";
+import { callWithin, TimeLimitError } from "./time_limit.ts";
+
+/** What a page may take usually, and the opening of a file. */
+export const MAX_PAGE_MS = 20_000;
+
+/** PDFium's error codes. */
+const PASSWORD_ERROR = 4;
+const SECURITY_ERROR = 5;
+
+/** Three bytes a pixel; with the flag below red comes first. */
+const FORMAT_RGB = 2;
+const WHITE = 0xffff_ffff;
+const RED_FIRST = 0x10;
+/** The kind of annotation that is a field of a form. */
+const FIELD = 20;
+/** For the screen, not for print. */
+const FLATTEN_FOR_DISPLAY = 0;
+/** The page has changed. */
+const FLATTENED = 1;
+
+/** An instance whose memory has grown beyond this is dropped, because such memory never shrinks. */
+const MAX_KEPT_BYTES = 64 * 2 ** 20;
+
+/** Waits for the next file. */
+let idle: Pdfium | undefined;
+
+/** An open file. */
+export class PdfDocument implements Disposable {
+  readonly numPages: number;
+  readonly #file: OpenedFile;
+  /** Absent once the document is closed, and while a page is read: what is interrupted must not be used again. */
+  #pdfium: Pdfium | undefined;
+
+  private constructor(pdfium: Pdfium, file: OpenedFile) {
+    this.#pdfium = pdfium;
+    this.#file = file;
+    this.numPages = file.numPages;
+  }
+
+  /**
+   * Opens a file; it is copied.
+   *
+   * @param options.maxMs the time that it may take.
+   * @throws {HearthError} `invalid_media` when it is encrypted, damaged, without pages, or takes too long.
+   */
+  static async open(
+    file: Uint8Array,
+    { maxMs }: { readonly maxMs: number },
+  ): Promise<PdfDocument> {
+    const pdfium = idle ?? await loadPdfium();
+    // No await from here on, so that no other file uses the instance.
+    idle = undefined;
+    const opened = attempt(() => openFile(pdfium, file), { maxMs, what: "The PDF" });
+    if (typeof opened !== "string") return new PdfDocument(pdfium, opened);
+    keep(pdfium);
+    throw invalidPdf(opened);
+  }
+
+  /**
+   * Draws a page on white, turned and cropped as the file says.
+   *
+   * @param index from 0 on.
+   * @returns 3 channels; the caller owns them.
+   * @throws {HearthError} `invalid_media` when the page is damaged, or takes too long. The document is closed then.
+   */
+  renderPage(
+    index: number,
+    { resolution, maxMs }: { readonly resolution: PageResolution; readonly maxMs: number },
+  ): Pixels {
+    return this.#onPage(index, maxMs, (page, pdfium) => drawPage(page, pdfium, resolution));
+  }
+
+  /**
+   * The text of a page, with that of its form fields; empty if it has none.
+   *
+   * @param index from 0 on.
+   * @throws {HearthError} as {@linkcode renderPage}.
+   */
+  readText(index: number, { maxMs }: { readonly maxMs: number }): string {
+    return this.#onPage(index, maxMs, readPageText);
+  }
+
+  /** Closes it; the instance is kept for the next one. */
+  [Symbol.dispose](): void {
+    const pdfium = this.#pdfium;
+    if (pdfium === undefined) return;
+    this.#pdfium = undefined;
+    pdfium.api.FPDF_CloseDocument(this.#file.document);
+    pdfium.api.pdfium.wasmExports.free(this.#file.pointer);
+    keep(pdfium);
+  }
+
+  #onPage<T>(index: number, maxMs: number, work: (page: number, pdfium: Pdfium) => T): T {
+    const pdfium = this.#pdfium;
+    if (pdfium === undefined) throw new Error("The PDF is closed.");
+    this.#pdfium = undefined;
+    const result = attempt(() => {
+      const page = loadFlat(pdfium, this.#file.document, index);
+      const result = work(page, pdfium);
+      pdfium.api.FPDF_ClosePage(page);
+      return result;
+    }, { maxMs, what: `Page ${index + 1} of the PDF` });
+    this.#pdfium = pdfium;
+    return result;
+  }
+}
+
+interface OpenedFile {
+  readonly document: number;
+  readonly numPages: number;
+  /** Where the file's bytes are. */
+  readonly pointer: number;
+}
+
+/** @returns why it cannot be opened, if so. */
+function openFile({ api, memory }: Pdfium, file: Uint8Array): OpenedFile | string {
+  const { malloc, free } = api.pdfium.wasmExports;
+  const pointer = malloc(file.length);
+  if (pointer === 0) return "The PDF is too large to be opened.";
+  new Uint8Array(memory.buffer).set(file, pointer);
+  const document = api.FPDF_LoadMemDocument(pointer, file.length, "");
+  const failure = document === 0 ? describeFailure(api.FPDF_GetLastError()) : undefined;
+  const numPages = document === 0 ? 0 : api.FPDF_GetPageCount(document);
+  if (numPages > 0) return { document, numPages, pointer };
+  if (document !== 0) api.FPDF_CloseDocument(document);
+  free(pointer);
+  return failure ?? "The PDF has no pages.";
+}
+
+function describeFailure(code: number): string {
+  switch (code) {
+    case PASSWORD_ERROR:
+      return "The PDF is encrypted and needs a password: want one without, such as " +
+        "`qpdf --decrypt --password=… in.pdf out.pdf` makes.";
+    case SECURITY_ERROR:
+      return "The PDF is encrypted in a way that is not read.";
+    default:
+      return "The PDF is damaged or cut off and cannot be read.";
+  }
+}
+
+/** Loads a page. Its annotations and the contents of its form fields, which are not part of it, become so. */
+function loadFlat({ api }: Pdfium, document: number, index: number): number {
+  const load = () => {
+    const page = api.FPDF_LoadPage(document, index);
+    if (page === 0) throw new Error("PDFium does not load it.");
+    return page;
+  };
+  const page = load();
+  drawFields(api, page);
+  if (api.FPDFPage_Flatten(page, FLATTEN_FOR_DISPLAY) !== FLATTENED) return page;
+  api.FPDF_ClosePage(page);
+  return load();
+}
+
+/** Makes the appearance of form fields that were filled in by a program and have none. */
+function drawFields(api: Pdfium["api"], page: number): void {
+  const numAnnotations = api.FPDFPage_GetAnnotCount(page);
+  for (let index = 0; index < numAnnotations; index++) {
+    const annotation = api.FPDFPage_GetAnnot(page, index);
+    if (annotation === 0) continue;
+    const isField = api.FPDFAnnot_GetSubtype(annotation) === FIELD;
+    if (isField && !api.FPDFAnnot_HasKey(annotation, "AP")) {
+      api.EPDFAnnot_GenerateFormFieldAP(annotation);
+    }
+    api.FPDFPage_CloseAnnot(annotation);
+  }
+}
+
+function drawPage(
+  page: number,
+  { api, memory }: Pdfium,
+  resolution: PageResolution,
+): Pixels {
+  const points = { width: api.FPDF_GetPageWidthF(page), height: api.FPDF_GetPageHeightF(page) };
+  const { width, height } = sizePage(points, resolution);
+  const bitmap = api.FPDFBitmap_CreateEx(width, height, FORMAT_RGB, 0, 0);
+  if (bitmap === 0) throw new Error("There is no memory for its pixels.");
+  api.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, WHITE);
+  const turns = 0;
+  api.FPDF_RenderPageBitmap(
+    ...[bitmap, page, 0, 0, width, height, turns, RED_FIRST] as const,
+  );
+  const stride = api.FPDFBitmap_GetStride(bitmap);
+  const rows = new Uint8Array(memory.buffer, api.FPDFBitmap_GetBuffer(bitmap), stride * height);
+  const data = new Uint8Array(width * height * 3);
+  for (let y = 0; y < height; y++) {
+    data.set(rows.subarray(y * stride, y * stride + width * 3), y * width * 3);
+  }
+  api.FPDFBitmap_Destroy(bitmap);
+  return { width, height, channels: 3, data };
+}
+
+function readPageText(page: number, { api, memory }: Pdfium): string {
+  const text = api.FPDFText_LoadPage(page);
+  if (text === 0) throw new Error("PDFium does not read its text.");
+  const numChars = api.FPDFText_CountChars(text);
+  const { malloc, free } = api.pdfium.wasmExports;
+  // UTF-16 with a zero at its end; a character may be two units.
+  const pointer = malloc((2 * numChars + 1) * 2);
+  if (pointer === 0) throw new Error("There is no memory for its text.");
+  const numUnits = api.FPDFText_GetText(text, 0, numChars, pointer) - 1;
+  const units = new Uint16Array(memory.buffer, pointer, Math.max(0, numUnits)).slice();
+  free(pointer);
+  api.FPDFText_ClosePage(text);
+  return cleanText(new TextDecoder("utf-16le").decode(units));
+}
+
+/** PDFium marks a hyphen at a line's end, which a word goes on after, by U+FFFE or U+0002. */
+function cleanText(text: string): string {
+  return text.replaceAll(/[\uFFFE\x02]\r?\n?/g, "").replaceAll(/\r\n?/g, "\n")
+    .replaceAll(/[^\P{Cc}\n\t]/gu, "").replaceAll(/[ \t]+$/gm, "").trim();
+}
+
+/** Calls PDFium; any error of it means that the file is damaged. */
+function attempt<T>(
+  call: () => T,
+  { maxMs, what }: { readonly maxMs: number; readonly what: string },
+): T {
+  try {
+    return callWithin(maxMs, call);
+  } catch (error) {
+    if (error instanceof HearthError) throw error;
+    if (error instanceof TimeLimitError) {
+      const seconds = Math.round(maxMs / 1000);
+      throw invalidPdf(`${what} takes longer to read than the ${seconds} s that are allowed.`);
+    }
+    throw invalidPdf(`${what} is damaged, or needs too much memory, and cannot be read.`, error);
+  }
+}
+
+function keep(pdfium: Pdfium): void {
+  if (pdfium.memory.buffer.byteLength <= MAX_KEPT_BYTES) idle = pdfium;
+}
+
+function invalidPdf(message: string, cause?: unknown): HearthError {
+  return new HearthError("invalid_media", message, { cause });
+}

@@ -1,0 +1,60 @@
+/**
+ * PDFium, compiled to WebAssembly: loaded with the first PDF.
+ *
+ * @module
+ */
+import type { WrappedPdfiumModule } from "@embedpdf/pdfium";
+import { HearthError } from "../../base/errors.ts";
+
+/** An instance; one that trapped, or was interrupted, must not be used again. */
+export interface Pdfium {
+  readonly api: WrappedPdfiumModule;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** Most memory of an instance: a file of 100 MiB, and its images unpacked. */
+const MAX_BYTES = 768 * 2 ** 20;
+
+let module: Promise<WebAssembly.Module> | undefined;
+
+/** @throws {HearthError} `inference_failed` when it cannot be loaded. */
+export async function loadPdfium(): Promise<Pdfium> {
+  try {
+    return await instantiate();
+  } catch (error) {
+    module = undefined;
+    throw new HearthError(
+      "inference_failed",
+      "The reader of PDF files could not be loaded; the server's log says why.",
+      { cause: error },
+    );
+  }
+}
+
+async function instantiate(): Promise<Pdfium> {
+  module ??= Deno.readFile(new URL(import.meta.resolve("@embedpdf/pdfium/pdfium.wasm")))
+    .then((code) => WebAssembly.compile(code));
+  const [compiled, { init }] = await Promise.all([module, import("@embedpdf/pdfium")]);
+  let memory: WebAssembly.Memory | undefined;
+  const api = await init({
+    print: () => {},
+    // Damaged files cause thousands of lines.
+    printErr: () => {},
+    instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void) {
+      const instance = new WebAssembly.Instance(compiled, boundMemory(imports));
+      memory = instance.exports["memory"] as WebAssembly.Memory;
+      done(instance);
+      return instance.exports;
+    },
+  });
+  api.PDFiumExt_Init();
+  return { api, memory: memory! };
+}
+
+/** The same imports, but memory does not grow beyond the limit: the allocation that wants it fails. */
+function boundMemory(imports: WebAssembly.Imports): WebAssembly.Imports {
+  const env = imports["env"]!;
+  const grow = env["emscripten_resize_heap"] as (numBytes: number) => number;
+  const growWithin = (numBytes: number) => numBytes >>> 0 <= MAX_BYTES ? grow(numBytes) : 0;
+  return { ...imports, env: { ...env, emscripten_resize_heap: growWithin } };
+}

@@ -1,0 +1,117 @@
+/**
+ * The calling side of the threads that read PDF files.
+ *
+ * @module
+ */
+import { HearthError } from "../../base/errors.ts";
+import type { PageResolution } from "../../media/pdf/page_resolution.ts";
+import { MAX_PAGE_MS } from "../../media/pdf/pdf_document.ts";
+import { WorkerPool } from "../threads/worker_pool.ts";
+import { WorkerRpc } from "../threads/worker_rpc.ts";
+import type { DocumentFile, DocumentThread, Timed } from "./document_thread.ts";
+
+/** Default of the most pages of a document. */
+const DEFAULT_MAX_PAGES = 100;
+/** All pages of a file together. */
+const MAX_FILE_MS = 120_000;
+const MAX_THREADS = 2;
+
+/** Reads PDF files; its threads are started with the first one. */
+export class DocumentReader {
+  readonly #maxPages: number;
+  readonly #workers: WorkerPool<DocumentThread>;
+
+  constructor({ maxPages = DEFAULT_MAX_PAGES }: { readonly maxPages?: number | undefined }) {
+    this.#maxPages = maxPages;
+    const module = new URL("./document_thread.ts", import.meta.url);
+    this.#workers = new WorkerPool({
+      size: MAX_THREADS,
+      start: () => new WorkerRpc<DocumentThread>(module, "thread that reads PDF files"),
+    });
+  }
+
+  /**
+   * Opens a file.
+   *
+   * @throws {HearthError} `invalid_media` when it cannot be read, or has too many pages.
+   * @throws the signal's reason.
+   */
+  async open(file: Uint8Array, signal: AbortSignal): Promise<PdfPages> {
+    const pages = await PdfPages.open(file, { workers: this.#workers, signal });
+    if (pages.length <= this.#maxPages) return pages;
+    throw new HearthError(
+      "invalid_media",
+      `The PDF has ${pages.length} pages; at most ${this.#maxPages} are read (--max-pdf-pages).`,
+    );
+  }
+
+  close(): void {
+    this.#workers.close();
+  }
+}
+
+interface Workers {
+  readonly workers: WorkerPool<DocumentThread>;
+  readonly signal: AbortSignal;
+}
+
+/** The pages of an open file. All calls throw as {@linkcode DocumentReader.open}. */
+export class PdfPages {
+  readonly #id = crypto.randomUUID();
+  readonly #bytes: Uint8Array<SharedArrayBuffer>;
+  readonly #workers: WorkerPool<DocumentThread>;
+  readonly #signal: AbortSignal;
+  #leftMs = MAX_FILE_MS;
+  #length = 0;
+
+  private constructor(file: Uint8Array, { workers, signal }: Workers) {
+    this.#bytes = new Uint8Array(new SharedArrayBuffer(file.length));
+    this.#bytes.set(file);
+    this.#workers = workers;
+    this.#signal = signal;
+  }
+
+  static async open(file: Uint8Array, workers: Workers): Promise<PdfPages> {
+    const pages = new PdfPages(file, workers);
+    pages.#length = await pages.#timed((file, options) =>
+      pages.#workers.call("countPages", file, options)
+    );
+    return pages;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** A page as a PNG file. @param index from 0 on. */
+  async draw(index: number, resolution: PageResolution): Promise<Uint8Array<ArrayBuffer>> {
+    return await this.#timed((file, options) =>
+      this.#workers.call("drawPage", { ...file, index, resolution }, options)
+    );
+  }
+
+  /** A page's own text; empty if it has none. @param index from 0 on. */
+  async readText(index: number): Promise<string> {
+    return await this.#timed((file, options) =>
+      this.#workers.call("readText", { ...file, index }, options)
+    );
+  }
+
+  /** Makes a call within the time that is left to the file. */
+  async #timed<T>(
+    call: (file: DocumentFile, options: { signal: AbortSignal }) => Promise<Timed<T>>,
+  ): Promise<T> {
+    const maxMs = Math.min(MAX_PAGE_MS, this.#leftMs);
+    if (maxMs <= 0) {
+      const seconds = MAX_FILE_MS / 1000;
+      throw new HearthError(
+        "invalid_media",
+        `The PDF takes longer to read than the ${seconds} s that are allowed.`,
+      );
+    }
+    const file = { id: this.#id, bytes: this.#bytes, maxMs };
+    const { value, ms } = await call(file, { signal: this.#signal });
+    this.#leftMs -= ms;
+    return value;
+  }
+}
