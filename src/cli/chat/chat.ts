@@ -9,7 +9,7 @@ import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ChatMessage, DocumentPart, ImagePart, MessagePart } from "../../models/task.ts";
 import { CHAT_HELP, type ChatCommand, readChatCommand, readTypedPath } from "./commands.ts";
 import { ChatTerminal } from "./terminal.ts";
-import { toMediaPart } from "../run/input.ts";
+import { toMediaPart } from "../media_part.ts";
 import type { RunSession } from "../timed_session.ts";
 
 /** Kinds of models that can be talked to. */

@@ -5,7 +5,6 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import { isPdf } from "../../media/signature.ts";
-import type { DocumentPart, ImagePart } from "../../models/task.ts";
 
 /** One input. */
 export interface RunInput {
@@ -63,13 +62,6 @@ async function readStdin(): Promise<RunInput> {
   }
   const bytes = new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer());
   return { name: "standard input", bytes, isFile: true };
-}
-
-/** An input that is media, as a part of a message: a PDF or an image. */
-export function toMediaPart(
-  { name: param, bytes }: Pick<RunInput, "name" | "bytes">,
-): DocumentPart | ImagePart {
-  return { type: isPdf(bytes) ? "document" : "image", bytes, param };
 }
 
 /** Whether an input is text; no image file is, by its first bytes. */
