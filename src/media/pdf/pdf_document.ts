@@ -22,7 +22,7 @@ const WHITE = 0xffff_ffff;
 const RED_FIRST = 0x10;
 /** The kind of annotation that is a field of a form. */
 const FIELD = 20;
-/** For the screen, not for print. */
+/** Makes the page look as on a screen, not as in print. */
 const FLATTEN_FOR_DISPLAY = 0;
 /** The page has changed. */
 const FLATTENED = 1;
@@ -215,10 +215,10 @@ function readPageText(page: number, { api, memory }: Pdfium): string {
   return cleanText(new TextDecoder("utf-16le").decode(units));
 }
 
-/** PDFium marks a hyphen at a line's end, which a word goes on after, by U+FFFE or U+0002. */
+/** PDFium marks where a word goes on in the next line by U+FFFE or a control character, without a line break. */
 function cleanText(text: string): string {
-  return text.replaceAll(/[\uFFFE\x02]\r?\n?/g, "").replaceAll(/\r\n?/g, "\n")
-    .replaceAll(/[^\P{Cc}\n\t]/gu, "").replaceAll(/[ \t]+$/gm, "").trim();
+  return text.replaceAll("\uFFFE", "").replaceAll(/\r\n?/g, "\n").replaceAll(/[^\P{Cc}\n\t]/gu, "")
+    .replaceAll(/[ \t]+$/gm, "").trim();
 }
 
 /** Calls PDFium; any error of it means that the file is damaged. */

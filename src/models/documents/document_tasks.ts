@@ -14,7 +14,7 @@ import { DocumentReader, type PdfPages } from "./document_reader.ts";
 import { PageAnswers } from "./page_answers.ts";
 import { readPageResolution } from "./read_page_resolution.ts";
 
-/** Between the text of two pages. */
+/** Separates the text of two pages. */
 const TEXT_BREAK = "\n\n";
 
 /** Most bytes of the images of a document's pages: as many as the media of a request may have. */
@@ -66,7 +66,7 @@ export class DocumentTasks {
     return new DocumentTasks(model, { resolution, maxPages });
   }
 
-  /** As {@linkcode Model.start}. */
+  /** Starts a task, as {@linkcode Model.start} does. */
   start(task: Task, emit: Emit): () => void {
     if (task.type !== "chat" || !hasDocuments(task)) return this.#model.start(task, emit);
     return this.#requests.start({

@@ -13,7 +13,7 @@ import { serveFunctions } from "../threads/worker_rpc.ts";
 export interface DocumentFile {
   /** Tells it from others. */
   readonly id: string;
-  /** In shared memory, so that it is not copied with each page. */
+  /** The file, in shared memory so that it is not copied with each page. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   /** The time that this call may take. */
   readonly maxMs: number;
@@ -21,7 +21,7 @@ export interface DocumentFile {
 
 /** A page of it. */
 interface DocumentPage extends DocumentFile {
-  /** From 0 on. */
+  /** The page, from 0 on. */
   readonly index: number;
 }
 

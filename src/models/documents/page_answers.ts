@@ -18,10 +18,10 @@ export class PageAnswers {
   readonly #emit: (event: ChatEvent) => unknown;
   readonly #seen = new Set<ChatEvent["type"]>();
   #page = 0;
-  /** Of the answer before the current page: characters, and tokens. */
+  /** Characters, and tokens, of the answer before the current page. */
   #offset = 0;
   #numTokensBefore = 0;
-  /** The current page's. */
+  /** Characters, and tokens, of the current page. */
   #length = 0;
   #numTokens = 0;
   #usage = NO_TOKENS;
