@@ -12,26 +12,37 @@ import {
   TILE,
 } from "./attention_simd_layers.ts";
 import type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
+import { choosePool } from "./kv_cache.ts";
 import { checkRotary } from "./kv_write.ts";
-import type { PackedStep } from "./step_plan.ts";
+import { type PackedStep, stepInPool } from "./step_plan.ts";
 
 export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
+
+/** Layers of one pool, in one memory. */
+interface Part {
+  readonly pool: number;
+  readonly layers: readonly SimdLayer[];
+  readonly limits: SimdLimits;
+  memory: SimdLayers;
+  numBlocks: number;
+}
+
+interface Place {
+  readonly part: Part;
+  readonly index: number;
+}
 
 /**
  * With sums in f32, what `ReferenceKvWrite` and `ReferenceAttention` do in float64; see `wasm/`.
  *
  * Caches, tables, inputs and outputs lie in linear memories, which are freed with it. A linear memory holds 4 GiB at most,
- * so layers are divided among as few of them as can hold the largest cache. The cache's layout is this kernel's own: keys
- * lie sixteen side by side.
+ * so the layers of a pool are divided among as few of them as can hold its largest cache. The cache's layout is this
+ * kernel's own: keys lie sixteen side by side.
  */
 export class SimdAttention {
-  readonly #limits: SimdLimits;
-  /** The layers in each memory. */
-  readonly #parts: readonly (readonly SimdLayer[])[];
-  readonly #memories: SimdLayers[];
-  /** The memory of each layer, and its index there. */
-  readonly #places: readonly { readonly memory: number; readonly layer: number }[];
-  #numBlocks: number;
+  readonly #parts: readonly Part[];
+  /** The part of each layer, and its index there. */
+  readonly #places: readonly Place[];
 
   /**
    * @throws {RangeError} when the kernels cannot run a layer's shape.
@@ -39,38 +50,48 @@ export class SimdAttention {
    */
   constructor(layers: readonly SimdLayer[], limits: SimdLimits) {
     for (const layer of layers) checkLayer(layer);
-    this.#limits = limits;
-    this.#numBlocks = limits.numBlocks;
-    this.#parts = divideLayers(layers, limits);
-    this.#places = this.#parts.flatMap((part, memory) =>
-      part.map((_, layer) => ({ memory, layer }))
-    );
-    this.#memories = this.#parts.map((part) => new SimdLayers(part, limits));
+    const places: Place[] = [];
+    this.#parts = [limits, ...limits.windows ?? []].flatMap(({ numBlocks, maxBlocks }, pool) => {
+      const ofPool = { ...limits, numBlocks, maxBlocks };
+      const numbered = layers.map((layer, number) => ({ layer, number }))
+        .filter(({ layer }) => choosePool(layer.attend.window, limits.windows) === pool);
+      return divideLayers(numbered.map(({ layer }) => layer), ofPool).map((divided): Part => {
+        const memory = new SimdLayers(divided, ofPool);
+        const part = { pool, layers: divided, limits: ofPool, memory, numBlocks };
+        numbered.splice(0, divided.length).forEach(({ number }, index) => {
+          places[number] = { part, index };
+        });
+        return part;
+      });
+    });
+    this.#places = places;
   }
 
   /** How many memories the layers are divided among. */
   get numMemories(): number {
-    return this.#memories.length;
+    return this.#parts.length;
   }
 
   /**
-   * Changes the number of blocks of the cache; what the blocks hold that stay is kept. A larger cache takes memory only
-   * as it is written to; for a smaller one everything is moved to smaller memories.
+   * Changes the number of blocks of a pool; what the blocks hold that stay is kept. A larger cache takes memory only as
+   * it is written to; for a smaller one everything is moved to smaller memories.
    *
+   * @param pool 0 is the main one, the others are those of windows.
    * @returns false if there is no memory for it; the cache is as it was then.
    */
-  resize(numBlocks: number): boolean {
-    if (numBlocks >= this.#numBlocks) {
-      if (!this.#memories.every((memory) => memory.grow(numBlocks))) return false;
-    } else {
-      this.#memories.forEach((memory, i) => {
-        const smaller = new SimdLayers(this.#parts[i]!, { ...this.#limits, numBlocks });
-        smaller.copyBlocks(memory, numBlocks);
-        memory.dispose();
-        this.#memories[i] = smaller;
-      });
+  resize(numBlocks: number, pool = 0): boolean {
+    const parts = this.#parts.filter((part) => part.pool === pool);
+    for (const part of parts) {
+      if (numBlocks >= part.numBlocks) {
+        if (!part.memory.grow(numBlocks)) return false;
+        continue;
+      }
+      const smaller = new SimdLayers(part.layers, { ...part.limits, numBlocks });
+      smaller.copyBlocks(part.memory, numBlocks);
+      part.memory.dispose();
+      part.memory = smaller;
     }
-    this.#numBlocks = numBlocks;
+    for (const part of parts) part.numBlocks = numBlocks;
     return true;
   }
 
@@ -80,12 +101,12 @@ export class SimdAttention {
    * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
    */
   begin(step: PackedStep, skipped: readonly number[] = []): void {
-    for (const memory of this.#memories) memory.begin(step, skipped);
+    for (const { memory, pool } of this.#parts) memory.begin(stepInPool(step, pool), skipped);
   }
 
   inputs(layer: number): SimdInputs {
-    const at = this.#places[layer]!;
-    return this.#memories[at.memory]!.inputs(at.layer);
+    const { part, index } = this.#places[layer]!;
+    return part.memory.inputs(index);
   }
 
   /**
@@ -100,14 +121,14 @@ export class SimdAttention {
 
   /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
-    const at = this.#places[layer]!;
-    this.#memories[at.memory]!.write(at.layer);
+    const { part, index } = this.#places[layer]!;
+    part.memory.write(index);
   }
 
   /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
   attend(layer: number): Float32Array {
-    const at = this.#places[layer]!;
-    return this.#memories[at.memory]!.attend(at.layer);
+    const { part, index } = this.#places[layer]!;
+    return part.memory.attend(index);
   }
 
   /**
@@ -121,19 +142,19 @@ export class SimdAttention {
     head: number,
     range: { readonly firstBlock: number; readonly numKeys: number },
   ): Float32Array {
-    const at = this.#places[layer]!;
-    return this.#memories[at.memory]!.keysOf(at.layer, head, range);
+    const { part, index } = this.#places[layer]!;
+    return part.memory.keysOf(index, head, range);
   }
 
   /** Copies keys and values of a sequence. */
   readCache(layer: number, read: CacheRead): void {
-    const at = this.#places[layer]!;
-    this.#memories[at.memory]!.readCache(at.layer, read);
+    const { part, index } = this.#places[layer]!;
+    part.memory.readCache(index, read);
   }
 
   /** Makes the threads drop the memories, which the engine frees once they are unreferenced. */
   dispose(): void {
-    for (const memory of this.#memories) memory.dispose();
+    for (const { memory } of this.#parts) memory.dispose();
   }
 }
 
@@ -152,6 +173,7 @@ function checkLayer({ shape, write }: SimdLayer): void {
  * is not enough.
  */
 function divideLayers(layers: readonly SimdLayer[], limits: SimdLimits): SimdLayer[][] {
+  if (layers.length === 0) return [];
   for (let numParts = 1; numParts < layers.length; numParts++) {
     const size = Math.ceil(layers.length / numParts);
     const parts = inPartsOf(size, layers);

@@ -7,7 +7,7 @@ import { ALIGNMENT, type Arena } from "../cpu/arena.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
-import { cachedHeadBytes } from "./kv_cache.ts";
+import { cachedHeadBytes, type CachePool, type WindowPool } from "./kv_cache.ts";
 import type { KvWriteParams } from "./kv_write.ts";
 import type { AttentionParams } from "./paged_attention.ts";
 import type { PackedStep, StepLimits } from "./step_plan.ts";
@@ -26,10 +26,9 @@ export interface SimdLayer {
 }
 
 /** Limits of the memory, and the threads that use it. */
-export interface SimdLimits extends StepLimits {
-  readonly numBlocks: number;
-  /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
-  readonly maxBlocks?: number | undefined;
+export interface SimdLimits extends StepLimits, CachePool {
+  /** Pools of layers with a window; all are in the main one if absent. */
+  readonly windows?: readonly WindowPool[] | undefined;
   /** Absent if the caller works alone. */
   readonly threads?: KernelThreads | undefined;
   /** Whether the memory is to have large pages: for caches of which large parts are used at once. */

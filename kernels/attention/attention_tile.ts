@@ -106,7 +106,8 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
 
   let key_end = end_key(item, query_position(item, last_row));
   // Tiles begin where they do for all rows of a sequence, whatever rows are beside them.
-  let key_start = first_key(query_position(item, 0u)) / ${keys}u * ${keys}u;
+  let first_seen = first_key(query_position(item, 0u));
+  let key_start = first_seen / ${keys}u * ${keys}u;
   // Keys that all rows see.
   let first_of_all = first_key(query_position(item, last_row));
   let end_of_all = end_key(item, query_position(item, 0u));

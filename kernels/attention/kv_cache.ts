@@ -13,6 +13,24 @@ const SCALE_BYTES = 4;
 /** Elements that a workgroup of the kernel that writes the cache holds: a head must fit. */
 const WRITTEN_ELEMENTS = 256;
 
+/** Blocks that layers keep keys and values in, which may become more. */
+export interface CachePool {
+  readonly numBlocks: number;
+  /** Most blocks that the pool may be enlarged to; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
+}
+
+/** The pool of the layers with one window. */
+export interface WindowPool extends CachePool {
+  /** Keys that a query sees in these layers, its own included. */
+  readonly window: number;
+}
+
+/** The index of the pool that a layer with a window, or 0 for none, keeps its keys and values in: 0 is the main one. */
+export function choosePool(window: number, windows: readonly WindowPool[] = []): number {
+  return windows.findIndex((pool) => pool.window === window) + 1;
+}
+
 type CachedHead = Pick<AttentionShape, "headSize" | "elem" | "isQuantized">;
 
 /** Bytes of the keys, or of the values, of one token and head. */

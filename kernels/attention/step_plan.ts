@@ -21,7 +21,14 @@ export interface PackedStep {
   readonly kvLengths: Int32Array;
   /** i32 `[sequences, maxBlocksPerSequence]`. */
   readonly blockTables: Int32Array;
+  /** The same for layers with a window that keep keys and values in a pool of their own, by pool. */
+  readonly windowTables?: readonly Int32Array[] | undefined;
   readonly maxBlocksPerSequence: number;
+}
+
+/** A step as the layers of a pool see it: 0 is the main one, the others are those of windows. */
+export function stepInPool(step: PackedStep, pool: number): PackedStep {
+  return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
 /** The most a step may hold. */
@@ -29,6 +36,8 @@ export interface StepLimits {
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly maxBlocksPerSequence: number;
+  /** Keys that a query sees, its own included; all if 0 or absent. */
+  readonly window?: number | undefined;
 }
 
 /** Words in front: where angles' rows, slots, prefill, decode and reduce items begin, counted from `words`. */
@@ -55,6 +64,7 @@ export class StepPlan {
   /** Slots for partial results that any step of these limits may need. */
   readonly maxSlots: number;
   readonly #shape: AttentionShape;
+  readonly #window: number;
   readonly #tiling: AttentionTiling;
   readonly #group: number;
   /** Decode items that keep the device busy. */
@@ -64,6 +74,7 @@ export class StepPlan {
 
   constructor(shape: AttentionShape, tiling: AttentionTiling, limits: StepLimits) {
     this.#shape = shape;
+    this.#window = limits.window ?? 0;
     this.#tiling = tiling;
     this.#group = shape.heads / shape.kvHeads;
     this.#targetItems = Math.ceil(tiling.targetWorkgroups / shape.kvHeads);
@@ -155,13 +166,20 @@ export class StepPlan {
     return count;
   }
 
+  /** The first key that any query of a sequence sees. */
+  #firstKey(step: PackedStep, s: number): number {
+    if (this.#window === 0) return 0;
+    const first = step.kvLengths[s]! - (step.queryStarts[s + 1]! - step.queryStarts[s]!);
+    return Math.max(0, first - this.#window + 1);
+  }
+
   /** Keys of each part of a sequence's decode items. */
   #splitKeysOf(step: PackedStep, s: number): number {
     const { decode, minSplitKeys } = this.#tiling;
     const items = Math.ceil(this.#rowsOf(step, s) / decode.rows);
     if (items >= this.#targetItems) return Infinity;
     const tileKeys = decodeKeys(decode);
-    const keys = items * step.kvLengths[s]!;
+    const keys = items * (step.kvLengths[s]! - this.#firstKey(step, s));
     return Math.max(minSplitKeys, Math.ceil(keys / this.#targetItems / tileKeys) * tileKeys);
   }
 
@@ -172,17 +190,18 @@ export class StepPlan {
     for (let s = 0; s < step.sequences.length; s++) {
       if (!this.#isDecode(step, s)) continue;
       const numRows = this.#rowsOf(step, s);
-      const numKeys = step.kvLengths[s]!;
+      const endKey = step.kvLengths[s]!;
+      const firstKey = this.#firstKey(step, s);
       const splitKeys = this.#splitKeysOf(step, s);
       for (let start = 0; start < numRows; start += decodeRows) {
         const rows = Math.min(decodeRows, numRows - start);
-        if (numKeys <= splitKeys) {
-          this.#writeItem(step, s, start, rows, 0, numKeys, NO_SLOT);
+        if (endKey - firstKey <= splitKeys) {
+          this.#writeItem(step, s, start, rows, firstKey, endKey, NO_SLOT);
           count++;
           continue;
         }
-        for (let key = 0; key < numKeys; key += splitKeys) {
-          this.#writeItem(step, s, start, rows, key, Math.min(key + splitKeys, numKeys), slot++);
+        for (let key = firstKey; key < endKey; key += splitKeys) {
+          this.#writeItem(step, s, start, rows, key, Math.min(key + splitKeys, endKey), slot++);
           count++;
         }
       }
@@ -195,7 +214,7 @@ export class StepPlan {
     let count = 0;
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {
-      const numKeys = step.kvLengths[s]!;
+      const numKeys = step.kvLengths[s]! - this.#firstKey(step, s);
       const splitKeys = this.#splitKeysOf(step, s);
       if (!this.#isDecode(step, s) || numKeys <= splitKeys) continue;
       const numRows = this.#rowsOf(step, s);

@@ -18,7 +18,8 @@ interface Staging {
 
 /**
  * Where a thread has few fours of a tile, it keeps them in registers: values are loaded while scores are computed, and
- * the next tile's keys while outputs are. Keys beyond `key_end` repeat the last one: what lies there may be NaN.
+ * the next tile's keys while outputs are. Keys before `first_seen` repeat that one, and those from `key_end` on the last
+ * one: what lies there may be NaN, or another sequence's.
  */
 export function writeStaging(
   { headFours, keys, threads, isUnpacked, isHalf }: {
@@ -37,7 +38,7 @@ export function writeStaging(
     repeat(atOnce, (n) => write(n, `(first + ${n * threads}u)`));
   const load = (into: string, what: string, tile: string) =>
     each((n, at) =>
-      `${into}${n} = load_${what}(item, min(${tile} + ${at} / ${headFours}u, key_end - 1u), kv_head, ${at} % ${headFours}u);`
+      `${into}${n} = load_${what}(item, clamp(${tile} + ${at} / ${headFours}u, first_seen, key_end - 1u), kv_head, ${at} % ${headFours}u);`
     );
   const store = (from: string) =>
     each((n, at) => {

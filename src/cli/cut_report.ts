@@ -5,7 +5,9 @@
  */
 import { stateSize } from "../device/sequence_states.ts";
 import { refusalOf } from "../device/cpu/program.ts";
+import { BLOCK_SIZE, bytesPerBlock, divideLayers, type HeadBytes } from "../decoder/cache_pools.ts";
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
+import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../graph/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -34,13 +36,25 @@ function describePort({ name, dtype, shape }: TensorPort): string {
   return `${name} ${dtype} [${shape.join(", ")}]`;
 }
 
-/** Bytes of cache that one token takes over all layers. The CPU keeps all of it in f32. */
-function cacheBytesPerToken({ attentions }: GraphCut, device: "gpu" | "cpu"): number {
-  return attentions.reduce(
-    (sum, { kvHeads, headDim, vHeadDim, dtype }) =>
-      sum + kvHeads * (headDim + vHeadDim) * (dtype === "float16" && device === "gpu" ? 2 : 4),
-    0,
-  );
+/** How a device caches heads: the CPU keeps all of them in f32. */
+const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
+  gpu: (dtype, headSize) => (dtype === "float16" ? 2 : 4) * headSize,
+  cpu: (_, headSize) => 4 * headSize,
+};
+
+/** Bytes of cache that one token takes over all layers on a GPU. */
+function cacheBytesPerToken(sites: readonly AttentionSite[]): number {
+  return sites.reduce((sum, site) => sum + bytesPerBlock(site, HEAD_BYTES.gpu), 0) / BLOCK_SIZE;
+}
+
+/** The cache in words. */
+function describeCache(cut: GraphCut): string {
+  const { attentions } = cut;
+  const inWindows = cacheBytesPerToken(attentions.filter(({ localWindow }) => localWindow));
+  return `cache      ${cacheDtypes(cut)}, ${
+    cacheBytesPerToken(attentions).toLocaleString("en")
+  } bytes per token` +
+    (inWindows > 0 ? `, ${inWindows.toLocaleString("en")} of them in layers with a window` : "");
 }
 
 function stateBytes({ states }: GraphCut): number {
@@ -185,9 +199,7 @@ export function describeCut(
     ...cut.states.length > 0
       ? [`states     ${stateBytes(cut).toLocaleString("en")} bytes per sequence, beside its cache`]
       : [],
-    `cache      ${cacheDtypes(cut)}, ${
-      cacheBytesPerToken(cut, "gpu").toLocaleString("en")
-    } bytes per token`,
+    describeCache(cut),
   ];
   const longest = Math.min(contextLength, cut.maxPositions ?? Infinity);
   if (longest < Infinity) lines.push(describeContext(cut, longest));
@@ -269,10 +281,16 @@ function describePositions(maxPositions: number): string {
 }
 
 /** The longest sequence, and what its keys and values take. */
-function describeContext(cut: GraphCut, tokens: number): string {
-  const taken = (["gpu", "cpu"] as const).map((device) =>
-    formatBytes(tokens * cacheBytesPerToken(cut, device))
-  );
+function describeContext({ attentions }: GraphCut, tokens: number): string {
+  const taken = (["gpu", "cpu"] as const).map((device) => {
+    const pools = divideLayers(attentions, {
+      contextLength: tokens,
+      ...stepLimits({ prefixCache: true }),
+      maxBufferBytes: Infinity,
+      headBytes: HEAD_BYTES[device],
+    });
+    return formatBytes(pools.reduce((sum, pool) => sum + pool.mostHeld * pool.blockBytes, 0));
+  });
   return `context    ${tokens.toLocaleString("en")} tokens, whose keys and values take ${
     taken[0]
   } on a GPU, ${taken[1]} on the CPU`;

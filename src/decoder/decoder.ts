@@ -18,8 +18,27 @@ export type {
 /** What keeps sequences shorter than the model was made for: settings, or the memory for keys and values. */
 export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";
 
-/** What a decoder can hold and run at once; fixed when it is loaded. */
-export interface DecoderLimits {
+/** Sizes of a pool of blocks of the KV cache. */
+export interface PoolLimits {
+  /** Blocks at first. */
+  readonly numBlocks: number;
+  /** Blocks that it may be enlarged to rather than that known prefixes are given up; `numBlocks` if absent. */
+  readonly roomyBlocks?: number | undefined;
+  /** Most blocks that it may be enlarged to, where sequences need them; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
+}
+
+/** The pool of the layers with one window. At its largest it holds the window of a sequence and the tokens of a step. */
+export interface WindowLimits extends PoolLimits {
+  /** Tokens that a token sees in these layers, itself included. */
+  readonly window: number;
+}
+
+/**
+ * What a decoder can hold and run at once; fixed when it is loaded. The pool is that of the layers that see all of a
+ * sequence.
+ */
+export interface DecoderLimits extends PoolLimits {
   /** Most tokens of prompt and completion in one sequence. */
   readonly contextLength: number;
   /** Tokens that the model was made for; `contextLength` if absent. */
@@ -29,12 +48,8 @@ export interface DecoderLimits {
   readonly maxSequences: number;
   /** Most tokens in one step, over all sequences. */
   readonly maxBatchTokens: number;
-  /** Blocks of the KV cache pool at first. */
-  readonly numBlocks: number;
-  /** Blocks that it may be enlarged to rather than that known prefixes are given up; `numBlocks` if absent. */
-  readonly roomyBlocks?: number | undefined;
-  /** Most blocks that it may be enlarged to, where sequences need them; `numBlocks` if absent. */
-  readonly maxBlocks?: number | undefined;
+  /** Pools of layers that keep only the last tokens of a sequence; none if absent. */
+  readonly windows?: readonly WindowLimits[] | undefined;
   /** Why sequences are not longer; as long as the model was made for if absent. */
   readonly lengthLimit?: LengthLimit | undefined;
   /** Tokens per block. */
@@ -90,6 +105,8 @@ export interface StepBatch {
   readonly kvLengths: Int32Array;
   /** i32 `[sequences.length, maxBlocksPerSequence]`, row-major: the blocks of each sequence in order. */
   readonly blockTables: Int32Array;
+  /** The same for each of the decoder's windows; what stands for blocks that fell out of it means nothing. */
+  readonly windowTables?: readonly Int32Array[] | undefined;
   readonly maxBlocksPerSequence: number;
   /** i32 `[sequences.length]`: the slot of each sequence's states, where it has such; absent: slots 0, 1, 2 … */
   readonly stateSlots?: Int32Array | undefined;
@@ -115,11 +132,12 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
    */
   run(batch: StepBatch): Promise<Token[]>;
   /**
-   * Changes the number of blocks of the KV cache; what the blocks hold that stay is kept. Called between steps.
+   * Changes the number of blocks of a pool of the KV cache; what the blocks hold that stay is kept. Called between steps.
    *
+   * @param pool 0 is the main one, the others are those of `limits.windows`.
    * @returns false if the device has no memory for it: the cache is as it was. A decoder without it keeps its size.
    */
-  resizeCache?(numBlocks: number): Promise<boolean>;
+  resizeCache?(numBlocks: number, pool: number): Promise<boolean>;
   /** Frees all device memory. */
   dispose(): Promise<void>;
 }

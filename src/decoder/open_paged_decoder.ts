@@ -41,8 +41,8 @@ interface PagedOpenOptions {
   readonly processLogits?: LogitsProcessor | undefined;
   /** Whether keys and values are kept in 8 bits. */
   readonly isQuantized?: boolean | undefined;
-  /** Whether the machine has memory for so many more blocks. */
-  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
+  /** Whether the machine has memory for so many more blocks of a pool. */
+  readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
   /** Memory that a second copy of weights may take; any if absent. */
   readonly spareBytes?: number;
   /** Whether weights are kept in one layout, where the device has several: see `kernel_rule.ts`. */
@@ -71,6 +71,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
     maxBlocks: limits.maxBlocks,
+    windows: limits.windows,
     isQuantized: options.isQuantized,
     blockSize: limits.blockSize,
     maxTokens: limits.maxBatchTokens,

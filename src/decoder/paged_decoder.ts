@@ -41,8 +41,8 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly limits: DecoderLimits;
   /** Makes of wanted rows what a step gives. */
   readonly sampler: TokenSampler<Token>;
-  /** Whether the machine has memory for so many more blocks; only the device is asked if absent. */
-  readonly hasRoom?: ((numBlocks: number) => Promise<boolean>) | undefined;
+  /** Whether the machine has memory for so many more blocks of a pool; only the device is asked if absent. */
+  readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -65,13 +65,14 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
-  #numBlocks: number;
+  /** The blocks of each pool: the main one, then those of windows. */
+  readonly #numBlocks: number[];
 
   constructor(parts: PagedDecoderParts<Token>) {
     const { backend, cut, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
-    this.#numBlocks = limits.numBlocks;
+    this.#numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
   }
 
@@ -129,12 +130,12 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
 
-  async resizeCache(numBlocks: number): Promise<boolean> {
+  async resizeCache(numBlocks: number, pool = 0): Promise<boolean> {
     const { attention, hasRoom } = this.#parts;
-    const numNew = numBlocks - this.#numBlocks;
-    if (numNew > 0 && hasRoom !== undefined && !await hasRoom(numNew)) return false;
-    if (!await attention.resize?.(numBlocks)) return false;
-    this.#numBlocks = numBlocks;
+    const numNew = numBlocks - this.#numBlocks[pool]!;
+    if (numNew > 0 && hasRoom !== undefined && !await hasRoom(numNew, pool)) return false;
+    if (!await attention.resize?.(numBlocks, pool)) return false;
+    this.#numBlocks[pool] = numBlocks;
     return true;
   }
 

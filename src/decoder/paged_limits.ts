@@ -5,11 +5,19 @@
  */
 import type { EngineSettings } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
+import { choosePool } from "../../kernels/attention/kv_cache.ts";
+import type { GraphCut } from "../graph/graph_cut.ts";
+import {
+  BLOCK_SIZE,
+  bytesPerBlock,
+  divideLayers,
+  type HeadBytes,
+  joinPools,
+  sharePools,
+} from "./cache_pools.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseStateSlots } from "./state_slots.ts";
 
-const BLOCK_SIZE = 16;
 /** The pool at first; it grows when sequences need more. */
 const START_KV_CACHE_MB = 256;
 /** The pool up to which known prefixes are kept rather than given up. */
@@ -25,8 +33,7 @@ export interface PagedLimitsOptions {
   readonly settings: EngineSettings;
   /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
   readonly maxBufferBytes: number;
-  /** Bytes of a cached head of a token, keys or values, of an attention that works in `dtype`. */
-  readonly headBytes: (dtype: AttentionSite["dtype"], headSize: number) => number;
+  readonly headBytes: HeadBytes;
   /** Memory for keys and values where no setting says how much; what the device gives if absent. */
   readonly memoryBytes?: number | undefined;
 }
@@ -39,51 +46,62 @@ export function stepLimits(
   return { maxBatchTokens, maxSequences };
 }
 
-/** Bytes of a block of all attentions of a cut. */
+/** Bytes of a block of each pool, the main one first. */
 export function blockBytesOf(
-  cut: Pick<GraphCut, "attentions">,
-  headBytes: PagedLimitsOptions["headBytes"],
-): number {
-  return cut.attentions.map((site) => bytesPerBlock(site, headBytes))
-    .reduce((sum, { keys, values }) => sum + keys + values, 0);
+  { attentions }: Pick<GraphCut, "attentions">,
+  { windows = [] }: Pick<DecoderLimits, "windows">,
+  headBytes: HeadBytes,
+): number[] {
+  const bytes = [0, ...windows.map(() => 0)];
+  for (const site of attentions) {
+    bytes[choosePool(site.localWindow ?? 0, windows)]! += bytesPerBlock(site, headBytes);
+  }
+  return bytes;
 }
 
 /**
- * Lets sequences be as long as the model was made for, and the pool grow until all of them are, as far as settings, the
- * memory and the device's buffers allow.
+ * Lets sequences be as long as the model was made for, and the pools grow until all of them are, as far as settings, the
+ * memory and the device's buffers allow. Layers with a window have pools of their own where that saves memory.
  *
  * @throws {StartupError} when not even one block fits.
  */
 export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): DecoderLimits {
-  const { settings, headBytes, maxBufferBytes, memoryBytes = Infinity } = options;
+  const { settings, memoryBytes = Infinity } = options;
   const { kvCacheMb, maxModelLength = Infinity } = settings;
   const { maxBatchTokens, maxSequences } = stepLimits(settings);
   const modelLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
   const wantedLength = Math.min(modelLength, maxModelLength);
-  const blockBytes = blockBytesOf(cut, headBytes);
-  const largest = Math.max(
-    ...cut.attentions.flatMap((site) => Object.values(bytesPerBlock(site, headBytes))),
-  );
-
   const poolBytes = kvCacheMb === undefined ? memoryBytes : kvCacheMb * MIB;
-  const inPool = Math.floor(poolBytes / blockBytes);
-  const inBuffers = Math.floor(maxBufferBytes / largest);
-  const maxBlocks = Math.min(
-    inPool,
-    inBuffers,
-    maxSequences * Math.ceil(wantedLength / BLOCK_SIZE),
+  const divided = divideLayers(cut.attentions, {
+    ...options,
+    ...{ contextLength: wantedLength, maxBatchTokens, maxSequences },
+  });
+  const totalBytes = divided.reduce((sum, { blockBytes }) => sum + blockBytes, 0);
+  const blocksIn = (mib: number) => Math.max(1, Math.floor(mib * MIB / totalBytes));
+  // Memory for no more than a window is one pool.
+  const hasRoom = divided.slice(1).every(({ mostHeld, inBuffers }) =>
+    mostHeld <= Math.min(poolBytes / totalBytes, inBuffers)
   );
+  const pools = hasRoom ? divided : joinPools(divided);
+  const roomyBlocks = blocksIn(ROOMY_KV_CACHE_MB);
+  const most = sharePools(pools, { poolBytes, maxSequences, roomyBlocks });
+  const [maxBlocks] = most as [number];
   if (maxBlocks < 1) {
+    const bytes = Math.min(poolBytes, options.maxBufferBytes);
     throw new StartupError(
       `A KV cache of ${
-        Math.floor(Math.min(poolBytes, maxBufferBytes) / MIB)
-      } MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes: give it more.`,
+        Math.floor(bytes / MIB)
+      } MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${totalBytes} bytes: give it more.`,
       { setting: "kvCacheMb" },
     );
   }
-  const blocksIn = (mib: number) => Math.max(1, Math.floor(mib * MIB / blockBytes));
+  const sizesOf = (maxBlocks: number) => ({
+    numBlocks: Math.min(maxBlocks, blocksIn(START_KV_CACHE_MB)),
+    roomyBlocks: kvCacheMb === undefined ? Math.min(maxBlocks, roomyBlocks) : maxBlocks,
+    maxBlocks,
+  });
   const contextLength = Math.min(wantedLength, maxBlocks * BLOCK_SIZE);
-  const poolLimit = inBuffers < inPool
+  const poolLimit = pools[0]!.inBuffers === maxBlocks
     ? "buffer"
     : kvCacheMb === undefined
     ? "memory"
@@ -97,23 +115,17 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
     vocabSize: cut.output.width,
     maxSequences,
     maxBatchTokens,
-    numBlocks: Math.min(maxBlocks, blocksIn(START_KV_CACHE_MB)),
-    roomyBlocks: Math.min(maxBlocks, blocksIn(kvCacheMb ?? ROOMY_KV_CACHE_MB)),
-    maxBlocks,
+    // A main pool without layers takes no memory.
+    ...pools[0]!.blockBytes === 0 ? { numBlocks: maxBlocks } : sizesOf(maxBlocks),
+    ...pools.length > 1 && {
+      windows: pools.slice(1).map(({ window }, i) => ({
+        window: window!,
+        ...sizesOf(most[i + 1]!),
+      })),
+    },
     blockSize: BLOCK_SIZE,
     sharesBlocks: true,
-    numStateSlots: chooseStateSlots(cut, { maxSequences, maxBufferBytes }),
+    numStateSlots: chooseStateSlots(cut, { maxSequences, maxBufferBytes: options.maxBufferBytes }),
     longFrom: cut.longFrom,
-  };
-}
-
-function bytesPerBlock(
-  { kvHeads, headDim, vHeadDim, dtype }: AttentionSite,
-  headBytes: PagedLimitsOptions["headBytes"],
-): { keys: number; values: number } {
-  const numHeads = BLOCK_SIZE * kvHeads;
-  return {
-    keys: numHeads * headBytes(dtype, headDim),
-    values: numHeads * headBytes(dtype, vHeadDim),
   };
 }

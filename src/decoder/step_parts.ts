@@ -49,6 +49,8 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
   const { queryStarts, maxBlocksPerSequence } = batch;
   const [from, to] = [queryStarts[first]!, queryStarts[end]!];
   const tokensOf = (values: Int32Array) => values.subarray(from, to);
+  const tablesOf = (tables: Int32Array) =>
+    tables.subarray(first * maxBlocksPerSequence, end * maxBlocksPerSequence);
   const sections = batch.sectionPositions;
   return {
     sequences: batch.sequences.slice(first, end),
@@ -67,10 +69,8 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
       .map((span) => ({ ...span, firstToken: span.firstToken - from })),
     queryStarts: queryStarts.subarray(first, end + 1).map((start) => start - from),
     kvLengths: batch.kvLengths.subarray(first, end),
-    blockTables: batch.blockTables.subarray(
-      first * maxBlocksPerSequence,
-      end * maxBlocksPerSequence,
-    ),
+    blockTables: tablesOf(batch.blockTables),
+    windowTables: batch.windowTables?.map(tablesOf),
     maxBlocksPerSequence,
     stateSlots: batch.stateSlots?.subarray(first, end),
     // They are made once, before the first part.

@@ -3,17 +3,17 @@
  *
  * @module
  */
+import type { CachePool, WindowPool } from "../../kernels/attention/kv_cache.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../program/program.ts";
 import type { AttentionSite } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** The parameters of a paged attention. */
-export interface AttentionOptions {
+export interface AttentionOptions extends CachePool {
   readonly sites: readonly AttentionSite[];
-  readonly numBlocks: number;
-  /** Most blocks that the cache may be enlarged to; `numBlocks` if absent. */
-  readonly maxBlocks?: number | undefined;
+  /** Pools of the sites with a window; all sites are in the main one if absent. */
+  readonly windows?: readonly WindowPool[] | undefined;
   readonly blockSize: number;
   /** Whether keys and values are kept in 8 bits. */
   readonly isQuantized?: boolean | undefined;
@@ -54,11 +54,12 @@ export interface PagedAttention {
    */
   openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
   /**
-   * Changes the number of blocks of the cache between steps; what the blocks hold that stay is kept.
+   * Changes the number of blocks of a pool between steps; what the blocks hold that stay is kept.
    *
+   * @param pool 0 is the main one, the others are those of windows.
    * @returns false if there is no memory for it; the cache is as it was then.
    */
-  resize?(numBlocks: number): Promise<boolean>;
+  resize?(numBlocks: number, pool: number): Promise<boolean>;
   dispose(): void;
 }
 

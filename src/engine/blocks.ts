@@ -7,8 +7,15 @@ import type { DecoderLimits } from "../decoder/decoder.ts";
 import { BlockIndex } from "./block_index.ts";
 import { BlockTails } from "./block_tails.ts";
 import { FreeList } from "./free_list.ts";
+import type { Int32List } from "./int32_list.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./state_slots.ts";
+import {
+  type AdmissionNeeds,
+  type PoolStats,
+  type PrefixEnd,
+  WindowBlocks,
+} from "./window_blocks.ts";
 
 /** A tail, and how many of its tokens a sequence goes on from. */
 interface FoundTail {
@@ -17,13 +24,9 @@ interface FoundTail {
 }
 
 /** `numUsedBlocks + numCachedBlocks + numFreeBlocks` is the whole pool. */
-export interface BlockStats {
-  /** Blocks some sequence holds. */
-  readonly numUsedBlocks: number;
-  /** Blocks nobody holds that keep a known prefix until they are reused. */
-  readonly numCachedBlocks: number;
-  /** Blocks that hold nothing of use. */
-  readonly numFreeBlocks: number;
+export interface BlockStats extends PoolStats {
+  /** The pools of layers with a window. */
+  readonly windows: readonly PoolStats[];
   /** Prompt tokens of all sequences that were started. */
   readonly numPrefixQueryTokens: number;
   /** How many of those were found in the prefix cache. */
@@ -32,11 +35,12 @@ export interface BlockStats {
   readonly numEvictedBlocks: number;
 }
 
-/** What a sequence that waits would take from the free list. */
-interface AdmissionNeeds {
-  readonly numBlocks: number;
-  /** How many of them hold its own prefix already. */
-  readonly numFound: number;
+/** What is known of a sequence that waits, and what it would take from each pool. */
+interface FoundPrefix {
+  readonly tail: FoundTail | undefined;
+  readonly end: PrefixEnd;
+  /** The main pool's, then those of the windows. */
+  readonly needs: readonly AdmissionNeeds[];
 }
 
 /**
@@ -47,6 +51,8 @@ interface AdmissionNeeds {
  * A block nobody holds goes to the free list, and stays findable there until it is reused: those that hold nothing
  * first, then the longest unused. A sequence gives its blocks back last to first, so that a prefix outlives what
  * follows it. The block that it has filled in part stays findable likewise, for one sequence that goes on from there.
+ *
+ * Layers with a window have blocks of their own, see {@linkcode WindowBlocks}; all others share those of the main pool.
  */
 export class BlockManager {
   #numBlocks: number;
@@ -62,13 +68,20 @@ export class BlockManager {
   #numEvictedBlocks = 0;
 
   readonly #slots: StateSlots | undefined;
+  readonly #windows: readonly WindowBlocks[];
 
   /** @param slots of states, where sequences have such: a prefix is only as good as the state behind it. */
   constructor(
-    limits: Pick<DecoderLimits, "numBlocks" | "blockSize" | "sharesBlocks">,
+    limits: Pick<
+      DecoderLimits,
+      "numBlocks" | "blockSize" | "sharesBlocks" | "maxBatchTokens" | "windows"
+    >,
     slots?: StateSlots,
   ) {
     this.#slots = slots;
+    this.#windows = (limits.windows ?? []).map((window, tableIndex) =>
+      new WindowBlocks(window, { ...limits, tableIndex })
+    );
     this.#numBlocks = limits.numBlocks;
     this.#blockSize = limits.blockSize;
     this.#sharesBlocks = limits.sharesBlocks;
@@ -81,35 +94,51 @@ export class BlockManager {
   /**
    * Gives a sequence that holds nothing the blocks for all its tokens: full ones already in the cache by reference, the
    * tail behind them if it begins with the same tokens, the others new. At least its last token is left to compute, for
-   * its logits.
+   * its logits. In layers with a window it gets what is known; there is room for a step's tokens behind that.
    *
-   * @param numSpare blocks that must be left over.
+   * @param numSpare blocks of each pool that must be left over.
    * @returns false, and changes nothing, when there are not enough blocks.
    */
   admit(sequence: Sequence, numSpare: number): boolean {
     const { blockIds, length } = sequence;
-    const { numBlocks, tail } = this.#findPrefix(sequence);
-    if (numBlocks + numSpare > this.#free.length || !this.#takeSlot(sequence, tail)) {
+    const { needs, end, tail } = this.#findPrefix(sequence);
+    const [ofMain, ...ofWindows] = needs as [AdmissionNeeds, ...AdmissionNeeds[]];
+    const fits = ofMain.numBlocks + numSpare <= this.#free.length &&
+      this.#windows.every((window, i) => window.hasRoomFor(ofWindows[i]!, numSpare));
+    if (!fits || !this.#takeSlot(sequence, tail)) {
       blockIds.clear();
       return false;
     }
     for (const blockId of blockIds.view()) this.#acquire(blockId);
     sequence.numSealedBlocks = blockIds.length;
-    sequence.numComputed = blockIds.length * this.#blockSize +
-      (tail === undefined ? 0 : this.#takeTail(sequence, tail));
+    sequence.numComputed = end.numTokens;
+    if (tail !== undefined) this.#takeTail(sequence, tail);
+    for (const window of this.#windows) window.admit(sequence, end);
     if (sequence.numCachedTokens === undefined) {
       sequence.numCachedTokens = sequence.numComputed;
       this.#numPrefixHitTokens += sequence.numComputed;
       this.#numPrefixQueryTokens += length;
     }
-    return this.grow(sequence, length);
+    return this.#growMain(sequence, length);
   }
 
-  /** What {@linkcode admit} would take for a sequence that holds nothing. */
-  needsOf(sequence: Sequence): AdmissionNeeds {
-    const needs = this.#findPrefix(sequence);
+  /** What {@linkcode admit} would take of each pool for a sequence that holds nothing. */
+  needsOf(sequence: Sequence): readonly AdmissionNeeds[] {
+    const { needs } = this.#findPrefix(sequence);
     sequence.blockIds.clear();
     return needs;
+  }
+
+  /** How many blocks of each pool a sequence that runs lacks for so many tokens. */
+  countMissing(sequence: Sequence, numTokens: number): number[] {
+    const numMissing = Math.ceil(numTokens / this.#blockSize) - sequence.blockIds.length;
+    const ofWindows = this.#windows.map((each) => each.countMissing(sequence, numTokens));
+    return [Math.max(0, numMissing), ...ofWindows];
+  }
+
+  /** How many of a sequence's tokens its layers with a window have blocks for. */
+  countWindowTokens(sequence: Sequence): number {
+    return Math.min(...this.#windows.map((window) => window.countTokens(sequence)));
   }
 
   /**
@@ -118,6 +147,11 @@ export class BlockManager {
    * @returns false when there are not enough; the sequence keeps those it got.
    */
   grow(sequence: Sequence, numTokens: number): boolean {
+    return this.#growMain(sequence, numTokens) &&
+      this.#windows.every((each) => each.grow(sequence, numTokens));
+  }
+
+  #growMain(sequence: Sequence, numTokens: number): boolean {
     while (sequence.blockIds.length * this.#blockSize < numTokens) {
       const blockId = this.#free.takeFirst();
       if (blockId === undefined) return false;
@@ -128,17 +162,23 @@ export class BlockManager {
     return true;
   }
 
-  /** Makes the blocks that a sequence has filled findable. */
-  seal(sequence: Sequence): void {
-    if (!this.#sharesBlocks) return;
+  /** Makes the blocks that a sequence has filled findable, and takes those from it that it does not see any longer. */
+  commit(sequence: Sequence): void {
+    if (this.#sharesBlocks) this.#seal(sequence);
+    for (const window of this.#windows) window.trim(sequence);
+  }
+
+  #seal(sequence: Sequence): void {
     const numFull = Math.floor(sequence.numComputed / this.#blockSize);
     for (let i = sequence.numSealedBlocks; i < numFull; i++) {
       const ownId = sequence.blockIds.at(i);
       const sealedId = this.#index.findOrAdd(sequence, i);
-      if (sealedId === ownId) continue;
-      this.#acquire(sealedId);
-      sequence.blockIds.set(i, sealedId);
-      this.#drop(ownId);
+      if (sealedId !== ownId) {
+        this.#acquire(sealedId);
+        sequence.blockIds.set(i, sealedId);
+        this.#drop(ownId);
+      }
+      for (const window of this.#windows) window.seal(sequence, i);
     }
     sequence.numSealedBlocks = numFull;
   }
@@ -157,8 +197,10 @@ export class BlockManager {
       const older = this.#tails.after(blockIds.at(tail - 1));
       if (older !== undefined) this.#forgetTail(older);
       this.#tails.add(sequence);
+      for (const window of this.#windows) window.keepTail(sequence, tail);
     }
     this.#releaseSlot(sequence, tail);
+    for (const window of this.#windows) window.release(sequence);
     for (let i = blockIds.length - 1; i >= 0; i--) this.#drop(blockIds.at(i));
     blockIds.clear();
     sequence.numComputed = 0;
@@ -171,7 +213,7 @@ export class BlockManager {
       if (!this.#index.has(blockId) || this.#index.scopeOf(blockId) !== cacheScope) continue;
       const tail = this.#tails.after(blockId);
       if (tail !== undefined) this.#forgetTail(tail);
-      this.#slots?.forget(blockId);
+      this.#forgetBehind(blockId);
       this.#free.remove(blockId);
       this.#index.remove(blockId);
       this.#numCachedBlocks--;
@@ -180,12 +222,16 @@ export class BlockManager {
   }
 
   /**
-   * Changes the number of blocks. Of a pool that gets smaller, the last blocks go with what they hold, and so do cached
-   * blocks whose prefix goes.
+   * Changes the number of blocks of a pool, 0 being the main one and the others those of windows. Of one that gets
+   * smaller, the last blocks go with what they hold, and so do cached blocks whose prefix goes.
    *
    * @returns false, and changes nothing, when a sequence holds a block that would go.
    */
-  resize(numBlocks: number): boolean {
+  resize(numBlocks: number, pool = 0): boolean {
+    return pool === 0 ? this.#resizeMain(numBlocks) : this.#windows[pool - 1]!.resize(numBlocks);
+  }
+
+  #resizeMain(numBlocks: number): boolean {
     for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
       if (this.#references[blockId]! > 0) return false;
     }
@@ -216,25 +262,38 @@ export class BlockManager {
       numUsedBlocks: this.#numBlocks - this.#free.length,
       numCachedBlocks: this.#numCachedBlocks,
       numFreeBlocks: this.#free.length - this.#numCachedBlocks,
+      windows: this.#windows.map((window) => window.stats()),
       numPrefixQueryTokens: this.#numPrefixQueryTokens,
       numPrefixHitTokens: this.#numPrefixHitTokens,
-      numEvictedBlocks: this.#numEvictedBlocks,
+      numEvictedBlocks: this.#windows.reduce(
+        (sum, window) => sum + window.numEvictedBlocks,
+        this.#numEvictedBlocks,
+      ),
     };
   }
 
   /** Gives a sequence that holds nothing the indexed blocks of its prefix, without references yet. */
-  #findPrefix(sequence: Sequence): AdmissionNeeds & { readonly tail: FoundTail | undefined } {
+  #findPrefix(sequence: Sequence): FoundPrefix {
     const { blockIds, length } = sequence;
     for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
       const blockId = this.#index.find(sequence, i);
       if (blockId === undefined) break;
       blockIds.push(blockId);
     }
-    const tail = this.#trimToState(sequence);
+    const tail = this.#trimToKnown(sequence);
     // A block in use costs nothing; one that is only cached leaves the free list like a new one.
     const numFound = blockIds.view().filter((id) => this.#references[id] === 0).length;
     const numUsed = blockIds.length - numFound;
-    return { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound, tail };
+    const ofMain = { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound };
+    const end = this.#endOf(sequence, tail);
+    const needs = [ofMain, ...this.#windows.map((window) => window.needsOf(sequence, end))];
+    return { needs, end, tail };
+  }
+
+  /** The place where a sequence goes on whose table holds the full blocks that are known. */
+  #endOf({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
+    const numTokens = blockIds.length * this.#blockSize + (tail?.numTokens ?? 0);
+    return { numTokens, tail: tail?.blockId };
   }
 
   /** The cached blocks that a pool without those from `firstGone` on cannot keep. */
@@ -257,12 +316,18 @@ export class BlockManager {
 
   /** Takes a block out of the index or the tails. @returns whether it was in either. */
   #forgetContent(blockId: number): boolean {
-    this.#slots?.forget(blockId);
+    this.#forgetBehind(blockId);
     if (this.#index.has(blockId)) this.#index.remove(blockId);
     else if (this.#tails.has(blockId)) this.#tails.remove(blockId);
     else return false;
     this.#numCachedBlocks--;
     return true;
+  }
+
+  /** Forgets what is known by a block beside its own content. */
+  #forgetBehind(blockId: number): void {
+    this.#slots?.forget(blockId);
+    for (const window of this.#windows) window.forget(blockId);
   }
 
   #acquire(blockId: number): void {
@@ -279,25 +344,51 @@ export class BlockManager {
     return { blockId: this.#tails.after(blockIds.at(blockIds.length - 1))!, numTokens };
   }
 
-  /** Gives a sequence the tail behind its full blocks. @returns how many of its tokens that holds. */
-  #takeTail(sequence: Sequence, { blockId, numTokens }: FoundTail): number {
+  /** Gives a sequence the tail behind its full blocks. */
+  #takeTail(sequence: Sequence, { blockId }: FoundTail): void {
     this.#tails.remove(blockId);
     this.#acquire(blockId);
     sequence.blockIds.push(blockId);
-    return numTokens;
   }
 
-  /** Takes those of a sequence's cached blocks away that no state is behind. @returns the tail that it can go on from. */
-  #trimToState(sequence: Sequence): FoundTail | undefined {
-    const slots = this.#slots;
+  /**
+   * Takes those of a sequence's cached blocks away behind which a state or a block of a window is missing.
+   *
+   * @returns the tail that it can go on from.
+   */
+  #trimToKnown(sequence: Sequence): FoundTail | undefined {
     const tail = this.#findTail(sequence);
-    if (slots === undefined) return tail;
-    const isWhole = tail !== undefined && tail.numTokens === this.#tails.lengthOf(tail.blockId);
-    if (isWhole && slots.has(tail.blockId)) return tail;
+    if (tail !== undefined && this.#isKnownBehind(sequence, tail)) return tail;
     const { blockIds } = sequence;
     let numKept = blockIds.length;
-    while (numKept > 0 && !slots.has(blockIds.at(numKept - 1))) numKept--;
+    while (numKept > 0) {
+      const gap = this.#findGap(blockIds, numKept);
+      if (gap === undefined) break;
+      numKept = gap;
+    }
     blockIds.truncate(numKept);
+    return undefined;
+  }
+
+  #isKnownBehind(sequence: Sequence, tail: FoundTail): boolean {
+    const slots = this.#slots;
+    const isWhole = tail.numTokens === this.#tails.lengthOf(tail.blockId);
+    if (slots !== undefined && !(isWhole && slots.has(tail.blockId))) return false;
+    const { blockIds } = sequence;
+    const end = this.#endOf(sequence, tail);
+    return this.#windows.every((each) =>
+      each.findGap(blockIds, blockIds.length, end) === undefined
+    );
+  }
+
+  /** The most blocks to keep where something behind `numKept` is missing; `undefined` if nothing is. */
+  #findGap(blockIds: Int32List, numKept: number): number | undefined {
+    if (this.#slots?.has(blockIds.at(numKept - 1)) === false) return numKept - 1;
+    const end = { numTokens: numKept * this.#blockSize };
+    for (const window of this.#windows) {
+      const gap = window.findGap(blockIds, numKept, end);
+      if (gap !== undefined) return gap;
+    }
     return undefined;
   }
 
@@ -329,7 +420,7 @@ export class BlockManager {
 
   /** Makes a tail a block that holds nothing of use. */
   #forgetTail(blockId: number): void {
-    this.#slots?.forget(blockId);
+    this.#forgetBehind(blockId);
     this.#tails.remove(blockId);
     this.#free.remove(blockId);
     this.#numCachedBlocks--;

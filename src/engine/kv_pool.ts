@@ -1,5 +1,5 @@
 /**
- * Keeps the pool of KV blocks as large as its sequences need, on the device and in the scheduler.
+ * Keeps the pools of KV blocks as large as sequences need, on the device and in the scheduler.
  *
  * @module
  */
@@ -16,48 +16,59 @@ interface KvPoolParts {
 
 export class KvPool {
   readonly #parts: KvPoolParts;
-  readonly #size: PoolSize;
+  /** The size of each pool: the main one, then those of layers with a window. */
+  readonly #sizes: readonly PoolSize[];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(parts: KvPoolParts) {
     this.#parts = parts;
-    this.#size = new PoolSize(parts.decoder.limits);
+    const { limits } = parts.decoder;
+    this.#sizes = [limits, ...limits.windows ?? []].map((each) => new PoolSize(each));
   }
 
   /** Call it before a request is queued: memory that the device refused may be free by now. */
   updateLimit(): void {
-    this.#parts.scheduler.limitPool(this.#size.mostAt(performance.now()));
+    for (const [pool, size] of this.#sizes.entries()) {
+      this.#parts.scheduler.limitPool(size.mostAt(performance.now()), pool);
+    }
   }
 
   /**
-   * Enlarges the pool if the next step needs that.
+   * Enlarges the pools if the next step needs that.
    *
    * @returns the sequences that wait for more than the device gives, which the caller ends.
    */
   async fit(): Promise<readonly RefusedSequence[]> {
     const { scheduler } = this.#parts;
-    const demand = scheduler.demand();
-    const sizes = this.#size.sizesFor(demand, performance.now());
-    for (const size of sizes) {
-      // What was given may be less than what is missing.
-      if (await this.#resize(size)) return await this.fit();
+    const refused: RefusedSequence[] = [];
+    for (const [pool, demand] of scheduler.demand().entries()) {
+      const own = this.#sizes[pool]!;
+      const sizes = own.sizesFor(demand, performance.now());
+      for (const size of sizes) {
+        // What was given may be less than what is missing.
+        if (await this.#resize(size, pool)) return await this.fit();
+      }
+      if (sizes.length > 0) this.#noteRefusal(pool);
+      const isShort = demand.numMissing > 0 && own.mostAt(performance.now()) === own.numBlocks;
+      if (isShort) refused.push(...scheduler.limitPool(own.numBlocks, pool));
     }
-    if (sizes.length > 0) this.#noteRefusal();
-    const { numBlocks } = this.#size;
-    const isShort = demand.numMissing > 0 && this.#size.mostAt(performance.now()) === numBlocks;
-    return isShort ? scheduler.limitPool(numBlocks) : [];
+    return refused;
   }
 
-  #noteRefusal(): void {
-    this.#size.refuse(performance.now());
+  #noteRefusal(pool: number): void {
+    const size = this.#sizes[pool]!;
+    size.refuse(performance.now());
     log.warn("there is no more memory for keys and values: requests share what there is", {
-      tokens: this.#size.numBlocks * this.#parts.decoder.limits.blockSize,
+      ...this.#describe(size.numBlocks, pool),
     });
   }
 
   /** Call it after a step. */
   observe(): void {
-    this.#size.observe(this.#parts.scheduler.stats().numUsedBlocks, performance.now());
+    const stats = this.#parts.scheduler.stats();
+    for (const [pool, { numUsedBlocks }] of [stats, ...stats.windows].entries()) {
+      this.#sizes[pool]!.observe(numUsedBlocks, performance.now());
+    }
   }
 
   /**
@@ -67,9 +78,10 @@ export class KvPool {
    */
   shrinkLater(exclusively: (shrink: () => Promise<void>) => void): void {
     this.stop();
-    const inMs = this.#size.shrinksIn(performance.now());
-    if (inMs === undefined) return;
-    this.#timer = setTimeout(() => exclusively(() => this.#shrink()), inMs);
+    const nowMs = performance.now();
+    const due = this.#sizes.flatMap((size) => size.shrinksIn(nowMs) ?? []);
+    if (due.length === 0) return;
+    this.#timer = setTimeout(() => exclusively(() => this.#shrink()), Math.max(...due));
     this.#timer.unref();
   }
 
@@ -80,19 +92,26 @@ export class KvPool {
 
   async #shrink(): Promise<void> {
     try {
-      await this.#resize(this.#size.restingSize);
+      for (const [pool, { numBlocks, restingSize }] of this.#sizes.entries()) {
+        if (numBlocks > restingSize) await this.#resize(restingSize, pool);
+      }
     } catch (error) {
       log.error("the memory for keys and values could not be made smaller", { error });
     }
   }
 
-  async #resize(numBlocks: number): Promise<boolean> {
+  async #resize(numBlocks: number, pool: number): Promise<boolean> {
     const { decoder, scheduler } = this.#parts;
-    if (!await decoder.resizeCache?.(numBlocks)) return false;
-    scheduler.resize(numBlocks);
-    this.#size.set(numBlocks, performance.now());
-    const tokens = numBlocks * decoder.limits.blockSize;
-    log.debug("the memory for keys and values has another size", { tokens });
+    if (!await decoder.resizeCache?.(numBlocks, pool)) return false;
+    scheduler.resize(numBlocks, pool);
+    this.#sizes[pool]!.set(numBlocks, performance.now());
+    log.debug("the memory for keys and values has another size", this.#describe(numBlocks, pool));
     return true;
+  }
+
+  #describe(numBlocks: number, pool: number): Record<string, number> {
+    const { blockSize, windows = [] } = this.#parts.decoder.limits;
+    const window = windows[pool - 1]?.window;
+    return { tokens: numBlocks * blockSize, ...window !== undefined && { window } };
   }
 }

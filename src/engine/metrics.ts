@@ -53,6 +53,21 @@ export class EngineMetrics {
       (s) => s.numCachedBlocks,
     );
     gauge("hearth_kv_blocks_free", "KV blocks that hold nothing.", (s) => s.numFreeBlocks);
+    gauge(
+      "hearth_kv_window_blocks_used",
+      "KV blocks of layers with a window that sequences hold.",
+      ({ windows }) => windows.reduce((sum, { numUsedBlocks }) => sum + numUsedBlocks, 0),
+    );
+    gauge(
+      "hearth_kv_window_blocks_cached",
+      "KV blocks of layers with a window that nobody holds and that keep a known prefix.",
+      ({ windows }) => windows.reduce((sum, { numCachedBlocks }) => sum + numCachedBlocks, 0),
+    );
+    gauge(
+      "hearth_kv_window_blocks_free",
+      "KV blocks of layers with a window that hold nothing.",
+      ({ windows }) => windows.reduce((sum, { numFreeBlocks }) => sum + numFreeBlocks, 0),
+    );
 
     const total = (name: string, help: string, read: (stats: SchedulerStats) => number) =>
       metrics.total(name, help, () => read(stats()));

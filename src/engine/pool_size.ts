@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DecoderLimits } from "../decoder/decoder.ts";
+import type { PoolLimits } from "../decoder/decoder.ts";
 
 /** What the next step would like of the pool. */
 export interface PoolDemand {
@@ -22,14 +22,14 @@ const SHRINK_AFTER_MS = 10 * 60_000;
 const GROWTH = [2, 1.25, 1.05];
 
 export class PoolSize {
-  readonly #limits: DecoderLimits;
+  readonly #limits: PoolLimits;
   readonly #most: number;
   #numBlocks: number;
   #refusedAtMs = -Infinity;
   /** When more than half of it was last in use. */
   #neededAtMs = 0;
 
-  constructor(limits: DecoderLimits) {
+  constructor(limits: PoolLimits) {
     this.#limits = limits;
     this.#numBlocks = limits.numBlocks;
     this.#most = mostBlocks(limits);
@@ -94,6 +94,6 @@ export class PoolSize {
 }
 
 /** The most blocks a decoder's pool may have. */
-export function mostBlocks({ numBlocks, maxBlocks = numBlocks }: DecoderLimits): number {
+export function mostBlocks({ numBlocks, maxBlocks = numBlocks }: PoolLimits): number {
   return maxBlocks;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
+import { mostWindowBlocks } from "../decoder/cache_pools.ts";
 import { HearthError } from "../base/errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
@@ -66,22 +67,31 @@ export class Scheduler {
   #numPreemptions = 0;
   /** Whether the last step was not committed, and failed if another is scheduled. */
   #isUncommitted = false;
-  /** Blocks that the pool can be given. */
-  #mostBlocks: number;
+  /** Blocks that each pool can be given: the main one, then those of windows. */
+  readonly #mostBlocks: number[];
 
   constructor(limits: DecoderLimits, options: SchedulerOptions) {
     this.#limits = limits;
     this.#prefixCache = options.prefixCache;
     this.#slots = limits.numStateSlots ? new StateSlots(limits.numStateSlots) : undefined;
     this.#blocks = new BlockManager(limits, this.#slots);
-    this.#mostBlocks = mostBlocks(limits);
+    this.#mostBlocks = [limits, ...limits.windows ?? []].map(mostBlocks);
   }
 
-  /** Most tokens of prompt and completion in one sequence: the context, or what the largest pool holds. */
+  /** Most tokens of prompt and completion in one sequence: the context, or what the largest pools hold. */
   get maxSequenceLength(): number {
     // The last token of a completion is never computed, so it needs no slot.
-    const poolLength = this.#mostBlocks * this.#limits.blockSize + 1;
-    return Math.min(this.#limits.contextLength, poolLength);
+    return Math.min(this.#limits.contextLength, this.#mostComputed() + 1);
+  }
+
+  /** Most tokens of a sequence that the pools hold. One that holds a window and a token more holds any sequence. */
+  #mostComputed(): number {
+    const { blockSize, windows = [] } = this.#limits;
+    const [main, ...ofWindows] = this.#mostBlocks as [number, ...number[]];
+    const short = ofWindows.filter((most, i) =>
+      most < mostWindowBlocks({ blockSize, window: windows[i]!.window, maxBatchTokens: 1 })
+    );
+    return Math.min(main, ...short) * blockSize;
   }
 
   /**
@@ -121,50 +131,64 @@ export class Scheduler {
   }
 
   /**
-   * What the next step needs of the pool to preempt nobody, and to admit the sequence that waits longest. It looks one
-   * token ahead, so that a pool that cannot grow is known before a sequence has filled it.
+   * What the next step needs of each pool to preempt nobody, and to admit the sequence that waits longest: of the main
+   * pool, then of those of windows. It looks one token ahead, so that a pool that cannot grow is known before a sequence
+   * has filled it.
    */
-  demand(): PoolDemand {
+  demand(): PoolDemand[] {
     const { blockSize, maxSequences } = this.#limits;
-    const numAhead = ({ length, maxLength }: Sequence) =>
-      Math.ceil(Math.min(length + 1, maxLength - 1) / blockSize);
-    let numTaken = 0;
+    const numAhead = ({ length, maxLength }: Sequence) => Math.min(length + 1, maxLength - 1);
+    const stats = this.#blocks.stats();
+    const pools = [stats, ...stats.windows];
+    const numTaken = pools.map(() => 0);
     for (const sequence of this.#running) {
-      numTaken += Math.max(0, numAhead(sequence) - sequence.blockIds.length);
+      const missing = this.#blocks.countMissing(sequence, numAhead(sequence));
+      missing.forEach((numMissing, pool) => numTaken[pool]! += numMissing);
     }
     const [next] = this.#waiting;
-    let [numFound, numSpare] = [0, 0];
+    let needs: ReturnType<BlockManager["needsOf"]> = [];
     if (next !== undefined && this.#running.length < maxSequences && !this.#awaitsSibling(next)) {
-      const needs = this.#blocks.needsOf(next);
+      needs = this.#blocks.needsOf(next);
+      needs.forEach(({ numBlocks }, pool) => numTaken[pool]! += numBlocks);
       const numNow = Math.ceil(next.length / blockSize);
-      numTaken += needs.numBlocks + Math.max(0, numAhead(next) - numNow);
-      numFound = needs.numFound;
-      numSpare = this.#running.length;
+      numTaken[0]! += Math.max(0, Math.ceil(numAhead(next) / blockSize) - numNow);
     }
-    const { numFreeBlocks, numCachedBlocks } = this.#blocks.stats();
-    return {
-      numMissing: numTaken + numSpare - numFreeBlocks - numCachedBlocks,
-      numEvicted: numTaken - numFound - numFreeBlocks,
-    };
-  }
-
-  /** Changes the number of blocks of the pool. @returns false when sequences hold blocks that would go. */
-  resize(numBlocks: number): boolean {
-    return this.#blocks.resize(numBlocks);
+    return pools.map(({ numFreeBlocks, numCachedBlocks }, pool) => {
+      const numSpare = needs.length > 0 ? this.#running.length : 0;
+      const numFound = needs[pool]?.numFound ?? 0;
+      return {
+        numMissing: numTaken[pool]! + numSpare - numFreeBlocks - numCachedBlocks,
+        numEvicted: numTaken[pool]! - numFound - numFreeBlocks,
+      };
+    });
   }
 
   /**
-   * Sets how many blocks the pool can be given, after the device refused more. Sequences end where that ends.
+   * Changes the number of blocks of a pool.
    *
+   * @param pool 0 is the main one, the others are those of windows.
+   * @returns false when sequences hold blocks that would go.
+   */
+  resize(numBlocks: number, pool = 0): boolean {
+    return this.#blocks.resize(numBlocks, pool);
+  }
+
+  /**
+   * Sets how many blocks a pool can be given, after the device refused more. Sequences end where that ends.
+   *
+   * @param pool 0 is the main one, the others are those of windows.
    * @returns those that it can never hold, which the caller ends, each with its error.
    */
-  limitPool(mostBlocks: number): RefusedSequence[] {
-    this.#mostBlocks = mostBlocks;
+  limitPool(mostBlocks: number, pool = 0): RefusedSequence[] {
+    this.#mostBlocks[pool] = mostBlocks;
+    const most = this.#mostComputed();
     const longest = this.maxSequenceLength;
     return [...this.#sequences.values()].flatMap((sequence) => {
-      const { numPromptTokens, length, maxLength } = sequence;
+      const { numPromptTokens, length, maxLength, status } = sequence;
+      // One that runs may have its window where not all of it would fit.
+      if (status === "running" && length > most) return [];
       sequence.maxLength = Math.max(numPromptTokens + 1, Math.min(maxLength, longest));
-      if (length <= mostBlocks * this.#limits.blockSize) return [];
+      if (length <= most) return [];
       return [{ sequence, error: this.#tooLong(numPromptTokens) }];
     });
   }
@@ -191,7 +215,11 @@ export class Scheduler {
       const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
       const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
       const limits = [length - numComputed, budget - numBehind, most];
-      const numTokens = Math.min(...limits, isDecoding(sequence) ? 1 : mostOfPrompt);
+      if (!isDecoding(sequence)) {
+        const inWindows = this.#blocks.countWindowTokens(sequence) - numComputed;
+        limits.push(mostOfPrompt, Math.max(1, inWindows));
+      }
+      const numTokens = Math.min(...limits);
       return this.#endWithBlock(sequence, numTokens);
     };
     const take = (sequence: Sequence, numTokens: number) => {
@@ -216,7 +244,9 @@ export class Scheduler {
     while (budget > 0 && rows > 0 && promptBudget > 0) {
       const sequence = this.#admitNext();
       if (sequence === undefined) break;
-      take(sequence, chunkOf(sequence, 0));
+      const numTokens = chunkOf(sequence, 0);
+      if (!this.#makeRoom(sequence, numTokens)) break;
+      take(sequence, numTokens);
     }
     if (scheduled.length === 0) return undefined;
     this.#isUncommitted = true;
@@ -305,7 +335,7 @@ export class Scheduler {
       if (sequence.status !== "running") continue;
       sequence.numComputed += numTokens;
       sequence.isComputing = false;
-      this.#blocks.seal(sequence);
+      this.#blocks.commit(sequence);
       if (this.#slots) this.#saveState(sequence, numTokens);
       tokens.forEach((each, row) => {
         const isScored = row < scored.length;
@@ -348,8 +378,7 @@ export class Scheduler {
 
   #longestPrompt(maxTokens: number): number {
     if (maxTokens > 0) return this.maxSequenceLength - 1;
-    const { contextLength, blockSize } = this.#limits;
-    return Math.min(contextLength, this.#mostBlocks * blockSize);
+    return Math.min(this.#limits.contextLength, this.#mostComputed());
   }
 
   #tooLong(numPromptTokens: number, maxTokens = Infinity): HearthError {

@@ -32,6 +32,13 @@ export interface SectionPositions {
   readonly offset: number;
 }
 
+/** A sequence's blocks in layers with a window. */
+export interface WindowTable {
+  /** The blocks in order; those before `first` were given back. */
+  readonly blockIds: Int32List;
+  first: number;
+}
+
 /** What a sequence is made from. */
 export interface SequenceOptions extends SamplingOptions {
   readonly id: number;
@@ -71,6 +78,8 @@ export class Sequence {
   readonly tokens: Int32List;
   /** The blocks of the KV cache that hold its tokens, in order; kept by the block manager. */
   readonly blockIds = new Int32List();
+  /** Its blocks in layers with a window, by window; kept by the block manager. */
+  readonly windowTables: WindowTable[] = [];
   /** How its next token is chosen. */
   readonly sampling: SamplingState;
   /** Where its prompt's tokens are to be scored. */

@@ -13,6 +13,7 @@ export class StepBuilder {
   readonly #queryStarts: Int32Array;
   readonly #kvLengths: Int32Array;
   readonly #blockTables: Int32Array;
+  readonly #windowTables: readonly Int32Array[] | undefined;
   readonly #stateSlots: Int32Array | undefined;
   readonly #anglePositions: Int32Array | undefined;
   readonly #longFrom: number;
@@ -34,7 +35,9 @@ export class StepBuilder {
     this.#sections = [perToken(), perToken(), perToken()];
     this.#queryStarts = new Int32Array(maxSequences + 1);
     this.#kvLengths = new Int32Array(maxSequences);
-    this.#blockTables = new Int32Array(maxSequences * this.#maxBlocksPerSequence);
+    const table = () => new Int32Array(maxSequences * this.#maxBlocksPerSequence);
+    this.#blockTables = table();
+    this.#windowTables = limits.windows?.map(table);
   }
 
   /** @returns the step as the decoder takes it, valid until the next call. */
@@ -47,7 +50,11 @@ export class StepBuilder {
       this.#queryStarts[row] = numTokens;
       this.#kvLengths[row] = end;
       if (this.#stateSlots) this.#stateSlots[row] = sequence.stateSlot!;
-      this.#blockTables.set(sequence.blockIds.view(), row * this.#maxBlocksPerSequence);
+      const firstEntry = row * this.#maxBlocksPerSequence;
+      this.#blockTables.set(sequence.blockIds.view(), firstEntry);
+      this.#windowTables?.forEach((table, i) =>
+        table.set(sequence.windowTables[i]!.blockIds.view(), firstEntry)
+      );
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
       embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
       const firstRow = sequence.isLong ? this.#longFrom : 0;
@@ -74,6 +81,7 @@ export class StepBuilder {
       queryStarts: this.#queryStarts,
       kvLengths: this.#kvLengths,
       blockTables: this.#blockTables,
+      ...this.#windowTables && { windowTables: this.#windowTables },
       maxBlocksPerSequence: this.#maxBlocksPerSequence,
       ...this.#stateSlots && { stateSlots: this.#stateSlots, stateCopies: step.stateCopies },
     };

@@ -43,19 +43,20 @@ function readItems(plan: StepPlan, kind: "prefill" | "decode" | "reduce"): Item[
   });
 }
 
-function planFor(sequences: readonly CaseSequence[], tiling = TILING) {
+function planFor(sequences: readonly CaseSequence[], tiling = TILING, window = 0) {
   const { step } = makeStep(sequences, SHAPE.blockSize);
   const plan = new StepPlan(SHAPE, tiling, {
     maxTokens: step.numTokens,
     maxSequences: sequences.length,
     maxBlocksPerSequence: step.maxBlocksPerSequence,
+    window,
   });
   plan.build(step);
   return { step, plan };
 }
 
-/** Each row of each sequence must be written once, from all its keys once. */
-function assertComplete(step: PackedStep, plan: StepPlan): void {
+/** Each row of each sequence must be written once, from all its keys once, of decoding ones those in the window. */
+function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
   const writers = new Map<string, number>();
   const mark = (item: Item) => {
     for (let row = item.rowStart; row < item.rowStart + item.numRows; row++) {
@@ -69,9 +70,14 @@ function assertComplete(step: PackedStep, plan: StepPlan): void {
     assert.equal(item.firstPosition, step.positions[item.firstToken]);
     return step.kvLengths[s]!;
   };
-  for (const item of [...readItems(plan, "prefill"), ...decodes]) {
-    if (item.slot !== NO_SLOT) continue;
+  const firstOf = ({ firstPosition }: Item) =>
+    window === 0 ? 0 : Math.max(0, firstPosition - window + 1);
+  for (const item of readItems(plan, "prefill")) {
     assert.deepEqual([item.start, item.end], [0, keysOf(item)]);
+    mark(item);
+  }
+  for (const item of decodes.filter(({ slot }) => slot === NO_SLOT)) {
+    assert.deepEqual([item.start, item.end], [firstOf(item), keysOf(item)]);
     mark(item);
   }
   const split = decodes.filter(({ slot }) => slot !== NO_SLOT);
@@ -83,7 +89,7 @@ function assertComplete(step: PackedStep, plan: StepPlan): void {
     mark(item);
     assert.equal(item.start, joined);
     joined = item.end;
-    let key = 0;
+    let key = firstOf(item);
     for (const part of split.slice(item.start, item.end)) {
       assert.deepEqual(
         [part.firstToken, part.rowStart, part.numRows, part.start],
@@ -107,8 +113,9 @@ Deno.test("StepPlan.build() gives every row all its keys once, over hundreds of 
       const queries = pick(3) > 1 ? 1 : pick(100);
       return { queries, keys: queries + (pick(2) > 1 ? pick(2000) : 0) };
     });
-    const { step, plan } = planFor(sequences, tilings[round % tilings.length]);
-    assertComplete(step, plan);
+    const window = pick(2) > 1 ? 0 : pick(1000);
+    const { step, plan } = planFor(sequences, tilings[round % tilings.length], window);
+    assertComplete(step, plan, window);
     assert.ok(plan.length <= plan.words.length);
   }
 });

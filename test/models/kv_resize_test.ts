@@ -35,8 +35,8 @@ class SmallDecoder implements Decoder {
     return this.#decoder.run(batch);
   }
 
-  async resizeCache(numBlocks: number): Promise<boolean> {
-    const isResized = await this.#decoder.resizeCache!(numBlocks);
+  async resizeCache(numBlocks: number, pool: number): Promise<boolean> {
+    const isResized = await this.#decoder.resizeCache!(numBlocks, pool);
     if (isResized) this.sizes.push(numBlocks);
     return isResized;
   }
@@ -65,7 +65,7 @@ async function open(backend: Backend): Promise<Decoder> {
 async function assertSameWhileResized(backend: Backend): Promise<void> {
   const decoder = await open(backend);
   const wanted = await runTurns(new EngineLoop(decoder, { prefixCache: true }));
-  assert(await decoder.resizeCache!(3), "smaller");
+  assert(await decoder.resizeCache!(3, 0), "smaller");
   const small = new SmallDecoder(decoder, 3);
   const engine = new EngineLoop(small, { prefixCache: true });
   const got = await runTurns(engine);
@@ -123,7 +123,7 @@ gpuTest(
     const backend = await WebGpuBackend.create(fullWhen(gpu, () => isFull));
     const decoder = await open(backend);
     const wanted = await runTurns(new EngineLoop(decoder, { prefixCache: true }));
-    assert(await decoder.resizeCache!(10));
+    assert(await decoder.resizeCache!(10, 0));
     isFull = true;
     const small = new SmallDecoder(decoder, 10);
     const engine = new EngineLoop(small, { prefixCache: true });

@@ -6,7 +6,8 @@
 import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attention_simd.ts";
 import { widen } from "../../../kernels/common/half.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
+import { choosePool } from "../../../kernels/attention/kv_cache.ts";
+import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import { paramsOfSite, type SiteParams } from "../attention_params.ts";
@@ -23,6 +24,7 @@ interface CpuAttentionHelp {
 /** The memory of the cache is allocated when it is made, or when it is resized. */
 export class CpuAttention implements PagedAttention {
   readonly #sites: readonly AttentionSite[];
+  readonly #windows: AttentionOptions["windows"];
   readonly #prompts: PromptAttention | undefined;
   #kernels: SimdAttention | undefined;
   #step: PackedStep | undefined;
@@ -35,6 +37,7 @@ export class CpuAttention implements PagedAttention {
    */
   constructor(options: AttentionOptions, { threads, openSession }: CpuAttentionHelp = {}) {
     this.#sites = options.sites;
+    this.#windows = options.windows;
     const layers = options.sites.map((site) => layerOf(site, options));
     this.#kernels = new SimdAttention(layers, { ...options, threads });
     if (openSession !== undefined && PromptAttention.canRun(layers)) {
@@ -42,8 +45,8 @@ export class CpuAttention implements PagedAttention {
     }
   }
 
-  resize(numBlocks: number): Promise<boolean> {
-    return Promise.resolve(this.#kernels!.resize(numBlocks));
+  resize(numBlocks: number, pool: number): Promise<boolean> {
+    return Promise.resolve(this.#kernels!.resize(numBlocks, pool));
   }
 
   begin(step: PackedStep): void {
@@ -76,7 +79,8 @@ export class CpuAttention implements PagedAttention {
   async #runPrompts(layer: number, out: Tensor): Promise<Tensor> {
     const site = this.#sites[layer]!;
     const kernels = this.#kernels!;
-    const step = this.#step!;
+    const pool = choosePool(site.localWindow ?? 0, this.#windows);
+    const step = stepInPool(this.#step!, pool);
     const elements = elementsOf(out);
     if (this.#prompted.length < step.sequences.length) elements.set(kernels.attend(layer));
     const width = site.heads * site.vHeadDim;

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { cachedHeadBytes } from "../../../kernels/attention/kv_cache.ts";
+import { cachedHeadBytes, choosePool } from "../../../kernels/attention/kv_cache.ts";
 import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/attention/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { sizeOf } from "../../gpu/kernel.ts";
-import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
+import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../../program/program.ts";
 import type { AttentionSite, Rotary } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -39,10 +39,11 @@ interface Layer {
 export class WebGpuAttention implements PagedAttention {
   readonly #gpu: GpuContext;
   readonly #options: AttentionOptions;
-  readonly #cache: WebGpuKvCache;
+  /** The cache of each pool: the main one, then those of windows. */
+  readonly #caches: readonly WebGpuKvCache[];
   readonly #layers: readonly Layer[];
-  /** Steps by shape: sites of one shape share the step's plan. */
-  readonly #steps = new Map<string, StepBuffer>();
+  /** Steps by shape and window: sites with the same ones share the step's plan. */
+  readonly #steps = new Map<string, { readonly buffer: StepBuffer; readonly pool: number }>();
   readonly #constants = new Map<string, GPUBuffer>();
   /** Buffers by size in bytes: rotated queries are needed within one site only. */
   readonly #queries = new Map<number, GPUBuffer>();
@@ -53,23 +54,33 @@ export class WebGpuAttention implements PagedAttention {
   constructor(gpu: GpuContext, options: AttentionOptions) {
     this.#gpu = gpu;
     this.#options = options;
-    const { sites, numBlocks, blockSize } = options;
-    const blockBytes = sites.map((site) => {
-      const { shape } = this.#paramsOf(site);
-      return shape.kvHeads * blockSize * cachedHeadBytes(shape);
+    const { sites, blockSize, windows = [] } = options;
+    const caches = new Map<AttentionSite, LayerCache>();
+    this.#caches = [options, ...windows].map(({ numBlocks }, pool) => {
+      const ofPool = sites.filter((site) => this.#poolOf(site) === pool);
+      const blockBytes = ofPool.map((site) => {
+        const { shape } = this.#paramsOf(site);
+        return shape.kvHeads * blockSize * cachedHeadBytes(shape);
+      });
+      const cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
+      ofPool.forEach((site, i) => caches.set(site, cache.layers[i]!));
+      return cache;
     });
-    this.#cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
-    this.#layers = sites.map((site, i) => this.#openLayer(site, this.#cache.layers[i]!));
+    this.#layers = sites.map((site) => this.#openLayer(site, caches.get(site)!));
   }
 
-  resize(numBlocks: number): Promise<boolean> {
-    return this.#cache.resize(numBlocks);
+  resize(numBlocks: number, pool: number): Promise<boolean> {
+    return this.#caches[pool]!.resize(numBlocks);
+  }
+
+  #poolOf({ localWindow = 0 }: AttentionSite): number {
+    return choosePool(localWindow, this.#options.windows);
   }
 
   begin(step: PackedStep): void {
     // Recorded commands still read the last step's plan.
     this.#gpu.commands.submit();
-    for (const buffer of this.#steps.values()) buffer.write(step);
+    for (const { buffer, pool } of this.#steps.values()) buffer.write(stepInPool(step, pool));
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
@@ -127,8 +138,8 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   dispose(): void {
-    this.#cache.dispose();
-    for (const step of this.#steps.values()) step.dispose();
+    for (const cache of this.#caches) cache.dispose();
+    for (const { buffer } of this.#steps.values()) buffer.dispose();
     const shared = [...this.#constants.values(), ...this.#queries.values(), ...this.#factors];
     for (const buffer of shared) buffer.destroy();
   }
@@ -156,7 +167,7 @@ export class WebGpuAttention implements PagedAttention {
 
   #kernelsOf(site: AttentionSite, norms?: HeadNormParams) {
     const { shape, write, attend } = this.#paramsOf(site, norms);
-    const step = this.#stepOf({ shape });
+    const step = this.#openStep(site, shape);
     const queryBytes = this.#options.maxTokens * shape.heads * shape.headSize * sizeOf(shape.elem);
     return {
       write: new KvWrite(this.#gpu, step, write),
@@ -165,11 +176,15 @@ export class WebGpuAttention implements PagedAttention {
     };
   }
 
-  #stepOf({ shape }: Pick<SiteParams, "shape">): StepBuffer {
-    const key = JSON.stringify(shape);
-    const step = this.#steps.get(key) ?? new StepBuffer(this.#gpu, shape, this.#options);
+  #openStep(site: AttentionSite, shape: SiteParams["shape"]): StepBuffer {
+    const { localWindow: window } = site;
+    const key = JSON.stringify({ shape, window });
+    const step = this.#steps.get(key) ?? {
+      buffer: new StepBuffer(this.#gpu, shape, { ...this.#options, window }),
+      pool: this.#poolOf(site),
+    };
     this.#steps.set(key, step);
-    return step;
+    return step.buffer;
   }
 
   #anglesOf({ cos, sin, dim }: Rotary, values: NonNullable<FormConstants["angles"]>): GPUBuffer {

@@ -75,7 +75,7 @@ export class WebGpuKvCache {
   /** Whether the device gives what growth needs, which includes a layer's old buffers beside its new ones. */
   async #hasRoom(numBlocks: number): Promise<boolean> {
     const total = this.#blockBytes.reduce((sum, bytes) => sum + 2 * bytes, 0);
-    const largest = Math.max(...this.#blockBytes);
+    const largest = Math.max(0, ...this.#blockBytes);
     const most = Math.min(
       this.#gpu.limits.maxBufferSize,
       this.#gpu.limits.maxStorageBufferBindingSize,

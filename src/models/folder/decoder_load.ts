@@ -13,6 +13,7 @@ import {
 } from "../../decoder/open_encoder_decoder.ts";
 import type { KernelRule } from "../../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
+import type { HeadBytes } from "../../decoder/cache_pools.ts";
 import { blockBytesOf, choosePagedLimits, stepLimits } from "../../decoder/paged_limits.ts";
 import { mostOf } from "../../decoder/paged_decoder.ts";
 import { UnsupportedGraphError } from "../../decoder/whole_cache.ts";
@@ -93,7 +94,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   if ("refused" in result) return result;
   const { maxBufferBytes } = backend;
   const isQuantized = engine.kvCacheDtype === "q8";
-  const headBytes = (dtype: "float32" | "float16", headSize: number) => {
+  const headBytes: HeadBytes = (dtype, headSize) => {
     const elem = dtype === "float16" && backend.kind === "webgpu" ? "f16" : "f32";
     return cachedHeadBytes({ headSize, elem, isQuantized });
   };
@@ -113,15 +114,18 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
     ...{ contextLength, settings: engine, maxBufferBytes, headBytes },
     memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
   });
-  const blockBytes = blockBytesOf(cut, headBytes);
+  const blockBytes = blockBytesOf(cut, limits, headBytes);
   const isSet = engine.kvCacheMb !== undefined;
-  const numBlocks = isSet ? limits.maxBlocks ?? limits.numBlocks : limits.numBlocks;
+  const cacheBytes = [limits, ...limits.windows ?? []].reduce((sum, pool, i) => {
+    const { numBlocks, maxBlocks = numBlocks } = pool;
+    return sum + (isSet ? maxBlocks : numBlocks) * blockBytes[i]!;
+  }, 0);
   const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
   const offer = { backend, availableBytes, otherDtypes };
-  requireMemory({ ...needs, cacheBytes: numBlocks * blockBytes }, offer);
+  requireMemory({ ...needs, cacheBytes }, offer);
   const hasRoom = isSet || !backend.usesMachineMemory
     ? undefined
-    : (numBlocks: number) => hasRoomFor(numBlocks * blockBytes);
+    : (numBlocks: number, pool: number) => hasRoomFor(numBlocks * blockBytes[pool]!);
   const { spareBytes } = shares;
   const what = `loading ${options.graph.path}`;
   const onProgress = (fraction: number) => options.onProgress({ what, fraction });

@@ -82,8 +82,8 @@ Deno.test("describeCut() tells all of an attention, between its segments", () =>
       "window of 512, softcap 50, sinks from sinks",
       "k    qkv, row of 128 from 64",
       "in   attended float16 [1, tokens, 64]",
-      "float16, 128 bytes per token",
-      "4,096 tokens, whose keys and values take 524 kB on a GPU, 1.05 MB on the CPU",
+      "float16, 128 bytes per token, 128 of them in layers with a window",
+      "4,096 tokens, whose keys and values take 133 kB on a GPU, 266 kB on the CPU",
       "embedding (1.2 MB) by segments 0 and 1",
       "something to know",
     ]

@@ -14,6 +14,16 @@ function cutOf(maxPositions?: number): GraphCut {
   } as unknown as GraphCut;
 }
 
+/** Gemma 3 1B: 26 layers of one KV head of 256, of which 22 see 512 tokens; 26 KiB a token in f16. */
+const GEMMA = {
+  ...cutOf(),
+  attentions: Array.from({ length: 26 }, (_, i) => ({
+    ...{ kvHeads: 1, headDim: 256, vHeadDim: 256, dtype: "float16" },
+    localWindow: i % 6 === 5 ? undefined : 512,
+  })),
+} as unknown as GraphCut;
+const KIB = 1024;
+
 const OPTIONS: PagedLimitsOptions = {
   contextLength: 40_960,
   settings: { prefixCache: true },
@@ -83,4 +93,55 @@ Deno.test("choosePagedLimits() refuses a cache that holds no block, with the siz
       error instanceof StartupError && error.setting === "kvCacheMb" &&
       /1 MiB.*1835008 bytes/.test(error.message),
   );
+});
+
+Deno.test("choosePagedLimits() gives layers with a window a pool that holds it for all sequences", () => {
+  const { maxBlocks, windows, contextLength } = choosePagedLimits(GEMMA, {
+    ...OPTIONS,
+    contextLength: 32_768,
+  });
+  assert.equal(contextLength, 32_768);
+  assert.equal(maxBlocks, 32 * 32_768 / 16);
+  // What 511 tokens before a step's first, and its 512, take where they begin in the middle of a block.
+  assert.deepEqual(windows?.map(({ window, maxBlocks }) => [window, maxBlocks]), [
+    [512, Math.max(32 * 65, Math.floor(2 ** 30 / (16 * 26 * KIB)))],
+  ]);
+});
+
+Deno.test("choosePagedLimits() never takes more than the memory for keys and values", () => {
+  for (const kvCacheMb of [8, 32, 64, 128, 256, 1024, 4096, 100_000]) {
+    const settings = { prefixCache: true, kvCacheMb };
+    const { maxBlocks, windows = [], numBlocks, contextLength } = choosePagedLimits(GEMMA, {
+      ...{ ...OPTIONS, settings, contextLength: 32_768 },
+    });
+    const even = Math.floor(kvCacheMb * 2 ** 20 / (16 * 26 * KIB));
+    const [window] = windows;
+    const taken = window
+      ? maxBlocks! * 16 * 4 * KIB + window.maxBlocks! * 16 * 22 * KIB
+      : maxBlocks! * 16 * 26 * KIB;
+    assert.ok(taken <= kvCacheMb * 2 ** 20, `${taken} bytes of ${kvCacheMb} MiB`);
+    assert.ok(contextLength >= Math.min(32_768, even * 16), "a context is no shorter");
+    assert.ok(numBlocks <= maxBlocks!);
+    if (window) assert.ok(window.maxBlocks! >= Math.max(65, Math.min(even / 2 - 1, 32 * 65)));
+    else assert.ok(even < 65, `${even} blocks are more than a window`);
+  }
+  // 256 MiB hold 10,080 tokens of all layers, and the whole context of those with a window.
+  const settings = { prefixCache: true, kvCacheMb: 256 };
+  const limits = choosePagedLimits(GEMMA, { ...OPTIONS, settings, contextLength: 32_768 });
+  assert.equal(limits.contextLength, 32_768);
+});
+
+Deno.test("choosePagedLimits() keeps layers in one pool whose window is hardly shorter than the context", () => {
+  const limits = choosePagedLimits(GEMMA, { ...OPTIONS, contextLength: 1024 });
+  assert.equal(limits.windows, undefined);
+  assert.equal(limits.maxBlocks, 32 * 1024 / 16);
+});
+
+Deno.test("choosePagedLimits() counts no memory for a main pool without layers", () => {
+  const attentions = GEMMA.attentions.map((site) => ({ ...site, localWindow: 512 }));
+  const cut = { ...GEMMA, attentions } as GraphCut;
+  const settings = { prefixCache: true, kvCacheMb: 64 };
+  const limits = choosePagedLimits(cut, { ...OPTIONS, settings, contextLength: 32_768 });
+  assert.deepEqual([limits.contextLength, limits.numBlocks], [32_768, 32 * 32_768 / 16]);
+  assert.equal(limits.windows![0]!.maxBlocks, Math.floor(64 * 2 ** 20 / (16 * 26 * KIB)));
 });

@@ -7,7 +7,7 @@ import { countFrom, makeSequence } from "./make_sequence.ts";
 function compute(blocks: BlockManager, sequence: Sequence): Sequence {
   assert(blocks.admit(sequence, 0));
   sequence.numComputed = sequence.length;
-  blocks.seal(sequence);
+  blocks.commit(sequence);
   return sequence;
 }
 
@@ -16,7 +16,7 @@ function tableOf(sequence: Sequence): number[] {
 }
 
 function makeBlocks(numBlocks: number, sharesBlocks = true): BlockManager {
-  return new BlockManager({ numBlocks, blockSize: 4, sharesBlocks });
+  return new BlockManager({ numBlocks, blockSize: 4, sharesBlocks, maxBatchTokens: 64 });
 }
 
 Deno.test("BlockManager.admit() shares the full blocks of a common prefix and no others", () => {
@@ -75,14 +75,14 @@ Deno.test("BlockManager.admit() counts cached blocks as taken, and used ones not
   assert.equal(blocks.admit(makeSequence(countFrom(50, 1)), 0), false);
 });
 
-Deno.test("BlockManager.seal() moves a sequence to the block that holds the same already", () => {
+Deno.test("BlockManager.commit() moves a sequence to the block that holds the same already", () => {
   const blocks = makeBlocks(8);
   const sequences = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(0, 9))];
   for (const sequence of sequences) assert(blocks.admit(sequence, 0));
   assert.equal(blocks.stats().numUsedBlocks, 6);
   for (const sequence of sequences) {
     sequence.numComputed = 9;
-    blocks.seal(sequence);
+    blocks.commit(sequence);
   }
   assert.deepEqual(tableOf(sequences[1]!).slice(0, 2), tableOf(sequences[0]!).slice(0, 2));
   assert.notEqual(tableOf(sequences[1]!)[2], tableOf(sequences[0]!)[2]);
@@ -90,14 +90,14 @@ Deno.test("BlockManager.seal() moves a sequence to the block that holds the same
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [4, 0, 4]);
 });
 
-Deno.test("BlockManager.seal() moves a sequence to a block that nobody holds any more", () => {
+Deno.test("BlockManager.commit() moves a sequence to a block that nobody holds any more", () => {
   const blocks = makeBlocks(8);
   const [first, second] = [makeSequence(countFrom(0, 5)), makeSequence(countFrom(0, 5))];
   assert(blocks.admit(second, 0));
   const [cachedId] = tableOf(compute(blocks, first));
   blocks.release(first);
   second.numComputed = 5;
-  blocks.seal(second);
+  blocks.commit(second);
   assert.equal(tableOf(second)[0], cachedId);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 1, 5]);
@@ -110,7 +110,7 @@ Deno.test("BlockManager.release() keeps what was computed findable, completions 
   for (const tokenId of [6, 7, 8]) chat.push(tokenId);
   assert(blocks.grow(chat, 9));
   chat.numComputed = 9;
-  blocks.seal(chat);
+  blocks.commit(chat);
   blocks.release(chat);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 3, 5]);
@@ -203,7 +203,7 @@ Deno.test("BlockManager takes no tail in which media stand", () => {
     assert(blocks.admit(sequence, 0));
     const { numComputed } = sequence;
     sequence.numComputed = 7;
-    blocks.seal(sequence);
+    blocks.commit(sequence);
     blocks.release(sequence);
     return numComputed;
   };
@@ -219,7 +219,7 @@ Deno.test("BlockManager takes a tail behind which, or before which, media stand"
   const ended = makeSequence(prompt, { media });
   assert(blocks.admit(ended, 0));
   ended.numComputed = 7;
-  blocks.seal(ended);
+  blocks.commit(ended);
   blocks.release(ended);
   const next = makeSequence(prompt, { media });
   assert(blocks.admit(next, 0));
@@ -236,7 +236,7 @@ Deno.test("BlockManager tells prompts apart by the media their placeholders stan
   };
   const cat = withMedia("cat");
   cat.numComputed = cat.length;
-  blocks.seal(cat);
+  blocks.commit(cat);
   assert.equal(withMedia("cat").numComputed, 12);
   assert.equal(withMedia("dog").numComputed, 0);
   assert.equal(withMedia("cat", 2).numComputed, 0);

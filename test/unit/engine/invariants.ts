@@ -8,6 +8,7 @@ import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decode
 import type { GenerationRequest } from "../../../src/engine/generation_request.ts";
 import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
+import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import { GREEDY, nextToken, scoreOf, shiftOf, type SimulatedDecoder } from "./simulated_decoder.ts";
 
@@ -36,13 +37,13 @@ export class Invariants {
   readonly #limits: DecoderLimits;
   /** In order of arrival, by sequence id. */
   readonly #live: ReadonlyMap<number, Tracked>;
-  /** Of the pool at present. */
-  numBlocks: number;
+  /** The blocks of each pool at present: the main one, then those of windows. */
+  readonly numBlocks: number[];
 
   constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
     this.#limits = limits;
     this.#live = live;
-    this.numBlocks = limits.numBlocks;
+    this.numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
   }
 
   /** The running sequences are the oldest ones: nobody was overtaken. */
@@ -124,12 +125,16 @@ export class Invariants {
       for (const blockId of sequence.blockIds.view(Math.floor(start / blockSize))) {
         assert.equal(this.#countHolders(blockId), 1, "a shared block is written");
       }
+      for (const [i, { blockIds }] of sequence.windowTables.entries()) {
+        for (const blockId of blockIds.view(Math.floor(start / blockSize))) {
+          assert.equal(this.#countWindowHolders(i, blockId), 1, "a shared block is written");
+        }
+      }
     }
   }
 
   /** What counts as used is exactly what the tables refer to, and no two blocks hold the same prefix. */
   checkBlocks(stats: SchedulerStats): void {
-    const { numBlocks } = this;
     const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
     const blockOfPrefix = new Map<string, number>();
@@ -153,10 +158,33 @@ export class Invariants {
       blockOfPrefix.size,
       "a block has two prefixes",
     );
-    const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = stats;
-    assert.equal(numUsedBlocks, held.size, "a block is leaked, or freed while in use");
-    assert.equal(numUsedBlocks + numCachedBlocks + numFreeBlocks, numBlocks);
-    assert(numCachedBlocks >= 0 && numFreeBlocks >= 0);
+    const ofWindows = stats.windows.map((_, i) => this.#checkWindow(i));
+    for (const [pool, counts] of [stats, ...stats.windows].entries()) {
+      const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = counts;
+      const { size } = [held, ...ofWindows][pool]!;
+      assert.equal(numUsedBlocks, size, "a block is leaked, or freed while in use");
+      assert.equal(numUsedBlocks + numCachedBlocks + numFreeBlocks, this.numBlocks[pool]);
+      assert(numCachedBlocks >= 0 && numFreeBlocks >= 0);
+    }
+  }
+
+  /** Sequences hold the blocks of their window and no others. @returns the blocks that they hold. */
+  #checkWindow(index: number): Set<number> {
+    const { blockSize, maxBatchTokens, windows } = this.#limits;
+    const { window } = windows![index]!;
+    const held = new Set<number>();
+    for (const { sequence } of this.#live.values()) {
+      const { blockIds, first } = sequence.windowTables[index] ?? { blockIds: undefined, first: 0 };
+      const own = [...blockIds?.view(first) ?? []];
+      if (sequence.status === "waiting") assert.equal(own.length, 0);
+      const firstSeen = Math.max(0, sequence.numComputed - window + 1);
+      if (own.length > 0) assert.equal(first, Math.floor(firstSeen / blockSize));
+      const most = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+      assert(own.length <= most, "more than a window is held");
+      assert.equal(new Set(own).size, own.length, "a block is twice in a window");
+      for (const blockId of own) held.add(blockId);
+    }
+    return held;
   }
 
   /** All of a prompt that was to be scored is, once and in order, when its first token comes. */
@@ -181,6 +209,13 @@ export class Invariants {
     }
     assert.deepEqual([...sequence.tokens.view()], tokens);
     assert(numCompletionTokens <= (request.maxTokens ?? Infinity));
+  }
+
+  #countWindowHolders(index: number, blockId: number): number {
+    return this.#live.values().filter(({ sequence: { windowTables } }) => {
+      const table = windowTables[index];
+      return table?.blockIds.view(table.first).includes(blockId) ?? false;
+    }).toArray().length;
   }
 
   #countHolders(blockId: number): number {

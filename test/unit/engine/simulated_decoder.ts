@@ -35,18 +35,29 @@ export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
   };
 }
 
+/** The slots of a pool, written and read through its tables alone. */
+interface Pool {
+  /** How many tokens are seen through it. */
+  readonly window: number;
+  tokens: Int32Array;
+  positions: Int32Array;
+}
+
 export class SimulatedDecoder {
   readonly #blockSize: number;
-  #tokens: Int32Array;
-  #positions: Int32Array;
+  /** The main one, then those of the windows. */
+  readonly #pools: readonly Pool[];
   readonly #states: (readonly number[])[];
   /** By how many rows the angles of the key in each slot are further on than its position. */
   readonly #shifts = new Map<number, number>();
 
   constructor(limits: DecoderLimits) {
     this.#blockSize = limits.blockSize;
-    this.#tokens = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
-    this.#positions = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
+    const main = { window: Infinity, numBlocks: limits.numBlocks };
+    this.#pools = [main, ...limits.windows ?? []].map(({ window, numBlocks }) => {
+      const slots = () => new Int32Array(numBlocks * limits.blockSize).fill(EMPTY);
+      return { window, tokens: slots(), positions: slots() };
+    });
     this.#states = Array.from({ length: limits.numStateSlots ?? 0 }, () => [EMPTY]);
   }
 
@@ -66,35 +77,49 @@ export class SimulatedDecoder {
     return sampled;
   }
 
-  /** Changes the number of blocks; what goes is lost. */
-  resize(numBlocks: number): void {
+  /** Changes the number of blocks of a pool; what goes is lost. */
+  resize(numBlocks: number, pool = 0): void {
     const resized = (from: Int32Array) => {
       const to = new Int32Array(numBlocks * this.#blockSize).fill(EMPTY);
       to.set(from.subarray(0, to.length));
       return to;
     };
-    this.#tokens = resized(this.#tokens);
-    this.#positions = resized(this.#positions);
+    const { tokens, positions } = this.#pools[pool]!;
+    Object.assign(this.#pools[pool]!, { tokens: resized(tokens), positions: resized(positions) });
   }
 
-  /** The tokens that a row of the batch sees through its block table. */
+  /** The tokens that a row of the batch sees through its block tables. */
   read(batch: StepBatch, row: number): number[] {
-    return Array.from({ length: batch.kvLengths[row]! }, (_, position) => {
-      const slot = this.#slotOf(batch, row, position);
-      assert.equal(this.#positions[slot], position, "a slot holds another position");
+    const end = batch.kvLengths[row]!;
+    const first = batch.positions[batch.queryStarts[row]!]!;
+    const [all, ...last] = this.#pools.map(({ window, tokens, positions }, pool) => {
+      const start = Math.max(0, first - window + 1);
+      return Array.from({ length: end - start }, (_, i) => {
+        const slot = this.#slotOf(batch, row, { position: start + i, pool });
+        assert.equal(positions[slot], start + i, "a slot holds another position");
+        return tokens[slot]!;
+      });
+    }) as [number[], ...number[][]];
+    for (const seen of last) {
+      assert.deepEqual(seen, all.slice(-seen.length), "a window is of others");
+    }
+    for (let position = 0; position < end; position++) {
       const shift = shiftOf(batch, batch.queryStarts[row]!);
+      const slot = this.#slotOf(batch, row, { position, pool: 0 });
       assert.equal(this.#shifts.get(slot), shift, "a key has the angles of other lengths");
-      return this.#tokens[slot]!;
-    });
+    }
+    return all;
   }
 
   #write(batch: StepBatch, row: number): void {
     for (let i = batch.queryStarts[row]!; i < batch.queryStarts[row + 1]!; i++) {
       const position = batch.positions[i]!;
-      const slot = this.#slotOf(batch, row, position);
-      this.#tokens[slot] = batch.tokenIds[i]!;
-      this.#positions[slot] = position;
-      this.#shifts.set(slot, shiftOf(batch, i));
+      for (const [pool, { tokens, positions }] of this.#pools.entries()) {
+        const slot = this.#slotOf(batch, row, { position, pool });
+        tokens[slot] = batch.tokenIds[i]!;
+        positions[slot] = position;
+        if (pool === 0) this.#shifts.set(slot, shiftOf(batch, i));
+      }
     }
   }
 
@@ -112,9 +137,14 @@ export class SimulatedDecoder {
     this.#states[slot] = state;
   }
 
-  #slotOf(batch: StepBatch, row: number, position: number): number {
-    const entry = row * batch.maxBlocksPerSequence + Math.floor(position / this.#blockSize);
-    return batch.blockTables[entry]! * this.#blockSize + position % this.#blockSize;
+  #slotOf(
+    { blockTables, windowTables = [], maxBlocksPerSequence }: StepBatch,
+    row: number,
+    { position, pool }: { readonly position: number; readonly pool: number },
+  ): number {
+    const table = [blockTables, ...windowTables][pool]!;
+    const entry = row * maxBlocksPerSequence + Math.floor(position / this.#blockSize);
+    return table[entry]! * this.#blockSize + position % this.#blockSize;
   }
 }
 

@@ -8,6 +8,7 @@ import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
 import { PoolSize } from "../../../src/engine/pool_size.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { StepBuilder } from "../../../src/engine/step_builder.ts";
+import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
 import { Random } from "./random.ts";
 import { GREEDY, limitsOf, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
@@ -36,6 +37,9 @@ export class Coverage {
   failedSteps = 0;
   lengthened = 0;
   stateHits = 0;
+  windowHits = 0;
+  /** Those behind so long a prefix that its first blocks are not in the window. */
+  longWindowHits = 0;
 }
 
 /** One server's life: limits and requests follow from the seed. */
@@ -54,9 +58,9 @@ export class Workload {
   #numRestarts = 0;
   /** Requests start with a part of one of these. */
   readonly #prefixes: number[][];
-  /** Where the pool grows and shrinks: its size, and the most that the device gives. */
-  readonly #pool: PoolSize;
-  readonly #deviceBlocks: number;
+  /** The sizes of the pools, and the most that the device gives. */
+  readonly #pools: readonly PoolSize[];
+  readonly #deviceBlocks: readonly number[];
   /** Passes as steps run. */
   #nowMs = 0;
 
@@ -67,17 +71,28 @@ export class Workload {
     const contextLength = random.between(8, 96);
     this.#random = random;
     this.#coverage = coverage;
-    const numBlocks = Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize);
     const grows = random.chance(0.7);
-    const maxBlocks = grows ? numBlocks * random.pick([2, 5]) : numBlocks;
-    this.#deviceBlocks = random.chance(0.2) ? maxBlocks : random.between(numBlocks, maxBlocks);
+    const poolOf = (numBlocks: number) => {
+      const maxBlocks = grows ? numBlocks * random.pick([2, 5]) : numBlocks;
+      const roomyBlocks = random.chance(0.7) ? numBlocks : random.between(numBlocks, maxBlocks);
+      return { numBlocks, roomyBlocks, maxBlocks };
+    };
+    const maxBatchTokens = random.pick([1, 7, 16, 64]);
+    const windows = Array.from({ length: random.pick([0, 0, 1, 2]) }, () => {
+      const window = random.between(1, 48);
+      const least = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+      return { window, ...poolOf(Math.ceil(least * random.pick([0.5, 1, 1.5, 4]))) };
+    });
+    const main = poolOf(Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize));
+    this.#deviceBlocks = [main, ...windows].map(({ numBlocks, maxBlocks }) =>
+      random.chance(0.2) ? maxBlocks : random.between(numBlocks, maxBlocks)
+    );
     this.#limits = limitsOf({
       blockSize,
-      numBlocks,
-      roomyBlocks: random.chance(0.7) ? numBlocks : random.between(numBlocks, maxBlocks),
-      maxBlocks,
+      ...main,
+      windows: windows.length > 0 ? windows : undefined,
       contextLength,
-      maxBatchTokens: random.pick([1, 7, 16, 64]),
+      maxBatchTokens,
       maxSequences: sharesBlocks ? random.between(1, 8) : 1,
       sharesBlocks,
       numStateSlots: random.chance(0.4) ? random.between(1, 12) : undefined,
@@ -86,7 +101,7 @@ export class Workload {
     this.#failureChance = this.#limits.numStateSlots ? random.pick([0, 0.05]) : 0;
     this.#prefixCache = random.chance(0.7);
     this.#scheduler = new Scheduler(this.#limits, { prefixCache: this.#prefixCache });
-    this.#pool = new PoolSize(this.#limits);
+    this.#pools = [this.#limits, ...windows].map((limits) => new PoolSize(limits));
     this.#builder = new StepBuilder(this.#limits);
     this.#decoder = new SimulatedDecoder(this.#limits);
     this.#invariants = new Invariants(this.#limits, this.#live);
@@ -125,7 +140,9 @@ export class Workload {
       ...prefix.slice(0, random.between(0, prefix.length)),
       ...this.#randomTokens(random.between(1, 12)),
     ];
-    this.#scheduler.limitPool(this.#pool.mostAt(this.#nowMs));
+    for (const [index, pool] of this.#pools.entries()) {
+      this.#scheduler.limitPool(pool.mostAt(this.#nowMs), index);
+    }
     const longest = this.#scheduler.maxSequenceLength;
     const request = {
       promptTokens: Int32Array.from(promptTokens.slice(0, longest - 1)),
@@ -155,26 +172,28 @@ export class Workload {
   /** Does what `KvPool` does, with a device that has so many blocks and no more. */
   #fitPool(): void {
     this.#nowMs += this.#random.between(0, 5000);
-    const demand = this.#scheduler.demand();
-    const sizes = this.#pool.sizesFor(demand, this.#nowMs);
-    const given = sizes.find((size) => size <= this.#deviceBlocks);
-    if (given !== undefined) {
-      this.#coverage.enlarged++;
-      this.#resize(given);
-      this.#fitPool();
-      return;
+    const demands = this.#scheduler.demand();
+    for (const [index, pool] of this.#pools.entries()) {
+      const sizes = pool.sizesFor(demands[index]!, this.#nowMs);
+      const given = sizes.find((size) => size <= this.#deviceBlocks[index]!);
+      if (given !== undefined) {
+        this.#coverage.enlarged++;
+        this.#resize(given, index);
+        this.#fitPool();
+        return;
+      }
+      if (sizes.length > 0) {
+        pool.refuse(this.#nowMs);
+        this.#coverage.refusals++;
+      }
+      const isShort = demands[index]!.numMissing > 0;
+      if (isShort && pool.mostAt(this.#nowMs) === pool.numBlocks) this.#limitPool(index);
     }
-    if (sizes.length > 0) {
-      this.#pool.refuse(this.#nowMs);
-      this.#coverage.refusals++;
-    }
-    const isShort = demand.numMissing > 0;
-    if (isShort && this.#pool.mostAt(this.#nowMs) === this.#pool.numBlocks) this.#limitPool();
   }
 
-  #limitPool(): void {
+  #limitPool(pool: number): void {
     const longest = new Map([...this.#live].map(([id, { sequence }]) => [id, sequence.maxLength]));
-    const refused = this.#scheduler.limitPool(this.#pool.numBlocks);
+    const refused = this.#scheduler.limitPool(this.#pools[pool]!.numBlocks, pool);
     for (const { sequence, error } of refused) {
       assert.equal(error.kind, "context_length_exceeded");
       assert.equal(sequence.status, "waiting", "a sequence that runs is refused");
@@ -186,23 +205,27 @@ export class Workload {
     }
   }
 
-  #resize(numBlocks: number): void {
-    assert(this.#scheduler.resize(numBlocks));
-    this.#decoder.resize(numBlocks);
-    this.#pool.set(numBlocks, this.#nowMs);
-    this.#invariants.numBlocks = numBlocks;
+  #resize(numBlocks: number, pool: number): void {
+    assert(this.#scheduler.resize(numBlocks, pool));
+    this.#decoder.resize(numBlocks, pool);
+    this.#pools[pool]!.set(numBlocks, this.#nowMs);
+    this.#invariants.numBlocks[pool] = numBlocks;
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }
 
   #maybeShrink(): void {
-    this.#pool.observe(this.#scheduler.stats().numUsedBlocks, this.#nowMs);
-    if (this.#live.size > 0) return;
-    const inMs = this.#pool.shrinksIn(this.#nowMs);
-    if (inMs === undefined) return;
-    this.#nowMs += inMs;
-    this.#coverage.shrunk++;
-    this.#resize(this.#pool.restingSize);
-    if (this.#scheduler.stats().numCachedBlocks > 0) this.#coverage.shrinkingPrefixes++;
+    const stats = this.#scheduler.stats();
+    for (const [index, { numUsedBlocks }] of [stats, ...stats.windows].entries()) {
+      const pool = this.#pools[index]!;
+      pool.observe(numUsedBlocks, this.#nowMs);
+      if (this.#live.size > 0) continue;
+      const inMs = pool.shrinksIn(this.#nowMs);
+      if (inMs === undefined) continue;
+      this.#nowMs += inMs;
+      this.#coverage.shrunk++;
+      this.#resize(pool.restingSize, index);
+      if (this.#scheduler.stats().numCachedBlocks > 0) this.#coverage.shrinkingPrefixes++;
+    }
   }
 
   #step(): void {
@@ -227,10 +250,14 @@ export class Workload {
       // The oldest advances whatever the others may.
       assert(step.numTokens - step.numNextTokens <= Math.max(most, 1), "too much of prompts");
     }
-    for (const { sequence: { id, numComputed } } of step.scheduled) {
+    for (const { sequence: { id, numComputed, windowTables } } of step.scheduled) {
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
       if (isAdmitted && numComputed > 0 && step.stateCopies) this.#coverage.stateHits++;
+      if (isAdmitted && numComputed > 0 && windowTables.length > 0) this.#coverage.windowHits++;
+      if (isAdmitted && windowTables.some(({ first }) => first > 0)) {
+        this.#coverage.longWindowHits++;
+      }
     }
     const batch = this.#builder.build(step);
     // An encoder, for example, fails before anything has run.

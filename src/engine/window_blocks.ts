@@ -1,0 +1,272 @@
+/**
+ * Who holds which block of the layers that see only the last tokens of a sequence.
+ *
+ * @module
+ */
+import { mostWindowBlocks } from "../decoder/cache_pools.ts";
+import type { WindowLimits } from "../decoder/decoder.ts";
+import { FreeList } from "./free_list.ts";
+import { Int32List } from "./int32_list.ts";
+import type { Sequence, WindowTable } from "./sequence.ts";
+
+const NONE = -1;
+
+/** The blocks of a pool, counted. */
+export interface PoolStats {
+  /** Blocks some sequence holds. */
+  readonly numUsedBlocks: number;
+  /** Blocks nobody holds that keep a known prefix until they are reused. */
+  readonly numCachedBlocks: number;
+  /** Blocks that hold nothing of use. */
+  readonly numFreeBlocks: number;
+}
+
+/** What a sequence that waits would take from a pool's free list. */
+export interface AdmissionNeeds {
+  readonly numBlocks: number;
+  /** How many of them hold its own prefix already. */
+  readonly numFound: number;
+}
+
+/** The place where a sequence goes on: behind `numTokens`, which the anchors in its table hold and a tail behind them. */
+export interface PrefixEnd {
+  readonly numTokens: number;
+  readonly tail?: number | undefined;
+}
+
+/**
+ * Hands out the blocks of layers with a window, in a pool of their own. A block is given back as soon as no later token
+ * sees any of its tokens, so a sequence never holds more than its window and one step's tokens.
+ *
+ * What a block holds is known by its anchor: the block of the main pool that holds the same tokens in the other layers
+ * (where there are no other layers, one that takes no memory). A prefix can be gone on from wherever the blocks of the
+ * window before that token are still known. As in the main pool, blocks that nobody holds stay known until they are
+ * reused, the longest unused first.
+ */
+export class WindowBlocks {
+  readonly #window: number;
+  readonly #blockSize: number;
+  /** Which of a sequence's window tables is that of this pool. */
+  readonly #tableIndex: number;
+  readonly #mostHeld: number;
+  #numBlocks: number;
+  #references: Int32Array;
+  #anchors: Int32Array;
+  readonly #blockOfAnchor = new Map<number, number>();
+  readonly #free: FreeList;
+  #numCachedBlocks = 0;
+  #numEvictedBlocks = 0;
+
+  constructor(
+    { window, numBlocks }: WindowLimits,
+    { blockSize, maxBatchTokens, tableIndex }: {
+      readonly blockSize: number;
+      readonly maxBatchTokens: number;
+      readonly tableIndex: number;
+    },
+  ) {
+    this.#window = window;
+    this.#blockSize = blockSize;
+    this.#tableIndex = tableIndex;
+    this.#mostHeld = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+    this.#numBlocks = numBlocks;
+    this.#references = new Int32Array(numBlocks);
+    this.#anchors = new Int32Array(numBlocks).fill(NONE);
+    this.#free = new FreeList(numBlocks);
+  }
+
+  /** Whether there are blocks for a sequence that waits. One that is alone makes do with what there is. */
+  hasRoomFor({ numBlocks }: AdmissionNeeds, numSpare: number): boolean {
+    const numAvailable = this.#free.length;
+    return numBlocks + numSpare <= numAvailable || numAvailable === this.#numBlocks;
+  }
+
+  /** How many of a sequence's tokens there are blocks for. */
+  countTokens(sequence: Sequence): number {
+    return (this.#tableOf(sequence).blockIds.length + this.#free.length) * this.#blockSize;
+  }
+
+  get numEvictedBlocks(): number {
+    return this.#numEvictedBlocks;
+  }
+
+  stats(): PoolStats {
+    return {
+      numUsedBlocks: this.#numBlocks - this.#free.length,
+      numCachedBlocks: this.#numCachedBlocks,
+      numFreeBlocks: this.#free.length - this.#numCachedBlocks,
+    };
+  }
+
+  /**
+   * Looks for what the next token would see.
+   *
+   * @param anchors blocks of the main pool, of which the first `numAnchors` count.
+   * @returns the last index whose block is not known; `undefined` if all are.
+   */
+  findGap(
+    anchors: Int32List,
+    numAnchors: number,
+    { numTokens, tail }: PrefixEnd,
+  ): number | undefined {
+    if (tail !== undefined && !this.#blockOfAnchor.has(tail)) return numAnchors;
+    const first = this.#firstSeen(numTokens);
+    for (let i = numAnchors - 1; i >= first; i--) {
+      if (!this.#blockOfAnchor.has(anchors.at(i))) return i;
+    }
+    return undefined;
+  }
+
+  /** What {@linkcode admit} and the step with the most tokens would take for a sequence, whose table is of its anchors. */
+  needsOf({ blockIds, length }: Sequence, { numTokens, tail }: PrefixEnd): AdmissionNeeds {
+    const first = this.#firstSeen(numTokens);
+    const anchors = [...blockIds.view(first), ...tail === undefined ? [] : [tail]];
+    const numUnused = anchors.filter((id) => this.#references[this.#blockOfAnchor.get(id)!] === 0);
+    const end = Math.min(Math.ceil(length / this.#blockSize), first + this.#mostHeld);
+    const numUsed = anchors.length - numUnused.length;
+    return {
+      numBlocks: Math.max(end - first, anchors.length) - numUsed,
+      numFound: numUnused.length,
+    };
+  }
+
+  /** Gives a sequence that holds none of these blocks those that its next token sees, which are known. */
+  admit(sequence: Sequence, { numTokens, tail }: PrefixEnd): void {
+    const { blockIds } = sequence;
+    const first = this.#firstSeen(numTokens);
+    const table: WindowTable = { blockIds: new Int32List(), first };
+    for (let i = 0; i < blockIds.length; i++) {
+      const anchor = blockIds.at(i);
+      const blockId = i < first ? 0 : this.#blockOfAnchor.get(anchor)!;
+      if (i >= first) this.#acquire(blockId);
+      // A tail is written behind what is known of it.
+      if (anchor === tail) this.#forgetContent(blockId);
+      table.blockIds.push(blockId);
+    }
+    sequence.windowTables[this.#tableIndex] = table;
+  }
+
+  /** How many blocks a sequence lacks to compute so many of its tokens, as far as one step does. */
+  countMissing(sequence: Sequence, numTokens: number): number {
+    const { blockIds, first } = this.#tableOf(sequence);
+    const wanted = Math.min(Math.ceil(numTokens / this.#blockSize), first + this.#mostHeld);
+    return Math.max(0, wanted - blockIds.length);
+  }
+
+  /** Does what `BlockManager.grow` does, for this pool. */
+  grow(sequence: Sequence, numTokens: number): boolean {
+    const { blockIds } = this.#tableOf(sequence);
+    while (blockIds.length * this.#blockSize < numTokens) {
+      const blockId = this.#free.takeFirst();
+      if (blockId === undefined) return false;
+      if (this.#forgetContent(blockId)) this.#numEvictedBlocks++;
+      this.#references[blockId] = 1;
+      blockIds.push(blockId);
+    }
+    return true;
+  }
+
+  /** Takes the blocks from a sequence that its next token does not see. */
+  trim(sequence: Sequence): void {
+    const table = this.#tableOf(sequence);
+    const first = Math.min(this.#firstSeen(sequence.numComputed), table.blockIds.length);
+    for (; table.first < first; table.first++) this.#drop(table.blockIds.at(table.first));
+  }
+
+  /** Makes the block of a sequence known whose anchor is known from now on, or moves it to the one that is. */
+  seal(sequence: Sequence, index: number): void {
+    const { blockIds } = this.#tableOf(sequence);
+    const anchor = sequence.blockIds.at(index);
+    const ownId = blockIds.at(index);
+    const knownId = this.#blockOfAnchor.get(anchor);
+    if (knownId === undefined) return this.#know(ownId, anchor);
+    if (knownId === ownId) return;
+    this.#acquire(knownId);
+    blockIds.set(index, knownId);
+    this.#drop(ownId);
+  }
+
+  /** Makes the block of a sequence known that is full only in part, as the main pool does before it releases it. */
+  keepTail(sequence: Sequence, index: number): void {
+    this.#know(this.#tableOf(sequence).blockIds.at(index), sequence.blockIds.at(index));
+  }
+
+  /** Takes all blocks from a sequence. */
+  release(sequence: Sequence): void {
+    const table = sequence.windowTables[this.#tableIndex];
+    if (table === undefined) return;
+    for (let i = table.blockIds.length - 1; i >= table.first; i--) this.#drop(table.blockIds.at(i));
+    table.blockIds.clear();
+    table.first = 0;
+  }
+
+  /** Forgets what is known by an anchor, whose own content is known no longer. */
+  forget(anchor: number): void {
+    const blockId = this.#blockOfAnchor.get(anchor);
+    if (blockId === undefined) return;
+    this.#forgetContent(blockId);
+    if (!this.#free.has(blockId)) return;
+    this.#free.remove(blockId);
+    this.#free.pushFirst(blockId);
+  }
+
+  /** Does what `BlockManager.resize` does, for this pool. */
+  resize(numBlocks: number): boolean {
+    for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
+      if (this.#references[blockId]! > 0) return false;
+    }
+    for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
+      this.#forgetContent(blockId);
+    }
+    this.#free.resize(numBlocks);
+    this.#references = resized(this.#references, numBlocks, 0);
+    this.#anchors = resized(this.#anchors, numBlocks, NONE);
+    this.#numBlocks = numBlocks;
+    return true;
+  }
+
+  /** The first block with a token that the token at `position` sees. */
+  #firstSeen(position: number): number {
+    return Math.floor(Math.max(0, position - this.#window + 1) / this.#blockSize);
+  }
+
+  #tableOf({ windowTables }: Sequence): WindowTable {
+    return windowTables[this.#tableIndex]!;
+  }
+
+  #know(blockId: number, anchor: number): void {
+    this.#blockOfAnchor.set(anchor, blockId);
+    this.#anchors[blockId] = anchor;
+  }
+
+  /** @returns whether anything was known. */
+  #forgetContent(blockId: number): boolean {
+    const anchor = this.#anchors[blockId]!;
+    if (anchor === NONE) return false;
+    this.#blockOfAnchor.delete(anchor);
+    this.#anchors[blockId] = NONE;
+    if (this.#references[blockId] === 0) this.#numCachedBlocks--;
+    return true;
+  }
+
+  /** Refers to a block whose content is known. */
+  #acquire(blockId: number): void {
+    if (this.#references[blockId]!++ > 0) return;
+    this.#free.remove(blockId);
+    this.#numCachedBlocks--;
+  }
+
+  #drop(blockId: number): void {
+    if (--this.#references[blockId]! > 0) return;
+    if (this.#anchors[blockId] === NONE) return this.#free.pushFirst(blockId);
+    this.#free.pushLast(blockId);
+    this.#numCachedBlocks++;
+  }
+}
+
+/** A copy of another length. */
+function resized(values: Int32Array, length: number, added: number): Int32Array<ArrayBuffer> {
+  const copy = new Int32Array(length).fill(added);
+  copy.set(values.subarray(0, length));
+  return copy;
+}
