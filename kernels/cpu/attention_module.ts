@@ -61,6 +61,16 @@ export interface AttentionExports {
     beta: number,
     out: number,
   ): void;
+  rotateRow(
+    x: number,
+    heads: number,
+    headSize: number,
+    size: number,
+    isInterleaved: number,
+    cos: number,
+    sin: number,
+    out: number,
+  ): void;
   pointwiseRow(
     a: number,
     b: number,

@@ -23,7 +23,7 @@ export type SumKind = "i16" | "i32";
 export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
-  readonly site = this.arena.reserve(14);
+  readonly site = this.arena.reserve(15);
   readonly rows = this.arena.reserve(4);
   readonly floatRows = this.arena.reserve(3);
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);

@@ -23,6 +23,8 @@ import {
 } from "../matmul/nbits_product.ts";
 import type { NormKernelParams } from "../norm/norm.ts";
 import type { PointwiseParams } from "../pointwise/pointwise.ts";
+import { checkRotary } from "../attention/kv_write.ts";
+import type { RotateParams } from "../rotate/rotate.ts";
 import type { RowMemory } from "./row_arena.ts";
 import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 
@@ -34,7 +36,8 @@ const OPERATIONS = ["none", "add", "multiply"];
 type RowKernelParams =
   | { readonly kind: "matvec"; readonly params: MatvecParams }
   | { readonly kind: "norm"; readonly params: NormKernelParams }
-  | { readonly kind: "pointwise"; readonly params: PointwiseParams };
+  | { readonly kind: "pointwise"; readonly params: PointwiseParams }
+  | { readonly kind: "rotate"; readonly params: RotateParams };
 
 /** @throws {RangeError} when the kernels cannot run it. */
 export function checkRowKernel({ kind, params }: RowKernelParams): void {
@@ -42,7 +45,10 @@ export function checkRowKernel({ kind, params }: RowKernelParams): void {
     throw new RangeError("On the CPU few rows are computed in f32.");
   }
   if (kind === "norm") checkFours(params.k);
-  if (kind === "pointwise") checkFours(params.width);
+  if (kind === "rotate") {
+    checkFours(params.headSize);
+    checkRotary(params, params.headSize);
+  }
   if (kind !== "matvec") return;
   if (params.weights.kind === "nbits") checkNbitsProduct(params);
   else checkFloatProduct(params);
@@ -174,6 +180,23 @@ export class SimdRows {
         const first = tensors.a! + (row * a.stride + a.offset) * 4;
         const second = (tensors.b ?? 0) + (row * b.stride + b.offset) * 4;
         pointwiseRow(first, second, width, ...numbers, scale, tensors.out! + row * width * 4);
+      }
+    };
+  }
+
+  /** Rotates the rows' heads, each by its position. */
+  rotate(
+    { heads, headSize, size, isInterleaved, x, numPositions }: RotateParams,
+    { x: from, cos, sin, out }: Addresses<"x" | "cos" | "sin" | "out">,
+  ): (positions: BigInt64Array) => void {
+    const { rotateRow } = this.#exports;
+    const numbers = [heads, headSize, size, isInterleaved ? 1 : 0] as const;
+    return (positions) => {
+      for (let row = 0; row < positions.length; row++) {
+        const at = from! + (row * x.stride + x.offset) * 4;
+        const angles = Math.min(Number(positions[row]!), numPositions - 1) * size * 2;
+        const into = out! + row * heads * headSize * 4;
+        rotateRow(at, ...numbers, cos! + angles, sin! + angles, into);
       }
     };
   }

@@ -25,10 +25,8 @@ export interface FloatMatrix {
 }
 
 /** @throws {RangeError} when the kernel cannot run it. */
-export function checkFloatProduct({ k, n, gate, softcap, out }: MatvecParams): void {
-  if (softcap !== 0 || out !== undefined) {
-    throw new RangeError("Products in f32 on the CPU have no softcap and rows of their own.");
-  }
+export function checkFloatProduct({ k, n, gate, out }: MatvecParams): void {
+  if (out !== undefined) throw new RangeError("Products on the CPU have rows of their own.");
   const starts = [gate?.gateRow ?? 0, gate?.upRow ?? 0, gate ? n : 0];
   if (k % 4 !== 0 || starts.some((start) => start % GROUP)) {
     throw new RangeError(`A product of ${n} by ${k}: the CPU takes multiples of ${GROUP} by 4.`);
@@ -89,7 +87,7 @@ interface FloatProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a site of 12 words, and of a step of 3. */
+  /** Address of a site of 13 words, and of a step of 3. */
   readonly site: number;
   readonly rows: number;
   /** f32 `[rows, k]`. */
@@ -123,7 +121,7 @@ export function floatProduct(
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
     ACTIVATIONS.indexOf(params.activation),
     ...[tensors.bias ?? 0, tensors.residual ?? 0, tensors.out!],
-    new Uint32Array(Float32Array.of(params.scale).buffer)[0]!,
+    ...new Uint32Array(Float32Array.of(params.scale, params.softcap).buffer),
   );
   const [from, stride] = norm ? [normed, k * 4] : [tensors.x! + x.offset * 4, x.stride * 4];
   const siteWords = new Uint32Array(own.memory.buffer, site, words.length);

@@ -26,11 +26,9 @@ export interface RowLevels {
 }
 
 /** @throws {RangeError} when the kernel cannot run it. */
-export function checkNbitsProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
-  if (weights.kind !== "nbits" || softcap !== 0) {
-    throw new RangeError("Products of whole numbers on the CPU have no softcap.");
-  }
-  const { blockSize } = weights;
+export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): void {
+  if (out !== undefined) throw new RangeError("Products on the CPU have rows of their own.");
+  const { blockSize } = weights as MatrixForm & { readonly kind: "nbits" };
   if (blockSize !== BLOCK / 2 && blockSize % BLOCK !== 0) {
     throw new RangeError(
       `Blocks of ${blockSize} weights: kernels on the CPU read blocks of 16, or of a multiple of 32.`,
@@ -68,7 +66,7 @@ interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a site of 14 words, and of a step of 4, the first of which is the number of quantised rows. */
+  /** Address of a site of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
   readonly site: number;
   readonly rows: number;
   readonly scratch: number;
@@ -103,7 +101,7 @@ export function nbitsProduct(
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
     ACTIVATIONS.indexOf(params.activation),
     ...[tensors.bias ?? 0, tensors.residual ?? 0, tensors.out!],
-    new Uint32Array(Float32Array.of(params.scale).buffer)[0]!,
+    ...new Uint32Array(Float32Array.of(params.scale, params.softcap).buffer),
     ...[hasZeros(weights) ? 1 : 0, isPaired ? 1 : 0],
   );
   const siteWords = new Uint32Array(own.memory.buffer, site, words.length);

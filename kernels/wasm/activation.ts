@@ -12,6 +12,13 @@ const SIGMOID: u32 = 8;
 const EXP: u32 = 9;
 const SOFTPLUS: u32 = 10;
 
+/** `c * tanh(x / c)`; `x` where `c` is 0. */
+export function cap(x: v128, c: f32): v128 {
+  if (c === 0) return x;
+  const size = f32x4.splat(c);
+  return f32x4.mul(tanh(f32x4.div(x, size)), size);
+}
+
 /** √(8 / π), and 0.044715 times as much. */
 const GELU_LINEAR: f32 = 1.5957691216057308;
 const GELU_CUBIC: f32 = 0.07135481282553303;

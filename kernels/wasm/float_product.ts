@@ -1,11 +1,11 @@
 /**
  * Products of a few rows with a matrix of f32, and what follows them:
  *
- * `out[row, n] = scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias)) + residual[row, n]`
+ * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row, n]`
  *
  * Elements are added in their order, each rounded once where the processor can, however many rows there are.
  */
-import { activate } from "./activation";
+import { activate, cap } from "./activation";
 import { multiplyFloats } from "./float_multiply";
 import { FLOAT_GROUP, FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./float_product_layout";
 
@@ -72,7 +72,8 @@ function complete(
   from: u32,
   count: u32,
 ): void {
-  const isPlain = !site.bias && !ups && !residual && site.scale === 1 && site.activation === 0;
+  const isPlain = !site.bias && !ups && !residual && site.scale === 1 && site.softcap === 0 &&
+    site.activation === 0;
   if (isPlain) return;
   const first = <usize> (site.firstGroup + from) * FLOAT_GROUP_BYTES;
   const up = <usize> (site.upGroup + from) * FLOAT_GROUP_BYTES;
@@ -114,5 +115,5 @@ function completed(
 ): v128 {
   let y = activate(site.activation, f32x4.add(product, bias));
   if (site.isGated) y = f32x4.mul(y, f32x4.add(up, upBias));
-  return f32x4.add(f32x4.mul(y, f32x4.splat(site.scale)), residual);
+  return f32x4.add(cap(f32x4.mul(y, f32x4.splat(site.scale)), site.softcap), residual);
 }

@@ -33,6 +33,8 @@ export class FloatProduct {
   /** f32 `[rows, n]`. */
   out: usize;
   scale: f32;
+  /** `c` in `c * tanh(product / c)`; 0 for none. */
+  softcap: f32;
 }
 
 /** Rows to multiply with. */

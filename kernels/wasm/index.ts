@@ -9,5 +9,6 @@ export { pointwiseRow } from "./pointwise";
 export { product } from "./product";
 export { quantizePair, quantizeRow } from "./quantize";
 export { readKeys, readValues } from "./read_keys";
+export { rotateRow } from "./rotate";
 export { blockBytes } from "./row_block";
 export { normRow } from "./row_norm";

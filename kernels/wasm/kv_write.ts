@@ -79,7 +79,7 @@ function turn(site: Site, head: usize, position: u32): void {
   else turnHalves(head, cos, sin, site.rotarySize);
 }
 
-function turnHalves(first: usize, cos: usize, sin: usize, size: u32): void {
+export function turnHalves(first: usize, cos: usize, sin: usize, size: u32): void {
   const half = <usize> size * 2;
   for (const end = first + half; first < end; first += 16, cos += 16, sin += 16) {
     const c = v128.load(cos);
@@ -92,7 +92,7 @@ function turnHalves(first: usize, cos: usize, sin: usize, size: u32): void {
 }
 
 /** Two pairs at a time. */
-function turnNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
+export function turnNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
   const signs = f32x4(-1, 1, -1, 1);
   for (const end = pairs + <usize> size * 4; pairs < end; pairs += 16, cos += 8, sin += 8) {
     const c = twice(v128.load64_zero(cos));

@@ -4,7 +4,8 @@ import { activate } from "./activation";
 /**
  * `out = scale * (activate(a) ∘ b)`, for one row.
  *
- * @param width a multiple of 4; `operation` is 0 for none, 1 for a sum, 2 for a product. `out` may be `a` or `b`.
+ * @param operation 0 for none, 1 for a sum, 2 for a product.
+ * @param out may be `a` or `b`.
  */
 export function pointwiseRow(
   a: usize,
@@ -15,11 +16,21 @@ export function pointwiseRow(
   scale: f32,
   out: usize,
 ): void {
-  const factor = f32x4.splat(scale);
-  for (const end = a + <usize> width * 4; a < end; a += 16, b += 16, out += 16) {
-    let x = activate(activation, v128.load(a));
-    if (operation === 1) x = f32x4.add(x, v128.load(b));
-    else if (operation === 2) x = f32x4.mul(x, v128.load(b));
-    v128.store(out, f32x4.mul(x, factor));
+  const whole = a + <usize> (width & ~3) * 4;
+  for (; a < whole; a += 16, b += 16, out += 16) {
+    const y = v128.load(b);
+    v128.store(out, joined(v128.load(a), y, operation, activation, scale));
   }
+  for (const end = whole + <usize> (width & 3) * 4; a < end; a += 4, b += 4, out += 4) {
+    const y = v128.load32_splat(b);
+    v128.store_lane<f32>(out, joined(v128.load32_splat(a), y, operation, activation, scale), 0);
+  }
+}
+
+@inline
+function joined(a: v128, b: v128, operation: u32, activation: u32, scale: f32): v128 {
+  let x = activate(activation, a);
+  if (operation === 1) x = f32x4.add(x, b);
+  else if (operation === 2) x = f32x4.mul(x, b);
+  return f32x4.mul(x, f32x4.splat(scale));
 }

@@ -1,11 +1,11 @@
 /**
  * Products of a few rows with a matrix of 4-bit weights in blocks, and what follows them:
  *
- * `out[row, n] = scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias)) + residual[row, n]`
+ * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row, n]`
  *
  * Products of a block are sums of integers; blocks are added in f32, in their order.
  */
-import { activate } from "./activation";
+import { activate, cap } from "./activation";
 import { multiply } from "./multiply";
 import { GROUP, Product, QuantizedRows, tileWidth } from "./product_layout";
 
@@ -56,7 +56,8 @@ function complete(
   const isScaled = site.scale !== 1;
   let bias = site.bias ? site.bias + <usize> (site.firstGroup + from) * 16 : 0;
   let upBias = site.bias ? site.bias + <usize> (site.upGroup + from) * 16 : 0;
-  if (!bias && !ups && !residual && !isScaled && site.activation === 0) return;
+  const isPlain = !bias && !ups && !residual && !isScaled && site.softcap === 0;
+  if (isPlain && site.activation === 0) return;
   for (const end = out + <usize> count * 16; out < end; out += 16) {
     let x = v128.load(out);
     if (bias) x = f32x4.add(x, v128.load(bias));
@@ -72,6 +73,7 @@ function complete(
       upBias += 16;
     }
     if (isScaled) x = f32x4.mul(x, scale);
+    x = cap(x, site.softcap);
     if (residual) {
       x = f32x4.add(x, v128.load(residual));
       residual += 16;

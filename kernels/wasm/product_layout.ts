@@ -37,6 +37,8 @@ export class Product {
   /** f32 `[rows, n]`. */
   out: usize;
   scale: f32;
+  /** `c` in `c * tanh(product / c)`; 0 for none. */
+  softcap: f32;
   /** Whether blocks have zero points; 8 if not. */
   hasZeros: u32;
   /** Whether a row is the sum of two quantised ones: see `quantizePair`. */

@@ -182,7 +182,8 @@ function compile({ backend, cut, attention, ...options }: PartsOptions): Compile
   const writesSums = backend.kind === "webgpu";
   // For a GPU the cut that ONNX Runtime runs was adapted before.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
-  const segments = compileCut(adapted, { takesForm, contextLength, writesSums });
+  const rotates = backend.kind === "cpu";
+  const segments = compileCut(adapted, { takesForm, contextLength, writesSums, rotates });
   return refuseSegments(segments, (program) => backend.refusalOf(program));
 }
 

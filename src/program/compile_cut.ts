@@ -5,6 +5,7 @@
  */
 import type { AttentionSite, GraphCut, Segment } from "../graph/graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
+import type { SiteOperand } from "./site_forms.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
@@ -22,6 +23,8 @@ interface CompileCutOptions {
   readonly contextLength: number;
   /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
   readonly writesSums: boolean;
+  /** Whether there is a kernel that rotates heads, for attentions that take them rotated. */
+  readonly rotates?: boolean;
 }
 
 /**
@@ -41,7 +44,7 @@ export function compileCut(
   cut:
     & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
     & Partial<Pick<GraphCut, "states">>,
-  { takesForm, contextLength, writesSums }: CompileCutOptions,
+  { takesForm, contextLength, writesSums, rotates = false }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
@@ -81,7 +84,8 @@ export function compileCut(
     ].filter((name) => !tables.has(name) || rows.has(name)));
     // The last segment is for wanted rows alone.
     const hasTiles = own.index < cut.segments.length - 1;
-    const options = { sites, kept, tables, writesSums };
+    const operands = rotates ? operandsOf(others) : undefined;
+    const options = { sites, kept, tables, writesSums, operands };
     const few = compileSegment(segment, { ...options, allRows: true, hasTiles: false });
     const many = compileSegment(segment, { ...options, allRows: false, hasTiles });
     if ("refused" in few) return few;
@@ -108,12 +112,23 @@ export function refuseSegments(
   });
 }
 
-/** What the dispatches of a segment read. */
+/** Operands by name. */
+function operandsOf(sites: readonly AttentionSite[]): Map<string, SiteOperand> {
+  return new Map(
+    sites.flatMap((site) =>
+      (["q", "k", "v"] as const).map((kind) => [site[kind].tensor, { kind, site }] as const)
+    ),
+  );
+}
+
+/** What the dispatches of a segment read, positions aside. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>
     dispatches.flatMap((dispatch) =>
-      tensorsOf(dispatch).flatMap(([role, name]) => role === "out" ? [] : name)
+      tensorsOf(dispatch).flatMap(([role, name]) =>
+        role === "out" || role === "positions" ? [] : name
+      )
     )
   );
 }

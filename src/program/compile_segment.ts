@@ -16,7 +16,8 @@ import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "../graph/constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";
-import { formOfSite } from "./site_forms.ts";
+import { formOfSite, type SiteOperand } from "./site_forms.ts";
+import { computeOperand } from "./site_operands.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
@@ -42,6 +43,8 @@ interface CompileOptions {
   readonly hasTiles: boolean;
   /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
   readonly writesSums: boolean;
+  /** Operands that attentions take normalised and rotated, by name; none if absent. */
+  readonly operands?: ReadonlyMap<string, SiteOperand> | undefined;
 }
 
 /** Compiles a segment, or says in one sentence why not. */
@@ -61,6 +64,8 @@ class Compiler {
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
   readonly #program: ProgramBuilder;
+  /** By the names of what they are but for their shape. */
+  readonly #operands: ReadonlyMap<string, SiteOperand>;
   readonly #known = new Map<string, Rows>();
 
   constructor(segment: Segment, options: CompileOptions) {
@@ -72,6 +77,12 @@ class Compiler {
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
     this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
+    this.#operands = new Map(
+      Array.from(
+        options.operands ?? [],
+        ([name, operand]) => [originalOf(this.#index, name), operand] as const,
+      ),
+    );
     const { kept: stays, hasTiles } = options;
     this.#program = new ProgramBuilder({ kept: stays, hasTiles });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
@@ -148,6 +159,8 @@ class Compiler {
         return this.#part(name, node);
       case "Cast":
         return this.#cast(name, node);
+      case "Transpose":
+        return this.#operand(name, node);
       case "Gather":
         return takeRows(this.#search, {
           name,
@@ -158,6 +171,13 @@ class Compiler {
       default:
         throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
+  }
+
+  #operand(name: string, node: Node): Rows {
+    const operand = this.#operands.get(name);
+    if (operand === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    const { tables } = this.#options;
+    return computeOperand({ ...this.#search, tables }, operand);
   }
 
   #input(name: string): Rows {

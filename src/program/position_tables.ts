@@ -38,6 +38,11 @@ export class PositionTables {
     this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
   }
 
+  /** The name of the tokens' positions; `undefined` where the cut has none, or several of each token. */
+  get positions(): string | undefined {
+    return this.#positions;
+  }
+
   /** Whether a tensor is computed from positions alone. */
   has(name: string): boolean {
     return this.#names.has(name);

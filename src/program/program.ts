@@ -8,6 +8,7 @@ import type { MatvecParams, NormParams } from "../../kernels/matmul/matvec_param
 import type { NormKernelParams } from "../../kernels/norm/norm.ts";
 import type { PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
 import type { TakeRowsParams } from "../../kernels/take_rows/take_rows.ts";
+import type { RotateParams } from "../../kernels/rotate/rotate.ts";
 import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 
@@ -48,7 +49,9 @@ export type Dispatch =
     "residual"
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
-  | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;
+  | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>
+  /** On the CPU, where attentions take heads that are rotated. */
+  | DispatchOf<"rotate", RotateParams, "x" | "cos" | "sin" | "positions" | "out", never>;
 
 /** What a dispatch reads and writes: its names for tensors, and theirs. */
 export function tensorsOf({ tensors }: Dispatch): [role: string, name: string][] {

@@ -7,6 +7,8 @@ import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { type Elem, sizeOf } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
+import type { RotateParams } from "../../kernels/rotate/rotate.ts";
+import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { joinVectors } from "./concatenate.ts";
 import type { FoundNorm } from "./norms.ts";
@@ -37,6 +39,15 @@ interface Product {
   readonly norm: FoundNorm | undefined;
   /** The rows that it computes a part of, if they have others. */
   readonly within?: Rows | undefined;
+}
+
+/** A rotation of heads; see {@linkcode RotateParams}. */
+interface Rotation extends Pick<RotateParams, "heads" | "headSize" | "size" | "isInterleaved"> {
+  readonly x: Rows;
+  /** f32 `[positions, size / 2]`. */
+  readonly cos: StoredTensor;
+  readonly sin: StoredTensor;
+  readonly positions: string;
 }
 
 type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
@@ -261,6 +272,33 @@ export class ProgramBuilder {
         tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
       },
       tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out },
+    });
+    return this.#whole(out, width, elem);
+  }
+
+  /** Heads of each row, rotated by its position. */
+  rotate(name: string, { x, cos, sin, positions, ...shape }: Rotation): Rows {
+    const { elem } = x;
+    const width = shape.heads * shape.headSize;
+    if (x.width !== width) {
+      throw new Refusal(`"${name}" is of ${width} of a row's ${x.width} elements.`);
+    }
+    const out = this.#target(name, width, elem);
+    this.#dispatches.push({
+      kind: "rotate",
+      params: {
+        elem,
+        ...shape,
+        x: { stride: x.stride, offset: x.offset },
+        numPositions: cos.shape[0]!,
+      },
+      tensors: {
+        x: x.tensor,
+        cos: this.#weight({ ...cos, rest: [] }, "f32"),
+        sin: this.#weight({ ...sin, rest: [] }, "f32"),
+        positions,
+        out,
+      },
     });
     return this.#whole(out, width, elem);
   }

@@ -7,6 +7,7 @@ import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_writ
 import type { AttentionSite, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute } from "../graph/file/proto.ts";
+import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
@@ -17,7 +18,7 @@ import { isReshape } from "./reshapes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
 /** What a site's form is found in. */
-interface FormSearch {
+export interface FormSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
   /** Where a tensor's rows are; computes them if that has not been done. */
@@ -26,6 +27,12 @@ interface FormSearch {
 
 /** A norm of an operand's heads, each by itself or all together. */
 type OperandNorm = FoundNorm & { readonly ofRows: boolean };
+
+/** An operand of an attention, by its kind. */
+export interface SiteOperand {
+  readonly kind: "q" | "k" | "v";
+  readonly site: AttentionSite;
+}
 
 /** An operand before what the attention does to it. */
 interface Operand {
@@ -61,9 +68,9 @@ export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
 }
 
 /** Goes back from an operand as far as the attention can do what lies between. */
-function operandOf(
+export function operandOf(
   { index, rowsOf }: FormSearch,
-  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+  { kind, site }: SiteOperand,
 ): Operand {
   const { tensor, offset } = site[kind];
   if (!index.producers.has(tensor)) return { rows: site[kind], scale: 1 };
@@ -127,7 +134,7 @@ function headNormOf(index: GraphIndex, name: string, headDim: number): OperandNo
 function rowNormOf(
   index: GraphIndex,
   name: string,
-  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+  { kind, site }: SiteOperand,
 ): OperandNorm | undefined {
   const norm = findNorm(index, name);
   const { heads, kvHeads, headDim } = site;
@@ -149,12 +156,9 @@ function rotaryOf(
   const { size, isInterleaved } = rotation;
   checkRotary(rotation, headDim);
   const [ofQ, ofK] = [q, k].map(({ rotation: own }) =>
-    (["cos", "sin"] as const).map((each) => {
-      const name = own?.[each] ?? "";
-      const table = tables.tableOf(name, size / 2, { isInterleaved });
-      if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
-      return table;
-    })
+    (["cos", "sin"] as const).map((each) =>
+      angleTable(tables, own?.[each] ?? "", { size, isInterleaved })
+    )
   ) as [[Rotary["cos"], Rotary["sin"]], [Rotary["cos"], Rotary["sin"]]];
   const isAlike = [q, k].every(({ rotation: own }) =>
     own?.size === size && own.isInterleaved === isInterleaved
@@ -163,4 +167,15 @@ function rotaryOf(
     throw new Refusal("It rotates queries and keys differently.");
   }
   return { cos: ofQ[0], sin: ofQ[1], dim: size, interleaved: isInterleaved };
+}
+
+/** The table of a rotation's cosines or sines. @throws {Refusal} where they follow from more than positions. */
+export function angleTable(
+  tables: PositionTables,
+  name: string,
+  { size, isInterleaved }: Pick<FoundRotation, "size" | "isInterleaved">,
+): StoredTensor {
+  const table = tables.tableOf(name, size / 2, { isInterleaved });
+  if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
+  return table;
 }

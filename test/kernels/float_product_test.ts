@@ -108,6 +108,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     weights: { kind: "rows" },
   }],
   ["a norm, a bias, a gate, a factor and a sum", FULL],
+  ["a soft cap", { ...FULL, softcap: 3 }],
   ["a bias and a sum at the end of a group", { ...PLAIN, hasBias: true, hasResidual: true }],
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
@@ -166,7 +167,7 @@ Deno.test("SimdRows.product() in f32 gives the same bits with any number of thre
 Deno.test("SimdRows.product() in f32 refuses what it does not compute", () => {
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /in f32/],
-    [{ softcap: 30 }, /no softcap/],
+    [{ out: { stride: 128, offset: 0 } }, /rows of their own/],
     [{ k: 34 }, /multiples of 8 by 4/],
     [{ gate: { gateRow: 4, upRow: 0 } }, /multiples of 8 by 4/],
   ];

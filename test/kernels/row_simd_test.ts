@@ -159,6 +159,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
       )
     )
   ),
+  ["a soft cap", { ...FULL, softcap: 3 }],
   ["a layer norm", { ...PLAIN, norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }],
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
@@ -312,9 +313,11 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
     assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
   }
   for (const operation of ["none", "add", "multiply"] as const) {
+    // The last elements of a row are no four.
+    const width = 62;
     const params = {
       elem: "f32",
-      width: 64,
+      width,
       a: { stride: 80, offset: 12 },
       b: { stride: 0, offset: 0 },
       operation,
@@ -323,7 +326,43 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
     } as const;
     rows.pointwise(params, { a: at.x, b: at.b, out: at.out })(ROWS);
     const want = pointwiseReference(params, { a: x, b }, ROWS);
-    assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
+    assertClose(rows.floats(at.out, ROWS * width), want, EXACT);
+  }
+});
+
+Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves the rest", () => {
+  const normal = makeNormal(9);
+  const [heads, headSize, numPositions] = [3, 24, 5];
+  const x = random(ROWS * 80, normal);
+  const positions = BigInt64Array.of(4n, 0n, 9n);
+  for (const [size, isInterleaved] of [[24, false], [16, false], [16, true], [12, true]] as const) {
+    const memory = new RowArena(ROWS);
+    const tables = {
+      cos: random(numPositions * size / 2, normal),
+      sin: random(numPositions * size / 2, normal),
+    };
+    const at = {
+      x: memory.arena.place(x),
+      cos: memory.arena.place(tables.cos),
+      sin: memory.arena.place(tables.sin),
+      out: memory.arena.reserve(ROWS * heads * headSize),
+    };
+    const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
+    const shape = { heads, headSize, size, isInterleaved, numPositions } as const;
+    rows.rotate({ elem: "f32", ...shape, x: { stride: 80, offset: 8 } }, at)(positions);
+    const want = Float32Array.from({ length: ROWS * heads * headSize }, (_, at) => {
+      const [row, i] = [Math.floor(at / (heads * headSize)), at % headSize];
+      const head = row * 80 + 8 + at % (heads * headSize) - i;
+      if (i >= size) return x[head + i]!;
+      const half = size / 2;
+      const isFirst = isInterleaved ? i % 2 === 0 : i < half;
+      const other = isInterleaved ? i ^ 1 : (i + half) % size;
+      const angle = Math.min(Number(positions[row]), numPositions - 1) * half +
+        (isInterleaved ? i >> 1 : i % half);
+      const turned = x[head + other]! * tables.sin[angle]!;
+      return x[head + i]! * tables.cos[angle]! + (isFirst ? -turned : turned);
+    });
+    assertClose(rows.floats(at.out, want.length), want, EXACT);
   }
 });
 
@@ -332,7 +371,7 @@ Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /in f32/],
     [{ weights: { ...weights, blockSize: 8 } }, /blocks of 16, or of a multiple of 32/],
-    [{ softcap: 30 }, /no softcap/],
+    [{ out: { stride: 128, offset: 0 } }, /rows of their own/],
     [{ n: 42 }, /multiples of 4 by 32/],
     [{ k: 100 }, /multiples of 4 by 32/],
   ];

@@ -1,6 +1,9 @@
 /** Graphs that PyTorch exported run in our kernels, all of their segments, and give what ONNX Runtime gives. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { loadNative } from "../../src/device/ort/ort.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
@@ -47,6 +50,9 @@ const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   olmo2_dynamo_18: [1, 4, 4],
 };
 
+/** Of GPT-J's rotation and of OPT's table of positions there is a form for a GPU alone. */
+const NOT_ON_CPU = ["gptj_script_17", "opt_script_17"];
+
 async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const model = await readModel(files, `${name}.onnx`);
   const result = splitGraph(model, { contextLength: CONTEXT });
@@ -55,7 +61,7 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const attentions = result.cut.attentions.map((site) =>
     site.headDim === 4 ? { ...site, heads: 2, kvHeads: 2, headDim: 8, vHeadDim: 8 } : site
   );
-  return cutForGpu({ ...result.cut, attentions }, Infinity);
+  return { ...result.cut, attentions };
 }
 
 const tokenAt = (sequence: number, position: number) => (7 + 5 * sequence + 11 * position) % 29;
@@ -88,7 +94,7 @@ function stepOf(
 }
 
 async function open(
-  backend: WebGpuBackend,
+  backend: Backend,
   options: Pick<Parameters<typeof openPagedDecoder>[0], "files" | "cut" | "rule">,
 ): Promise<PagedDecoder> {
   return await openPagedDecoder({
@@ -105,7 +111,7 @@ async function open(
 for (const [name, counts] of Object.entries(EXPORTS)) {
   gpuTest(`${name} runs in our kernels and gives what ONNX Runtime gives`, async (gpu) => {
     await using files = new FolderFiles(FOLDER);
-    const cut = await readCut(files, name);
+    const cut = cutForGpu(await readCut(files, name), Infinity);
     const compiled = compileCut(cut, {
       takesForm: () => true,
       contextLength: CONTEXT,
@@ -142,9 +148,41 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
   });
 }
 
+/** Those of which the CPU's kernels run all segments: their attentions take heads that are rotated before. */
+const ON_CPU = Object.keys(EXPORTS).filter((name) => !NOT_ON_CPU.includes(name));
+
+for (const name of ON_CPU) {
+  Deno.test(`${name} runs in our kernels on the CPU and gives what ONNX Runtime gives`, async () => {
+    await using files = new FolderFiles(FOLDER);
+    const cut = await readCut(files, name);
+    const backend = await CpuBackend.open({ threads: 1 });
+    const { InferenceSession } = await loadNative();
+    const sessions = InferenceSession as unknown as {
+      readonly prototype: Record<"run", (...args: never[]) => unknown>;
+    };
+    const byOrt = await open(backend, { files, cut, rule: WITHOUT_KERNELS });
+    const decoder = await open(backend, { files, cut });
+    const logitsOf = async (decoder: PagedDecoder, step: StepBatch) =>
+      await backend.read((await forward(decoder, step))!);
+    for (let at = PROMPT; at < END; at++) {
+      const isDecoding = at > PROMPT;
+      const step = stepOf({ from: isDecoding ? at - 1 : 0, to: at, firstBlock: 0, isDecoding });
+      const want = (await logitsOf(byOrt, step)).slice();
+      using runs = countCalls(sessions.prototype, "run");
+      const got = await logitsOf(decoder, step);
+      if (isDecoding) assert.equal(runs.count, 0);
+      const off = Math.max(...got.map((x, i) => Math.abs(x - want[i]!)));
+      assert.ok(off <= TOLERANCE, `off by ${off} at ${at} tokens`);
+    }
+    await byOrt.dispose();
+    await decoder.dispose();
+    await backend.dispose();
+  });
+}
+
 Deno.test("heads whose queries, keys and values lie side by side are left to ONNX Runtime, with the reason", async () => {
   await using files = new FolderFiles(FOLDER);
-  const cut = await readCut(files, "gpt_neox_dynamo_18");
+  const cut = cutForGpu(await readCut(files, "gpt_neox_dynamo_18"), Infinity);
   const compiled = compileCut(cut, {
     takesForm: () => true,
     contextLength: CONTEXT,

@@ -104,6 +104,10 @@ function widthsOf(dispatch: Dispatch): [string, number][] {
         const { a, b, width } = dispatch.params;
         return { a: a.stride, b: b.stride || width, out: width };
       }
+      case "rotate": {
+        const { heads, headSize, size, x } = dispatch.params;
+        return { x: x.stride, cos: size / 2, sin: size / 2, out: heads * headSize };
+      }
       case "take_rows":
         return { out: dispatch.params.rowBytes / 4 };
     }
@@ -196,6 +200,7 @@ export class OpenProgram {
   #open(dispatch: Dispatch, before: Dispatch | undefined, plan: MemoryPlan) {
     const { kind } = dispatch;
     if (kind === "take_rows") return this.#takeRows(dispatch, plan);
+    if (kind === "rotate") return this.#rotate(dispatch, plan);
     const at = Object.fromEntries(
       // Scales and zero points are packed with the levels.
       tensorsOf(dispatch).filter(([role]) => role !== "scales" && role !== "zeroPoints")
@@ -207,6 +212,18 @@ export class OpenProgram {
       ? this.#rows.norm(dispatch.params, at)
       : this.#rows.pointwise(dispatch.params, at);
     return (_: KernelStep["tensors"], { count }: RowRange) => kernel(count);
+  }
+
+  #rotate({ params, tensors: names }: Extract<Dispatch, { kind: "rotate" }>, plan: MemoryPlan) {
+    const { positions: _, ...placed } = names;
+    const at = Object.fromEntries(
+      Object.entries(placed).map(([role, name]) => [role, plan.addressOf(name)]),
+    );
+    const rotate = this.#rows.rotate(params, at);
+    return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
+      const positions = tensors.get(names.positions)!.data as BigInt64Array;
+      rotate(positions.subarray(first, first + count));
+    };
   }
 
   /**

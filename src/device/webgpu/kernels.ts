@@ -177,6 +177,8 @@ export class WebGpuKernels implements KernelExecutor {
         const kernel = new TakeRows(gpu, dispatch.params);
         return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
       }
+      case "rotate":
+        throw new RangeError("Heads are rotated by the attention on a GPU, not before it.");
     }
   }
 }

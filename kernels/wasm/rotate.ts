@@ -1,0 +1,26 @@
+/** Rotary position embeddings of the heads of a row. */
+import { turnHalves, turnNeighbours } from "./kv_write";
+
+/**
+ * @param x f32 `[heads, headSize]`, as `out`.
+ * @param cos f32 `[size / 2]`, as `sin`.
+ */
+export function rotateRow(
+  x: usize,
+  heads: u32,
+  headSize: u32,
+  size: u32,
+  isInterleaved: u32,
+  cos: usize,
+  sin: usize,
+  out: usize,
+): void {
+  const headBytes = <usize> headSize * 4;
+  for (const end = out + heads * headBytes; out < end; out += headBytes) {
+    for (const stop = x + headBytes; x < stop; x += 16) {
+      v128.store(out + headBytes - (stop - x), v128.load(x));
+    }
+    if (isInterleaved) turnNeighbours(out, cos, sin, size);
+    else turnHalves(out, cos, sin, size);
+  }
+}

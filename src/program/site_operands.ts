@@ -1,0 +1,46 @@
+/**
+ * Operands of attentions that take ordinary tensors: token after token, their heads normalised and rotated.
+ *
+ * @module
+ */
+import { elemOf, type ProgramBuilder, type Rows } from "./program_builder.ts";
+import { angleTable, type FormSearch, operandOf, type SiteOperand } from "./site_forms.ts";
+
+/** Adds one dispatch: what it computes from rows is the tensor `name`. */
+type Step = (name: string, x: Rows) => Rows;
+
+/**
+ * Computes an operand that the graph turns to heads before tokens, and back. Both are left out: what lies between treats
+ * every head of a token alike.
+ *
+ * @throws {Refusal} where something else lies between.
+ */
+export function computeOperand(
+  search: FormSearch & { readonly program: ProgramBuilder },
+  operand: SiteOperand,
+): Rows {
+  const { program, tables } = search;
+  const { kind, site } = operand;
+  const { rows, norm, rotation, scale } = operandOf(search, operand);
+  const heads = kind === "q" ? site.heads : site.kvHeads;
+  const headSize = kind === "v" ? site.vHeadDim : site.headDim;
+  const { positions } = tables;
+  const steps: Step[] = [];
+  if (norm !== undefined) steps.push((name, x) => program.norm(name, { x, norm }));
+  if (rotation !== undefined && positions !== undefined) {
+    const { size, isInterleaved } = rotation;
+    const [cos, sin] = [rotation.cos, rotation.sin].map((name) =>
+      angleTable(tables, name, rotation)
+    ) as [ReturnType<typeof angleTable>, ReturnType<typeof angleTable>];
+    const shape = { heads, headSize, size, isInterleaved };
+    steps.push((name, x) => program.rotate(name, { x, cos, sin, positions, ...shape }));
+  }
+  if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));
+  const { tensor, tokenStride: stride, offset } = rows;
+  const source = { tensor, stride, offset, width: heads * headSize, elem: elemOf(site.dtype) };
+  const { tensor: name } = site[kind];
+  return steps.reduce<Rows>(
+    (x, step, i) => step(i === steps.length - 1 ? name : `${name}/before_${i}`, x),
+    source,
+  );
+}
