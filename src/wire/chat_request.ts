@@ -11,8 +11,10 @@ import {
   listOf,
   numberFrom,
   openObject,
+  orText,
   stopField,
   text,
+  tokenId,
   tokenLimit,
 } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
@@ -61,10 +63,12 @@ const LogitBias = z.preprocess(
 );
 
 const seedWanted = "a whole number of 64 bits";
-const Seed = z.number({ error: seedWanted })
-  .min(-(2 ** 63), { error: seedWanted })
-  .max(2 ** 64, { error: seedWanted })
-  .refine(Number.isInteger, { error: seedWanted });
+const Seed = orText(
+  z.number({ error: seedWanted })
+    .min(-(2 ** 63), { error: seedWanted })
+    .max(2 ** 64, { error: seedWanted })
+    .refine(Number.isInteger, { error: seedWanted }),
+);
 
 /** A chat completion request. `null` stands for an absent field; fields not named here are ignored. */
 export const ChatRequest = z.object({
@@ -87,7 +91,7 @@ export const ChatRequest = z.object({
     .describe("The completion ends behind the string or token that ends it, not before"),
   skip_special_tokens: flag().nullish()
     .describe("Whether special tokens are left out of the text; default true"),
-  stop_token_ids: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_STOP_TOKENS }).nullish()
+  stop_token_ids: listOf(tokenId(), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()
     .describe("Until the completion has so many tokens, nothing but max_tokens ends it"),

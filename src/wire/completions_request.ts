@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, listOf, text, tokenLimit } from "./fields.ts";
+import { flag, integerFrom, listOf, text, tokenId, tokenLimit } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 
 const MAX_PROMPTS = 256;
@@ -16,7 +16,7 @@ export const DEFAULT_MAX_TOKENS = 16;
 
 const promptWanted =
   "a string, an array of strings, an array of token ids or an array of such arrays, none of them empty";
-const TokenIds = listOf(integerFrom(0, 2 ** 31 - 1), { min: 1 });
+const TokenIds = listOf(tokenId(), { min: 1 });
 const many = { min: 1, max: MAX_PROMPTS };
 const Prompt = z.union([text(), listOf(text(), many), TokenIds, listOf(TokenIds, many)], {
   error: promptWanted,

@@ -5,24 +5,48 @@
  */
 import { z } from "zod";
 
-/** A finite number from `min` to `max`. */
-export function numberFrom(min: number, max: number): z.ZodNumber {
+/** A number in decimal digits, as forms and settings give it. */
+const DECIMAL = /^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})(e[+-]?\d{1,3})?$/i;
+
+/** A number, for which many clients send its text: what their users typed, or an environment variable. */
+export function orText<T extends z.ZodType>(number: T): z.ZodPreprocess<T> {
+  return z.preprocess(
+    (value) => typeof value === "string" && DECIMAL.test(value.trim()) ? Number(value) : value,
+    number,
+  );
+}
+
+/** A finite number from `min` to `max`, or its text. */
+export function numberFrom(min: number, max: number): z.ZodPreprocess<z.ZodNumber> {
   const error = `a number from ${min} to ${max}`;
-  return z.number({ error }).min(min, { error }).max(max, { error });
+  return orText(z.number({ error }).min(min, { error }).max(max, { error }));
 }
 
 /** A whole number from `min` to `max`; unbounded above if `max` is absent. */
-export function integerFrom(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodInt {
+function wholeNumber(min: number, max: number): z.ZodInt {
   const end = max === Number.MAX_SAFE_INTEGER ? "up" : `to ${max}`;
   const error = `a whole number from ${min} ${end}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
+/** A whole number from `min` to `max`, or its text; unbounded above if `max` is absent. */
+export function integerFrom(
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+): z.ZodPreprocess<z.ZodInt> {
+  return orText(wholeNumber(min, max));
+}
+
+/** A token's number. Never its text: where there is a choice, that is a text to be read. */
+export function tokenId(): z.ZodInt {
+  return wholeNumber(0, 2 ** 31 - 1);
+}
+
 /** Most tokens of an answer, from `min` up; -1 (llama.cpp's) sets no limit. */
-export function tokenLimit(min: 0 | 1): z.ZodInt {
+export function tokenLimit(min: 0 | 1): z.ZodPreprocess<z.ZodInt> {
   const error = `a whole number from ${min} up, or -1 for no limit`;
   const isLimit = (value: number) => value === -1 || value >= min;
-  return z.int({ error }).min(-1, { error }).refine(isLimit, { error });
+  return orText(z.int({ error }).min(-1, { error }).refine(isLimit, { error }));
 }
 
 /** True or false. */

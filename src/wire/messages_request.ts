@@ -242,7 +242,9 @@ const PROMPT_FIELDS = {
 /** A request for a message. `null` stands for an absent field; fields not named here are ignored. */
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
-  max_tokens: integerFrom(1),
+  max_tokens: integerFrom(0).describe(
+    "Most tokens of the answer; 0 computes the prompt alone, for requests that begin as it does",
+  ),
   stop_sequences: stopStrings().nullish(),
   stream: flag().nullish(),
   temperature: numberFrom(0, 1).nullish(),

@@ -16,12 +16,6 @@ const MAX_CHARS = 500_000;
 /** OpenAI's format that is not written. */
 const UNWRITTEN = "aac";
 
-/** Some clients send numbers as text. */
-const Speed = z.preprocess(
-  (value) => typeof value === "string" && value.trim() !== "" ? Number(value) : value,
-  numberFrom(0.25, 4),
-);
-
 const voiceWanted = "the name of a voice, or an object with its id";
 
 /** A speech request. `null` stands for an absent field; fields not named here are ignored. */
@@ -43,7 +37,7 @@ export const SpeechRequest = z.object({
       "Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header; for " +
         "aac the answer is mp3",
     ),
-  speed: Speed.nullish().describe("Default 1; the pitch stays"),
+  speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch stays"),
   instructions: z.string({ error: "a string" }).nullish()
     .describe("Passed over: no voice takes any"),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()

@@ -26,17 +26,23 @@ export const GranularityFields = {
   [NAMES[1]]: Granularities.describe("The same, for clients that send it without brackets"),
 };
 
+/** What a form asks for. */
+interface AskedGranularities {
+  /** `segment` alone where none is asked for. */
+  readonly granularities: ReadonlySet<Granularity>;
+  readonly warnings: readonly string[];
+}
+
 /**
- * Reads them.
+ * Reads them. In any format but `verbose_json` there is no place for times, and they are passed over.
  *
  * @param fields of a form, in their order.
- * @returns `segment` alone where none is asked for.
- * @throws {HearthError} `invalid_value` for an unknown one, and for any format but `verbose_json`.
+ * @throws {HearthError} `invalid_value` for an unknown one.
  */
 export function readGranularities(
   fields: readonly (readonly [name: string, value: string])[],
   format: string,
-): ReadonlySet<Granularity> {
+): AskedGranularities {
   const given = fields.filter(([name]) => INDEXED.test(name)).flatMap(([name, values]) =>
     values.split(/[\s,"'[\]]+/).filter((value) => value !== "").map((value) =>
       [name, value] as const
@@ -52,13 +58,11 @@ export function readGranularities(
       { param },
     );
   }
-  if (given.length > 0 && format !== "verbose_json") {
-    throw new HearthError(
-      "invalid_value",
-      `${given[0]![0]}: want response_format verbose_json with it, saw ${JSON.stringify(format)}.`,
-      { param: given[0]![0] },
-    );
+  const [first] = given;
+  if (first === undefined) return { granularities: new Set(["segment"]), warnings: [] };
+  if (format !== "verbose_json") {
+    const warning = `${first[0]} is passed over; use response_format verbose_json with it`;
+    return { granularities: new Set(["segment"]), warnings: [warning] };
   }
-  const asked = given.map(([, value]) => value as Granularity);
-  return new Set(asked.length > 0 ? asked : ["segment"]);
+  return { granularities: new Set(given.map(([, value]) => value as Granularity)), warnings: [] };
 }

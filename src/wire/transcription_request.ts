@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
+import { numberFrom } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 import {
   type Granularity,
@@ -21,20 +22,12 @@ const STREAMED_FORMATS: readonly string[] = ["json", "text", "verbose_json"];
 const languageWanted = `one of ${
   Object.keys(LANGUAGES).join(", ")
 }, or another that the model knows`;
-const temperatureWanted = "a number from 0 to 1";
 const streamWanted = "true or false";
 
-const Temperature = z.string()
-  .regex(/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i, { error: temperatureWanted })
-  .transform(Number)
-  .pipe(
-    z.number({ error: temperatureWanted }).min(0, { error: temperatureWanted })
-      .max(1, { error: temperatureWanted }),
-  );
+const Included = z.string().optional()
+  .describe("Passed over: no log-probabilities are reported with a transcription");
 
-const NotIncluded = z.literal("", {
-  error: "nothing, as no log-probabilities are reported with a transcription",
-}).optional().describe("Not served");
+const INCLUDED = /^include(\[\d*\])?$/;
 
 /** Python writes its own words, and some clients numbers. */
 const FLAGS: Readonly<Record<string, boolean>> = {
@@ -54,7 +47,7 @@ const Fields = z.object({
     ),
   response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
     .describe("Default json"),
-  temperature: Temperature.optional().meta({
+  temperature: numberFrom(0, 1).optional().meta({
     description: "0 to 1, default 0; parts that go wrong are tried again at higher ones",
   }),
   stream: z.string()
@@ -66,8 +59,8 @@ const Fields = z.object({
     }),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
   prompt: z.string().optional().describe("Accepted and ignored"),
-  "include[]": NotIncluded,
-  include: NotIncluded,
+  "include[]": Included,
+  include: Included,
 });
 
 /** A transcription request as a form; fields not named here are ignored. */
@@ -97,6 +90,8 @@ export interface TranscriptionOptions {
   readonly stream: boolean;
   /** What has times in `verbose_json`. */
   readonly granularities: ReadonlySet<Granularity>;
+  /** What is passed over. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -117,8 +112,11 @@ export function parseTranscription(
     throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
   }
   const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
-  const granularities = readGranularities(present, response_format);
-  return { language, format: response_format, temperature, stream, granularities };
+  const { granularities, warnings } = readGranularities(present, response_format);
+  const included = present.filter(([name]) => INCLUDED.test(name))
+    .map(([name, value]) => `${name} ${value} is passed over: it is not reported`);
+  const options = { language, format: response_format, temperature, stream, granularities };
+  return { ...options, warnings: [...warnings, ...included] };
 }
 
 /**

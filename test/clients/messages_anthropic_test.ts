@@ -64,6 +64,21 @@ Deno.test("anthropic: a last message of the assistant's is continued, as text or
   }
 });
 
+Deno.test("anthropic: max_tokens 0 reads the prompt, which the next request finds read", async () => {
+  const story = "A kettle stood on the stove. ".repeat(40);
+  const messages = [{ role: "user" as const, content: `${story}What is the capital of France?` }];
+  const request = { ...REQUEST, messages };
+  const warmed = await client.messages.create({ ...request, max_tokens: 0 });
+  assert.deepEqual([warmed.content, warmed.stop_reason], [[], "max_tokens"]);
+  assert.equal(warmed.usage.output_tokens, 0);
+  const { usage } = await client.messages.create(request);
+  assert.ok(usage.cache_read_input_tokens! > 300, `${usage.cache_read_input_tokens} were read`);
+  const stream = client.messages.stream({ ...request, max_tokens: 0, system: "Be brief." });
+  followStream(await Array.fromAsync(stream));
+  const { content, stop_reason } = await stream.finalMessage();
+  assert.deepEqual([content, stop_reason], [[], "max_tokens"]);
+});
+
 Deno.test("anthropic: a message, its stream and the count of its tokens", async () => {
   const whole = await client.messages.create(REQUEST);
   assert.equal(whole.type, "message");

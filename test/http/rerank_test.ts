@@ -212,9 +212,9 @@ function badBody(random: Random): unknown {
       Array(20_000).fill("a"),
       ["egg ".repeat(random.between(510, 2000))],
     ],
-    top_n: ["1", ...STRANGE],
+    top_n: ["0", ...STRANGE],
     return_documents: [...STRANGE.filter((value) => value !== true), "true"],
-    max_tokens_per_doc: ["1", ...STRANGE],
+    max_tokens_per_doc: ["0.5", ...STRANGE],
     truncate: [...STRANGE.filter((value) => value !== true), "true"],
     truncate_prompt_tokens: [...STRANGE.filter((value) => value !== -1), -2, 1, 2, 3],
   };

@@ -46,11 +46,34 @@ Deno.test("ChatRequest takes every parameter at both ends of its range", () => {
   );
 });
 
+Deno.test("ChatRequest takes numbers as text", () => {
+  const numbers = {
+    ...{ temperature: 0.7, top_p: 0.9, min_p: 0.05, top_k: 40, n: 2, seed: -1, max_tokens: 16 },
+    ...{ max_completion_tokens: -1, presence_penalty: -0.5, repeat_penalty: 1.1, n_predict: 8 },
+  };
+  const written = Object.entries(numbers).map(([name, value]) => [name, ` ${value}`]);
+  const texts = { ...Object.fromEntries(written), temperature: "7e-1", top_p: "+.9" };
+  assert.deepEqual(
+    parseRequest(ChatRequest, { ...GOOD, ...texts }),
+    parseRequest(ChatRequest, { ...GOOD, ...numbers }),
+  );
+});
+
 Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and range", () => {
   const cases: readonly [Record<string, unknown>, param: string, message: string][] = [
     [{ temperature: 2.1 }, "temperature", "temperature: want a number from 0 to 2, saw 2.1."],
     [{ temperature: -1 }, "temperature", "temperature: want a number from 0 to 2, saw -1."],
-    [{ temperature: "1" }, "temperature", 'temperature: want a number from 0 to 2, saw "1".'],
+    [{ temperature: "2.1" }, "temperature", 'temperature: want a number from 0 to 2, saw "2.1".'],
+    [{ temperature: "hot" }, "temperature", 'temperature: want a number from 0 to 2, saw "hot".'],
+    [{ temperature: "" }, "temperature", 'temperature: want a number from 0 to 2, saw "".'],
+    [{ temperature: "0x1" }, "temperature", 'temperature: want a number from 0 to 2, saw "0x1".'],
+    [{ temperature: true }, "temperature", "temperature: want a number from 0 to 2, saw true."],
+    [{ n: "1.5" }, "n", 'n: want a whole number from 1 to 16, saw "1.5".'],
+    [
+      { stop_token_ids: ["5"] },
+      "stop_token_ids[0]",
+      'stop_token_ids[0]: want a whole number from 0 to 2147483647, saw "5".',
+    ],
     [
       { temperature: Infinity },
       "temperature",

@@ -13,7 +13,7 @@ import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { isLocal } from "../locality.ts";
 import { readPart } from "../media.ts";
-import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
+import { createSpeechFormat, NO_SPEECH, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
@@ -90,5 +90,5 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
     return call.json(await speechAsJson(events, { model: info.id, format }));
   }
   if (!wish.isEvents) return await speechAsSound(events, { format, onError });
-  return streamEvents(events, createSpeechFormat({ onError }));
+  return streamEvents(events, createSpeechFormat({ onError }), { emptyEvent: NO_SPEECH });
 }

@@ -75,6 +75,13 @@ export async function speechAsSound(
   });
 }
 
+/** An event without sound. */
+export const NO_SPEECH: string = writeSpeechEvent({ type: "speech.audio.delta", audio: "" });
+
+function writeSpeechEvent(event: SpeechEvent): string {
+  return formatEvent(JSON.stringify(event));
+}
+
 /** Formats each event for the client, in order. */
 export function createSpeechFormat(
   { onError }: {
@@ -82,13 +89,12 @@ export function createSpeechFormat(
     onError: (error: HearthError) => void;
   },
 ): (event: SpeakEvent) => string {
-  const write = (event: SpeechEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
       case "admitted":
         return "";
       case "audio":
-        return write({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
+        return writeSpeechEvent({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
       case "error": {
         const error = HearthError.fromWire(event.error);
         onError(error);
@@ -97,7 +103,7 @@ export function createSpeechFormat(
       case "done": {
         const { textTokens: tokens } = event;
         const usage = { input_tokens: tokens, output_tokens: 0, total_tokens: tokens };
-        return write({ type: "speech.audio.done", usage });
+        return writeSpeechEvent({ type: "speech.audio.done", usage });
       }
     }
   };

@@ -78,6 +78,16 @@ function formatTranscript(
   }
 }
 
+/** An event without text. */
+export const NO_TRANSCRIPT: string = writeTranscriptEvent({
+  type: "transcript.text.delta",
+  delta: "",
+});
+
+function writeTranscriptEvent(event: TranscriptionEvent): string {
+  return formatEvent(JSON.stringify(event));
+}
+
 /** Formats each event for the client, in order. */
 export function createTranscriptFormat(
   { hasSegments, onError, onTruncated }: {
@@ -91,7 +101,6 @@ export function createTranscriptFormat(
 ): (event: TranscribeEvent) => string {
   const segments: TranscriptSegment[] = [];
   let isTruncated = false;
-  const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
       case "admitted":
@@ -104,8 +113,8 @@ export function createTranscriptFormat(
         segments.push(event.segment);
         const { text } = event.segment;
         const delta = segments.length === 1 ? text.trimStart() : text;
-        const shown = write({ type: "transcript.text.delta", delta });
-        return hasSegments ? shown + write(segmentEvent(event.segment)) : shown;
+        const shown = writeTranscriptEvent({ type: "transcript.text.delta", delta });
+        return hasSegments ? shown + writeTranscriptEvent(segmentEvent(event.segment)) : shown;
       }
       case "error": {
         const error = HearthError.fromWire(event.error);
@@ -113,7 +122,7 @@ export function createTranscriptFormat(
         return formatEvent(JSON.stringify(nestedError(error)));
       }
       case "done":
-        return write({
+        return writeTranscriptEvent({
           type: "transcript.text.done",
           text: transcriptText(segments),
           ...(isTruncated && { truncated: true }),

@@ -27,6 +27,7 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 import { logFailure, untilAdmitted } from "../task_events.ts";
 import {
   createTranscriptFormat,
+  NO_TRANSCRIPT,
   readTranscript,
   transcriptAnswer,
 } from "./transcription_answer.ts";
@@ -93,6 +94,7 @@ async function answerUpload(
   requireEndpoint(session.requireRoom(), path);
   const { audio, fields } = await readUpload(call.req.raw, bodyLimits);
   const options = parse(fields);
+  warn(call, ...options.warnings);
   if (audio === undefined) {
     throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
       param: FIELD,
@@ -125,6 +127,7 @@ async function answerUpload(
       onError: logFailure(requestId),
       onTruncated: logTruncated,
     }),
+    { emptyEvent: NO_TRANSCRIPT },
   );
 }
 

@@ -29,12 +29,14 @@ export interface OpenedChat {
  */
 export async function openChat(
   request: ChatRequest,
-  { call, deps, path, onlyCounts }: {
+  { call, deps, path, onlyCounts, onlyReads }: {
     readonly call: Call;
     readonly deps: AppDeps;
     readonly path: InferencePath;
     /** Nothing is generated: the prompt's tokens are counted. */
     readonly onlyCounts?: boolean;
+    /** Nothing is generated: the prompt is computed, and so kept for requests that begin as it does. */
+    readonly onlyReads?: boolean;
   },
 ): Promise<OpenedChat> {
   const { session, settings } = deps;
@@ -50,10 +52,11 @@ export async function openChat(
     signal,
     isLocal: isLocal(call.req.raw, call.env, settings),
   };
-  const events = await untilAdmitted(
-    info.kind === "asr"
-      ? await transcribeChat(request, options)
-      : session.stream({ ...await chatTask(request, options), onlyCounts }, { signal }),
-  );
-  return { info, events };
+  if (info.kind === "asr") {
+    return { info, events: await untilAdmitted(await transcribeChat(request, options)) };
+  }
+  const task = await chatTask(request, options);
+  const generation = onlyReads ? { ...task.options, maxTokens: 0 } : task.options;
+  const events = session.stream({ ...task, options: generation, onlyCounts }, { signal });
+  return { info, events: await untilAdmitted(events) };
 }

@@ -74,7 +74,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
       const error = HearthError.fromWire(event.error);
       onError(error);
       return formatEvent(JSON.stringify(nestedError(error)));
-    });
+    }, { emptyEvent: builder.emptyEvent });
   }
   for await (const { from, event } of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);

@@ -95,6 +95,12 @@ export class CompletionBuilder {
     return usage + formatEvent("[DONE]");
   }
 
+  /** A chunk without text. */
+  get emptyEvent(): string {
+    const piece = { index: 0, text: "", logprobs: null, finish_reason: null };
+    return formatEvent(JSON.stringify({ ...this.#head, choices: [piece] }));
+  }
+
   whole(): TextCompletion {
     const numWanted = this.#request.n ?? 1;
     const best = this.#beginnings.flatMap((_, from) => {

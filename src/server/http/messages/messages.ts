@@ -63,14 +63,15 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(MessagesRequest, body);
   warn(call, ...findUnserved(body, "message"), ...warningsOfTools(request));
-  const { info, events } = await open(request, { call, deps, path: PATH });
+  const onlyReads = request.max_tokens === 0;
+  const { info, events } = await open(request, { call, deps, path: PATH, onlyReads });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
     const onError = logFailure(call.get("requestId"));
     return streamEvents(events, (event: ChatEvent) => {
       if (event.type === "error") onError(event.error);
       return builder.push(event).map(formatNamedEvent).join("");
-    });
+    }, { emptyEvent: formatNamedEvent({ type: "ping" }) });
   }
   for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);

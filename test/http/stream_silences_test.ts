@@ -1,0 +1,73 @@
+/** Streams with silences, read as Dify reads: up to each blank line, passing over what begins with a comment. */
+import assert from "node:assert/strict";
+import { chatBody, TestApp } from "../fixtures/server.ts";
+import {
+  CLIP,
+  CLIP_TEXT,
+  openSpeechApp,
+  readRecording,
+  speechForm,
+} from "../fixtures/speech_server.ts";
+import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+
+const KEEP_ALIVE_MS = 10_000;
+
+/** Makes each moment a silence, until it is disposed of. */
+function hurrySilences(): Disposable {
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout =
+    ((run: () => void, ms: number, ...rest: unknown[]) =>
+      setTimeout(run, ms === KEEP_ALIVE_MS ? 0 : ms, ...rest)) as typeof setTimeout;
+  return { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
+}
+
+// deno-lint-ignore no-explicit-any -- As JSON.parse has it.
+function readAsDify(stream: string): any[] {
+  assert.match(stream, /^: keep-alive$/m);
+  return stream.split("\n\n").filter((piece) => piece !== "" && !piece.startsWith(":"))
+    .map((piece) => piece.slice(piece.indexOf("data: ") + "data: ".length))
+    .filter((data) => data !== "[DONE]").map((data) => JSON.parse(data));
+}
+
+Deno.test("streams of a chat model lose nothing to a comment before an event", async () => {
+  using _silences = hurrySilences();
+  await using app = await new TestApp().ready();
+  const read = async (path: string, body: Record<string, unknown>) =>
+    readAsDify(await (await app.post(path, { ...body, stream: true, temperature: 0 })).text());
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const chat = await read("/v1/chat/completions", chatBody({ messages }));
+  const said = chat.map(({ choices }) => choices[0].delta.content ?? "").join("");
+  assert.equal(said, "The capital of France is Paris.");
+  const prompt = "The capital of France is";
+  const completed = await read("/v1/completions", chatBody({ prompt, max_tokens: 3 }));
+  const whole = await app.post(
+    "/v1/completions",
+    chatBody({ prompt, max_tokens: 3, temperature: 0 }),
+  );
+  const { choices: [{ text }] } = await whole.json();
+  assert.equal(completed.map(({ choices }) => choices[0].text).join(""), text);
+  const message = await read("/v1/messages", chatBody({ messages, max_tokens: 20 }));
+  assert.equal(message.map(({ delta }) => delta?.text ?? "").join(""), said);
+});
+
+Deno.test("streams of speech, heard and spoken, lose nothing to a comment before an event", async () => {
+  using _silences = hurrySilences();
+  await using ears = await openSpeechApp();
+  const body = speechForm(await readRecording(CLIP.file), { stream: "true" });
+  const heard = await ears.request("/v1/audio/transcriptions", { method: "POST", body });
+  const deltas = readAsDify(await heard.text()).map(({ delta = "" }) => delta);
+  assert.equal(deltas.join(""), CLIP_TEXT);
+  await using mouth = await openTtsApp();
+  const wanted = { response_format: "wav", seed: 1 };
+  const whole = await mouth.post("/v1/audio/speech", speechBody(wanted));
+  const spoken = await mouth.post(
+    "/v1/audio/speech",
+    speechBody({ ...wanted, stream_format: "sse" }),
+  );
+  const parts = readAsDify(await spoken.text()).map(({ audio = "" }) => audio);
+  const sound = parts.map((part) => atob(part)).join("");
+  assert.equal(
+    sound,
+    (await whole.bytes()).reduce((text, byte) => text + String.fromCharCode(byte), ""),
+  );
+});
