@@ -33,6 +33,7 @@ export interface AttentionExports {
   blockBytes(headSize: number): number;
   readonly product: SharedKernel;
   readonly floatProduct: SharedKernel;
+  readonly expertsProduct: SharedKernel;
   packColumns(
     from: number,
     outputs: number,
@@ -52,6 +53,7 @@ export interface AttentionExports {
   ): void;
   quantizeRow(x: number, blocks: number, rows: number, row: number, copies: number): void;
   quantizePair(x: number, blocks: number, rows: number, row: number, copies: number): void;
+  quantizeShorts(x: number, length: number, factor: number, into: number): void;
   normRow(
     x: number,
     k: number,

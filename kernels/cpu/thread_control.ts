@@ -38,7 +38,13 @@ export const NUM_WORDS = 16;
 export const OPEN = 1 << 16;
 
 /** Kernels, by number. */
-export const KERNELS = ["pagedAttention", "packedAttention", "product", "floatProduct"] as const;
+export const KERNELS = [
+  "pagedAttention",
+  "packedAttention",
+  "product",
+  "floatProduct",
+  "expertsProduct",
+] as const;
 
 export type KernelName = typeof KERNELS[number];
 

@@ -1,4 +1,5 @@
 /** The CPU backend's kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+export { expertsProduct } from "./experts";
 export { floatProduct } from "./float_product";
 export { kvWrite } from "./kv_write";
 export { packBlocks } from "./pack_blocks";
@@ -8,6 +9,7 @@ export { pagedAttention } from "./paged_attention";
 export { pointwiseRow } from "./pointwise";
 export { product } from "./product";
 export { quantizePair, quantizeRow } from "./quantize";
+export { quantizeShorts } from "./quantize_shorts";
 export { readKeys, readValues } from "./read_keys";
 export { rotateRow } from "./rotate";
 export { blockBytes } from "./row_block";

@@ -9,6 +9,7 @@ import { BLOCK_SIZE, bytesPerBlock, divideLayers, type HeadBytes } from "../deco
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
+import { weightsOf } from "../graph/experts/mixture.ts";
 import type { EncoderCut, EncoderSite } from "../graph/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { formatBytes } from "../base/format_bytes.ts";
@@ -17,6 +18,7 @@ import { cutForGpu } from "../program/gpu_cut.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import type {
   AttentionSite,
+  ExpertsSite,
   GraphCut,
   Segment,
   StateSite,
@@ -173,12 +175,30 @@ function describeState({ index, name, recurrence, operands, output }: StateSite)
   ];
 }
 
+function describeExperts({ index, name, mixture, operands, output }: ExpertsSite): string[] {
+  const { experts, topK, hidden, inner, router, first: { matrix } } = mixture;
+  const stored = matrix.kind === "rows"
+    ? "numbers"
+    : `${matrix.bits} bits in blocks of ${matrix.blockSize}`;
+  return [
+    `experts ${index}: ${name}`,
+    `    ${topK} of ${experts} by ${router.scores}, ${hidden} × ${inner}, ${stored}, ${
+      megabytes(bytesOf(weightsOf(mixture)))
+    }`,
+    ...operands.map(({ tensor, tokenStride }) => `    in   ${tensor}, row of ${tokenStride}`),
+    `    out  ${describePort(output)}`,
+  ];
+}
+
 /** One line: numbers of segments and attentions, inputs and outputs. */
 export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
   const { segments, attentions } = cut;
   const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
-  const { states = [] } = cut as Partial<GraphCut>;
-  const others = states.length > 0 ? ` and ${states.length} other states` : "";
+  const { states = [], experts = [] } = cut as Partial<GraphCut>;
+  const others = [
+    states.length > 0 ? ` and ${states.length} other states` : "",
+    experts.length > 0 ? ` and ${experts.length} mixtures of experts` : "",
+  ].join("");
   return `${segments.length} segments around ${attentions.length} attentions${others}, ` +
     `largest ${megabytes(largest)}`;
 }
@@ -220,9 +240,10 @@ export function describeCut(
 function describeWeights(cut: GraphCut, compiled: readonly CompiledSegment[]): string[] {
   const { embedding, segments } = cutForGpu(cut, Infinity);
   const { buffers, constants } = divideWeights(segments, compiled);
+  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
   const table = embedding && bytesOf(embedding.graph.initializers);
   return [
-    `on a GPU   ${megabytes(bytesOf(buffers))} of weights in buffers, ${
+    `on a GPU   ${megabytes(bytesOf([...buffers, ...ofExperts]))} of weights in buffers, ${
       megabytes(bytesOf(constants))
     } as ONNX Runtime's constants` +
     (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
@@ -297,10 +318,11 @@ function describeContext({ attentions }: GraphCut, tokens: number): string {
 }
 
 function describeSteps(
-  { segments, attentions, states = [] }: {
+  { segments, attentions, states = [], experts = [] }: {
     segments: readonly Segment[];
     attentions: readonly Site[];
     states?: readonly StateSite[];
+    experts?: readonly ExpertsSite[];
   },
   compiled?: CompiledSegments,
 ): string[] {
@@ -309,5 +331,7 @@ function describeSteps(
     ...attentions.filter(({ afterSegment }) => afterSegment === segment.index)
       .flatMap(describeAttention),
     ...states.filter(({ afterSegment }) => afterSegment === segment.index).flatMap(describeState),
+    ...experts.filter(({ afterSegment }) => afterSegment === segment.index)
+      .flatMap(describeExperts),
   ]);
 }

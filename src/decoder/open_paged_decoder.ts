@@ -14,6 +14,7 @@ import { cutForCpu } from "../program/cpu_cut.ts";
 import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
 import { unpacksWeights } from "../program/unpacked_weights.ts";
+import { weightsOf } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -90,12 +91,18 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   opened.defer(() => states?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
+  const experts = cut.experts.length === 0 ? undefined : await backend.openExperts({
+    ...{ sites: cut.experts, maxTokens: limits.maxBatchTokens, files, weights },
+    readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
+  });
+  opened.defer(() => experts?.dispose());
   const executor = new StepExecutor({
     backend,
     cut,
     most: mostOf(limits),
     attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     advance: (index, { tensors, output }) => states!.run(index, tensors, output),
+    mix: (index, run) => experts!.run(index, run),
   });
   opened.defer(() => executor.dispose());
   const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
@@ -106,9 +113,9 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, executor, weights, attention, states, limits },
+    ...{ backend, cut, embeddings, executor, weights, attention, states, experts, limits },
     maxFewRows: rule.maxFewRows,
-    isExact: runsAll && parts.kernels?.isExact,
+    isExact: runsAll && parts.kernels?.isExact && experts?.isExact !== false,
     sampler: backend.openSampler({
       vocabSize: limits.vocabSize,
       dtype: cut.output.dtype as "float32" | "float16",
@@ -223,7 +230,8 @@ function countMaxRows(
 
 /** Progress in bytes where weights are uploaded one after the other. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
-  const total = weightBytesOf(cut);
+  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
+  const total = weightBytesOf(cut) + ofExperts.reduce((sum, each) => sum + storedBytes(each), 0);
   return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
 import type { PagedAttention } from "../device/paged_attention.ts";
+import type { ExpertLayers } from "../device/experts.ts";
 import type { SequenceStates } from "../device/sequence_states.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
@@ -38,6 +39,8 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly attention: PagedAttention;
   /** States for a cut that keeps more than keys and values. */
   readonly states?: SequenceStates | undefined;
+  /** For a cut with mixtures of experts. */
+  readonly experts?: ExpertLayers | undefined;
   readonly limits: DecoderLimits;
   /** Makes of wanted rows what a step gives. */
   readonly sampler: TokenSampler<Token>;
@@ -144,6 +147,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     await this.#parts.sampler.dispose();
     this.#parts.attention.dispose();
     this.#parts.states?.dispose();
+    this.#parts.experts?.dispose();
     await this.#parts.embeddings?.dispose();
     await this.#parts.executor.dispose();
     this.#parts.weights?.dispose();

@@ -44,6 +44,16 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
     index: number,
     run: { readonly tensors: ReadonlyMap<string, Tensor>; readonly output: Tensor | undefined },
   ) => Tensor;
+  /** Runs a mixture of experts, likewise; absent for a cut without any. */
+  readonly mix?: (
+    index: number,
+    run: {
+      readonly tensors: ReadonlyMap<string, Tensor>;
+      readonly output: Tensor | undefined;
+      readonly numRows: number;
+      readonly lowering: Lowering;
+    },
+  ) => Tensor;
   /** Whether each run's output is the caller's, and not memory that the next run writes to. */
   readonly callerOwnsOutput?: boolean;
 }
@@ -61,6 +71,7 @@ interface Run {
   /** Tensors by name: the cut's inputs, and what was computed. */
   readonly tensors: Map<string, Tensor>;
   readonly sizes: AxisSizes;
+  readonly lowering: Lowering;
 }
 
 /** Most run sizes whose output tensors are kept. */
@@ -93,10 +104,10 @@ export class StepExecutor<Cut extends PlannedCut> {
   /** Buffers of the tensors that cross between segments, on a GPU. */
   get buffers(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
-    const { segments, attentions, states = [] } = this.#options.cut;
+    const { segments, attentions, states = [], experts = [] } = this.#options.cut;
     const ports = [
       ...segments.flatMap(({ outputs }) => outputs),
-      ...[...attentions, ...states].map(({ output }) => output),
+      ...[...attentions, ...states, ...experts].map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
       const output = this.#outputOf(port, sizes);
@@ -123,7 +134,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     for (const instruction of this.#parts.programs[lowering]) {
       const isLast = "segment" in instruction && instruction.segment === this.#lastSegment;
       if (isLast && sizes.rows === 0) return;
-      const running = this.#execute(instruction, { tensors, sizes });
+      const running = this.#execute(instruction, { tensors, sizes, lowering });
       if (running !== undefined) await running;
     }
   }
@@ -146,6 +157,8 @@ export class StepExecutor<Cut extends PlannedCut> {
         return this.#attend(instruction, run);
       case "state_update":
         return this.#updateState(instruction, run);
+      case "experts":
+        return this.#mix(instruction, run);
     }
   }
 
@@ -191,6 +204,16 @@ export class StepExecutor<Cut extends PlannedCut> {
     const { cut, advance } = this.#options;
     const { output: port } = cut.states![state]!;
     tensors.set(port.name, advance!(state, { tensors, output: this.#outputOf(port, sizes) }));
+  }
+
+  #mix(
+    { site }: Instruction & { kind: "experts" },
+    { tensors, sizes, lowering }: Run,
+  ): void {
+    const { cut, mix } = this.#options;
+    const { output: port } = cut.experts![site]!;
+    const output = this.#outputOf(port, sizes);
+    tensors.set(port.name, mix!(site, { tensors, output, numRows: sizes.tokens, lowering }));
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */

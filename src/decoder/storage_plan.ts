@@ -15,6 +15,10 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
     GraphCut["states"][number],
     "afterSegment" | "operands" | "output"
   >[];
+  readonly experts?: readonly Pick<
+    GraphCut["experts"][number],
+    "afterSegment" | "operands" | "output"
+  >[];
   readonly output: TensorPort;
 }
 
@@ -68,7 +72,8 @@ function lifetimesOf(cut: PlannedCut): Lifetime[] {
   for (const { afterSegment, q, k, v } of cut.attentions) {
     for (const { tensor } of [q, k, v]) read(tensor, 2 * afterSegment + 1);
   }
-  for (const { afterSegment, operands } of cut.states ?? []) {
+  const { attentions, states = [], experts = [] } = cut;
+  for (const { afterSegment, operands } of [...states, ...experts]) {
     for (const { tensor } of operands) read(tensor, 2 * afterSegment + 1);
   }
   read(cut.output.name, 2 * cut.segments.length);
@@ -77,7 +82,7 @@ function lifetimesOf(cut: PlannedCut): Lifetime[] {
     ...cut.segments.flatMap(({ index, outputs }) =>
       outputs.map((port) => ({ port, from: 2 * index }))
     ),
-    ...[...cut.attentions, ...cut.states ?? []].map(({ afterSegment, output }) => ({
+    ...[...attentions, ...states, ...experts].map(({ afterSegment, output }) => ({
       port: output,
       from: 2 * afterSegment + 1,
     })),

@@ -14,6 +14,7 @@ import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
+import type { ExpertLayers, ExpertsOptions } from "./experts.ts";
 import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
@@ -93,6 +94,12 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openStates(options: StatesOptions): SequenceStates;
+  /**
+   * The mixtures of experts of a cut graph, their weights in the device's memory.
+   *
+   * @throws {StartupError} when the device has no room for the weights.
+   */
+  openExperts(options: ExpertsOptions): Promise<ExpertLayers>;
   /** Says in one sentence why the device's kernels do not run a program, if they do not. */
   refusalOf(program: Program): string | undefined;
   /** Opens the kernels of programs; none where there is no memory for them, or the runtime leaves them no room. */

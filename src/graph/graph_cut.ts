@@ -11,9 +11,10 @@
 import type { TensorType } from "./file/dtype.ts";
 import type { ModelProto } from "./file/proto.ts";
 import type { StoredTensor } from "./file/stored_tensor.ts";
+import type { Mixture } from "./experts/mixture.ts";
 import type { Convolution, LinearAttention } from "./states/state.ts";
 
-export type { Convolution, LinearAttention, TensorType };
+export type { Convolution, LinearAttention, Mixture, TensorType };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
 export type Dim = number | "tokens" | "rows";
@@ -117,6 +118,23 @@ export interface StateSite {
   readonly dtype: "float32" | "float16";
 }
 
+/** A mixture of experts of the decoder: a router chooses some for each token. */
+export interface ExpertsSite {
+  /** Index among these sites, in the order they run. */
+  readonly index: number;
+  /** The segment that must have run before; the next one may need this site's output. */
+  readonly afterSegment: number;
+  /** Name of the graph's node, for messages. */
+  readonly name: string;
+  readonly mixture: Mixture;
+  /** The tokens' rows, and the router's logits. */
+  readonly operands: readonly [x: HeadRows, logits: HeadRows];
+  /** A row per token, the input of a later segment. */
+  readonly output: TensorPort;
+  /** Dtype of operands, output, and of the constants before they are widened. */
+  readonly dtype: "float32" | "float16";
+}
+
 /** A constant that more than one segment needs, and therefore is loaded more than once. */
 export interface SharedWeight {
   readonly name: string;
@@ -129,6 +147,7 @@ export interface GraphCut {
   readonly segments: readonly Segment[];
   readonly attentions: readonly AttentionSite[];
   readonly states: readonly StateSite[];
+  readonly experts: readonly ExpertsSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /** The table lookup that makes embeddings of token ids, if taken out of the first segment. */

@@ -5,7 +5,7 @@
  */
 import { elementsOf } from "./file/dtype.ts";
 import type { EncoderSite } from "./cut/encoder_cut.ts";
-import type { AttentionSite, HeadRows, StateSite, TensorPort } from "./graph_cut.ts";
+import type { AttentionSite, ExpertsSite, HeadRows, StateSite, TensorPort } from "./graph_cut.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { TokenwiseGraph } from "./cut/prepare_graph.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";
@@ -73,6 +73,24 @@ export function describeStates(
     const dtype = requireFloat(output.dtype, name);
     const operands = node.inputs.map((input) => rowsAt(input, axes));
     return [{ name, recurrence, operands, output, dtype, afterSegment: level }];
+  })
+    .sort((a, b) => a.afterSegment - b.afterSegment)
+    .map((site, index) => ({ index, ...site }));
+}
+
+/** The sites of all mixtures of experts, in the order in which they run. */
+export function describeMixtures(
+  { mixtures, probes, proof: { axes } }: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): ExpertsSite[] {
+  return mixtures.flatMap(({ found: { name, mixture }, node }) => {
+    const level = levels.get(node);
+    if (level === undefined) return [];
+    const output = portOf(node.outputs[0]!, probes, axes);
+    const dtype = requireFloat(output.dtype, name);
+    const [x, logits] = node.inputs as [string, string];
+    const operands = [rowsAt(x, axes), rowsAt(logits, axes)] as const;
+    return [{ name, mixture, operands, output, dtype, afterSegment: level }];
   })
     .sort((a, b) => a.afterSegment - b.afterSegment)
     .map((site, index) => ({ index, ...site }));

@@ -43,7 +43,7 @@ export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut
 export function compileCut(
   cut:
     & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
-    & Partial<Pick<GraphCut, "states">>,
+    & Partial<Pick<GraphCut, "states" | "experts">>,
   { takesForm, contextLength, writesSums, rotates = false }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
@@ -80,7 +80,9 @@ export function compileCut(
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
-      ...(cut.states ?? []).flatMap(({ operands }) => operands.map(({ tensor }) => tensor)),
+      ...[...cut.states ?? [], ...cut.experts ?? []].flatMap(({ operands }) =>
+        operands.map(({ tensor }) => tensor)
+      ),
     ].filter((name) => !tables.has(name) || rows.has(name)));
     // The last segment is for wanted rows alone.
     const hasTiles = own.index < cut.segments.length - 1;

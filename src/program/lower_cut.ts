@@ -12,6 +12,7 @@ interface LoweredCut {
   readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
   readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
   readonly states?: readonly Pick<GraphCut["states"][number], "afterSegment">[];
+  readonly experts?: readonly Pick<GraphCut["experts"][number], "afterSegment">[];
 }
 
 /** What kernels run; ONNX Runtime runs the rest. */
@@ -26,7 +27,7 @@ interface KernelChoice {
 
 const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
 
-/** Lists each segment, and after it the attentions and recurrences that read what it gives. */
+/** Lists each segment, and after it the attentions, recurrences and experts that read what it gives. */
 export function lowerCut(
   cut: LoweredCut,
   { segments, kernels, always }: KernelChoice = NO_KERNELS,
@@ -50,6 +51,7 @@ export function lowerCut(
         ...indicesOf(cut.states ?? [], isNext).map((state) =>
           ({ kind: "state_update", state }) as const
         ),
+        ...indicesOf(cut.experts ?? [], isNext).map((site) => ({ kind: "experts", site }) as const),
       ];
     });
   return { few: lower("few"), many: lower("many") };

@@ -105,7 +105,9 @@ export type Instruction =
   | { readonly kind: "ort"; readonly segment: number }
   /** `form`: how kernels leave its operands, if not as ordinary tensors. */
   | { readonly kind: "attention"; readonly site: number; readonly form?: SiteForm | undefined }
-  | { readonly kind: "state_update"; readonly state: number };
+  | { readonly kind: "state_update"; readonly state: number }
+  /** Chooses experts for each token and adds up what they make of its row. */
+  | { readonly kind: "experts"; readonly site: number };
 
 /** A step in each lowering. */
 export type StepPrograms = Readonly<Record<Lowering, readonly Instruction[]>>;

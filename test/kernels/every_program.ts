@@ -9,6 +9,7 @@ import { ACTIVATIONS } from "../../kernels/common/activation.ts";
 import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import { CausalConv } from "../../kernels/states/causal_conv.ts";
 import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
+import { Experts, ExpertsScratch } from "../../kernels/experts/experts.ts";
 import { KvWrite } from "../../kernels/attention/kv_write.ts";
 import { LinearAttentionKernel } from "../../kernels/states/linear_attention.ts";
 import { LogMel } from "../../kernels/log_mel/log_mel.ts";
@@ -29,6 +30,7 @@ import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { type RecordedProgram, recordGpu } from "../fixtures/recording_gpu.ts";
+import { CASES as EXPERTS } from "./experts_case.ts";
 
 /** Numbers of rows that take every form of a product. */
 const ROW_COUNTS = [1, 3, 8, 20, 100, 2000];
@@ -82,6 +84,7 @@ function openKernels(gpu: GpuContext): void {
     openRowKernels(gpu, elem);
     openAttentions(gpu, elem);
     openStates(gpu, elem);
+    openExperts(gpu, elem);
     openHeads(gpu, elem);
   }
 }
@@ -175,6 +178,12 @@ function openStates(gpu: GpuContext, elem: Elem): void {
       });
     }
   }
+}
+
+function openExperts(gpu: GpuContext, elem: Elem): void {
+  const all = Object.values(EXPERTS).map((params) => ({ ...params, elem }));
+  const scratch = new ExpertsScratch(gpu, all, 64);
+  for (const params of all) new Experts(gpu, scratch, params);
 }
 
 function openHeads(gpu: GpuContext, elem: Elem): void {

@@ -32,6 +32,7 @@ import { CpuKernels } from "./kernels.ts";
 import { refusalOf } from "./program.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { CpuStorages } from "./storage.ts";
+import { CpuExperts } from "./experts.ts";
 import { CpuStates } from "./states.ts";
 import { CpuSpeech } from "./speech.ts";
 import { gatherRowsOnCpu } from "../gather_rows.ts";
@@ -39,6 +40,7 @@ import { CpuImages } from "./images.ts";
 import { SampledTokens } from "../sampled_tokens.ts";
 import type { ImageKernels } from "../images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
+import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
 import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 
@@ -148,6 +150,11 @@ export class CpuBackend implements Backend {
 
   openStates(options: StatesOptions): SequenceStates {
     return new CpuStates(options);
+  }
+
+  async openExperts(options: ExpertsOptions): Promise<ExpertLayers> {
+    await this.#open();
+    return await CpuExperts.open(options, this.#kernelThreads()!);
   }
 
   refusalOf(program: Program): string | undefined {

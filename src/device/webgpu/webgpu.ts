@@ -27,6 +27,7 @@ import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { gatherRowsOnGpu } from "../gather_rows.ts";
 import type { ImageKernels } from "../images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
+import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
 import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 import { WebGpuAttention } from "./attention.ts";
@@ -37,6 +38,7 @@ import { WebGpuPackedAttention } from "./packed_attention.ts";
 import { WebGpuImages } from "./images.ts";
 import { WebGpuSampler } from "./sampler.ts";
 import { WebGpuKernels } from "./kernels.ts";
+import { WebGpuExperts } from "./experts.ts";
 import { WebGpuStates } from "./states.ts";
 import { WebGpuSpeech } from "./speech.ts";
 
@@ -204,6 +206,10 @@ export class WebGpuBackend implements Backend {
 
   openStates(options: StatesOptions): SequenceStates {
     return new WebGpuStates(this.#gpu, options);
+  }
+
+  openExperts(options: ExpertsOptions): Promise<ExpertLayers> {
+    return WebGpuExperts.open(this.#gpu, options);
   }
 
   refusalOf(): undefined {}

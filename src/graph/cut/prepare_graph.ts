@@ -29,6 +29,7 @@ import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
 import { normByMeanSquare } from "../rewrite/unit_norms.ts";
+import { type PlacedMixture, placeExperts } from "../experts/place_experts.ts";
 import { type PlacedState, placeStates } from "../states/place_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
@@ -39,29 +40,34 @@ export interface TokenwiseGraph {
   readonly wanted: string;
   readonly sites: readonly PlacedSite[];
   readonly states: readonly PlacedState[];
+  readonly mixtures: readonly PlacedMixture[];
   readonly probes: Probes;
   readonly proof: TokenProof;
   /** See {@linkcode GraphCut.longFrom}. */
   readonly longFrom?: number | undefined;
 }
 
-/** The recurrences of a graph. */
-type States = Pick<ReturnType<typeof placeStates>, "states" | "known">;
+/** The recurrences and mixtures of experts of a graph, and their results in a run. */
+interface OtherSites {
+  readonly states: readonly PlacedState[];
+  readonly mixtures: readonly PlacedMixture[];
+  readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
+}
 
-const NO_STATES: States = { states: [], known: () => new Map() };
+const NO_OTHERS: OtherSites = { states: [], mixtures: [], known: () => new Map() };
 
 /** Partial evaluations of a graph with site nodes, whose results have known shapes. */
 function probeSites(
   index: GraphIndex,
   inputs: DecoderInputs,
-  { sites, states, dtypes }: {
+  { sites, others, dtypes }: {
     readonly sites: readonly PlacedSite[];
-    readonly states: States;
+    readonly others: OtherSites;
     readonly dtypes: ReadonlyMap<string, Value["dtype"]>;
   },
 ): Probes {
   const known = (lengths: Lengths) => {
-    const values = new Map(states.known(lengths));
+    const values = new Map(others.known(lengths));
     for (const { node, found } of sites) {
       const shape = [1, lengths.numTokens, found.heads * found.vHeadDim];
       const output = node.outputs[0]!;
@@ -108,13 +114,17 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const spelled = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
-  const whole = new GraphIndex(normByMeanSquare(new Probes(spelled, inputs)));
-  requireFloatCaches(whole, inputs);
-  const states = placeStates({ index: whole, probes: new Probes(whole, inputs) });
+  const normed = new GraphIndex(normByMeanSquare(new Probes(spelled, inputs)));
+  requireFloatCaches(normed, inputs);
+  const mixed = placeExperts({ index: normed, probes: new Probes(normed, inputs) });
+  const whole = mixed.mixtures.length === 0 ? normed : new GraphIndex(mixed.graph);
+  const states = placeStates({ index: whole, probes: new Probes(whole, inputs, mixed.known) });
   const index = states.states.length === 0
     ? whole
     : new GraphIndex(computeTokenMajor(states.graph, whole.graph.outputs.map(({ name }) => name)));
-  const search = { index, probes: new Probes(index, inputs, states.known), contextLength };
+  const { mixtures } = mixed;
+  const known = (lengths: Lengths) => new Map([...mixed.known(lengths), ...states.known(lengths)]);
+  const search = { index, probes: new Probes(index, inputs, known), contextLength };
   const { graph, sites } = placeSites(search, findAttentions(search), [wanted]);
   if (sites.length === 0) {
     const branching = whole.graph.nodes.find(hasSubgraph);
@@ -125,7 +135,10 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
     );
   }
   const { longFrom } = joined;
-  return { ...makeTokenwise(search, { graph, sites, states }, wanted), longFrom };
+  const others = { states: states.states, mixtures, known };
+  const { proof, ...tokenwise } = makeTokenwise(search, { graph, sites, others }, wanted);
+  const notes = [...mixed.notes, ...proof.notes];
+  return { ...tokenwise, proof: { ...proof, notes }, longFrom };
 }
 
 /**
@@ -136,7 +149,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
  */
 export function makeTokenwise(
   search: Search,
-  { graph, sites, states = NO_STATES }: SiteGraph & { readonly states?: States },
+  { graph, sites, others = NO_OTHERS }: SiteGraph & { readonly others?: OtherSites },
   wanted: string,
 ): TokenwiseGraph {
   const { inputs } = search.probes;
@@ -144,11 +157,12 @@ export function makeTokenwise(
     const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
     return [node.outputs[0]!, value?.dtype ?? "undefined"];
   }));
-  const known = { sites, states, dtypes };
+  const known = { sites, others, dtypes };
   const placedProbes = probeSites(new GraphIndex(graph), inputs, known);
   const folded = foldLengths(placedProbes, search.contextLength, [wanted]);
   requireOnlyTokens(folded.graph, folded.inputs);
   const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, known);
   const proof = proveTokensAlike(probes);
-  return { inputs: folded.inputs, wanted, sites, states: states.states, probes, proof };
+  const { states, mixtures } = others;
+  return { inputs: folded.inputs, wanted, sites, states, mixtures, probes, proof };
 }

@@ -11,7 +11,14 @@ import type { ModelProto } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
-import { describeSites, describeStates, isIndex, portOf, tableLimit } from "../site_ports.ts";
+import {
+  describeMixtures,
+  describeSites,
+  describeStates,
+  isIndex,
+  portOf,
+  tableLimit,
+} from "../site_ports.ts";
 
 /** What the cut may rely on. */
 export interface SplitOptions {
@@ -84,6 +91,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     segments,
     attentions: describeSites(prepared, partition.siteLevels),
     states: describeStates(prepared, partition.siteLevels),
+    experts: describeMixtures(prepared, partition.siteLevels),
     tokens: { ...inputPort(tokens), kind: inputs.kind },
     positions: positions && inputPort(positions),
     rows: ROWS,

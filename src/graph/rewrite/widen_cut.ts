@@ -43,6 +43,11 @@ export function widenCut(cut: GraphCut): GraphCut {
       dtype: "float32",
       output: widenPort(site.output),
     })),
+    experts: cut.experts.map((site) => ({
+      ...site,
+      dtype: "float32",
+      output: widenPort(site.output),
+    })),
     output: { ...cut.output, ...widenPort(cut.output) },
   };
 }

@@ -20,6 +20,7 @@ import {
 } from "../../hub/model_folder.ts";
 import { SMALLEST_KV_CACHE_MIB } from "./free_memory.ts";
 import { log } from "../../base/log.ts";
+import { weightsOf } from "../../graph/experts/mixture.ts";
 import { storedBytes } from "../../graph/file/stored_tensor.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 
@@ -73,7 +74,8 @@ export function needsOfCut(
   const counted = sharesWeights
     ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
     : tensors;
-  const sizes = counted.map(storedBytes);
+  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
+  const sizes = [...counted, ...ofExperts].map(storedBytes);
   const { pieces } = planStorage(cut, (port) => bytesOf(port, most));
   return {
     ...NOTHING,

@@ -58,6 +58,7 @@ const cut: GraphCut = {
   ],
   attentions: [site],
   states: [],
+  experts: [],
   tokens: { ...ids, kind: "ids" },
   rows: { name: "logit_rows", dtype: "int64", shape: ["rows"] },
   output: { ...logits, width: 100 },

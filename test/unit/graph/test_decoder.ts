@@ -60,6 +60,8 @@ export interface DecoderOptions {
   readonly embeddings?: boolean;
   /** Of past and present keys and values; the graph computes in float32. */
   readonly cacheDtype?: "float32" | "float16";
+  /** From the rows after an attention to what is added to them; a product and its `tanh` by default. */
+  readonly feedForward?: (graph: DecoderBuilder, rows: string) => string;
   /** Layers with states, each before the attention of the same index. */
   readonly states?: readonly StateLayer[];
   /** Inputs besides tokens and caches; the mask by default. */
@@ -141,8 +143,10 @@ export function decoder(
     const attended = attention(graph, layer);
     const projected = graph.add("MatMul", [attended, graph.weights([heads * headDim, width])]);
     const sum = graph.add("Add", [hidden, projected]);
-    const inner = graph.add("Tanh", [graph.add("MatMul", [sum, graph.weights([width, width])])]);
-    hidden = graph.add("Add", [sum, inner]);
+    const feedForward = options.feedForward ??
+      ((graph, rows) =>
+        graph.add("Tanh", [graph.add("MatMul", [rows, graph.weights([width, width])])]));
+    hidden = graph.add("Add", [sum, feedForward(graph, sum)]);
   }
   const project = options.project ??
     ((graph, hidden) =>

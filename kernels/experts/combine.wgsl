@@ -1,0 +1,29 @@
+// Adds up what the experts of a row give, weighed, in their order. See experts.ts.
+
+@group(0) @binding(0) var<storage, read> products: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> routes: array<vec2<u32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<four>;
+
+// Fours of a row.
+override FOURS: u32;
+override TOP_K: u32;
+
+const THREADS = 64u;
+
+@compute @workgroup_size(THREADS)
+fn combine(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let at = group.x * THREADS + thread;
+  if (at >= FOURS) {
+    return;
+  }
+  let row = group.y;
+  var sum = vec4<f32>();
+  for (var j = 0u; j < TOP_K; j++) {
+    let pair = row * TOP_K + j;
+    sum += bitcast<f32>(routes[pair].y) * products[pair * FOURS + at];
+  }
+  out[row * FOURS + at] = pack(sum);
+}

@@ -1,0 +1,134 @@
+/**
+ * Mixtures of experts on the CPU: their weights in memories of WebAssembly, of which each holds 4 GiB at most.
+ *
+ * @module
+ */
+import {
+  type ExpertLayer,
+  layerBytes,
+  SimdExperts,
+} from "../../../kernels/experts/experts_simd.ts";
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
+import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
+import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { ExpertWeights } from "../../graph/experts/mixture.ts";
+import type { ExpertsSite } from "../../graph/graph_cut.ts";
+import {
+  type ExpertLayers,
+  type ExpertsOptions,
+  type ExpertsRun,
+  paramsOfSite,
+} from "../experts.ts";
+import { Tensor } from "../ort/ort.ts";
+
+/** Weights of layers that share a memory; what they share besides takes far less than what is left. */
+const MAX_MEMORY_BYTES = 3.5 * 2 ** 30;
+
+/** A layer and the memory that it is in. */
+interface Placed {
+  readonly memory: SimdExperts;
+  readonly layer: number;
+}
+
+export class CpuExperts implements ExpertLayers {
+  readonly isExact = true;
+  readonly #sites: readonly ExpertsSite[];
+  readonly #placed: readonly Placed[];
+  readonly #memories: readonly SimdExperts[];
+
+  private constructor(
+    sites: readonly ExpertsSite[],
+    placed: readonly Placed[],
+    memories: readonly SimdExperts[],
+  ) {
+    this.#sites = sites;
+    this.#placed = placed;
+    this.#memories = memories;
+  }
+
+  /**
+   * Reads the weights.
+   *
+   * @throws {StartupError} when there is not enough memory.
+   */
+  static async open(options: ExpertsOptions, threads: KernelThreads): Promise<CpuExperts> {
+    threads.start();
+    using opening = new DisposableStack();
+    const placed: Placed[] = [];
+    const memories: SimdExperts[] = [];
+    for (let from = 0; from < options.sites.length;) {
+      // Constants of layers that are in memory already are not held.
+      const layers: ExpertLayer[] = [];
+      let bytes = 0;
+      for (const site of options.sites.slice(from)) {
+        const layer = await layerOf(site, options);
+        bytes += layerBytes(layer);
+        if (layers.length > 0 && bytes > MAX_MEMORY_BYTES) break;
+        layers.push(layer);
+      }
+      const memory = await SimdExperts.open(threads, layers);
+      opening.defer(() => memory.dispose());
+      memories.push(memory);
+      layers.forEach((_, layer) => placed.push({ memory, layer }));
+      from += layers.length;
+    }
+    opening.move();
+    return new CpuExperts(options.sites, placed, memories);
+  }
+
+  run(index: number, { tensors, output, numRows }: ExpertsRun): Tensor {
+    const { operands, dtype, output: port } = this.#sites[index]!;
+    const [x, logits] = operands.map(({ tensor }) => numbersOf(tensors.get(tensor)!)) as [
+      Float32Array,
+      Float32Array,
+    ];
+    const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
+    const result = output ?? makeTensor(dtype, dims);
+    const { memory, layer } = this.#placed[index]!;
+    memory.run(layer, { x, logits, out: numbersOf(result), numRows });
+    return result;
+  }
+
+  dispose(): void {
+    for (const memory of this.#memories) memory.dispose();
+  }
+}
+
+function makeTensor(dtype: ExpertsSite["dtype"], dims: readonly number[]): Tensor {
+  const length = dims.reduce((product, size) => product * size, 1);
+  if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
+  return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
+}
+
+/** A tensor's elements; those of f16 may be given as their bits. */
+function numbersOf({ data }: Tensor): Float32Array | Float16Array {
+  if (data instanceof Uint16Array) {
+    return new Float16Array(data.buffer, data.byteOffset, data.length);
+  }
+  return data as Float32Array;
+}
+
+async function layerOf(site: ExpertsSite, options: ExpertsOptions): Promise<ExpertLayer> {
+  const { mixture: { router, first, second } } = site;
+  return {
+    params: paramsOfSite(site),
+    routerBias: router.bias && await options.readFloats(router.bias),
+    first: await sourceOf(first, options),
+    second: await sourceOf(second, options),
+  };
+}
+
+async function sourceOf(
+  { weights, scales, zeroPoints, bias }: ExpertWeights,
+  { files, readFloats }: ExpertsOptions,
+): Promise<ExpertLayer["first"]> {
+  const scratch = { bytes: new Uint8Array(0) };
+  const floats = async (tensor: StoredTensor | undefined) => tensor && await readFloats(tensor);
+  return {
+    weights: (offset, into) => readRange(weights, { files, offset, scratch }, into),
+    isHalf: weights.dtype === "float16",
+    scales: await floats(scales),
+    zeroPoints: zeroPoints && await bytesOfStored(zeroPoints, files),
+    bias: await floats(bias),
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * Mixtures of experts on a GPU, recorded site by site.
+ *
+ * @module
+ */
+import {
+  type ExpertBuffers,
+  Experts,
+  ExpertsScratch,
+  type ExpertsTensors,
+} from "../../../kernels/experts/experts.ts";
+import { type ExpertWeights, weightsOf } from "../../graph/experts/mixture.ts";
+import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { ExpertsSite } from "../../graph/graph_cut.ts";
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import type { DeviceWeights } from "../device_weights.ts";
+import {
+  type ExpertLayers,
+  type ExpertsOptions,
+  type ExpertsRun,
+  paramsOfSite,
+} from "../experts.ts";
+import type { Tensor } from "../ort/ort.ts";
+
+/** A site's kernels and its constants. */
+interface Layer {
+  readonly site: ExpertsSite;
+  readonly kernels: Experts;
+  readonly constants: Pick<ExpertsTensors, "first" | "second" | "routerBias">;
+}
+
+/** The weights are the caller's. */
+export class WebGpuExperts implements ExpertLayers {
+  readonly isExact = false;
+  readonly #gpu: GpuContext;
+  readonly #scratch: ExpertsScratch;
+  readonly #layers: readonly Layer[];
+
+  private constructor(gpu: GpuContext, scratch: ExpertsScratch, layers: readonly Layer[]) {
+    this.#gpu = gpu;
+    this.#scratch = scratch;
+    this.#layers = layers;
+  }
+
+  /**
+   * Uploads the weights and prepares the kernels.
+   *
+   * @throws {StartupError} when the device has no room for the weights.
+   */
+  static async open(gpu: GpuContext, options: ExpertsOptions): Promise<WebGpuExperts> {
+    const { sites, maxTokens, weights, readFloats } = options;
+    await weights!.upload(sites.flatMap(({ mixture }) => weightsOf(mixture)));
+    const all = sites.map(paramsOfSite);
+    const biases = await Promise.all(
+      sites.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias)),
+    );
+    const scratch = new ExpertsScratch(gpu, all, maxTokens);
+    const layers = sites.map((site, i): Layer => ({
+      site,
+      kernels: new Experts(gpu, scratch, all[i]!),
+      constants: {
+        first: buffersOf(weights!, site.mixture.first),
+        second: buffersOf(weights!, site.mixture.second),
+        routerBias: biases[i] && upload(gpu, biases[i]),
+      },
+    }));
+    return new WebGpuExperts(gpu, scratch, layers);
+  }
+
+  run(index: number, { tensors, output, numRows, lowering }: ExpertsRun): Tensor {
+    const { site: { operands }, kernels, constants } = this.#layers[index]!;
+    const [x, logits] = operands.map(({ tensor }) =>
+      tensors.get(tensor)!.gpuBuffer as GPUBuffer
+    ) as [
+      GPUBuffer,
+      GPUBuffer,
+    ];
+    const out = output!.gpuBuffer as GPUBuffer;
+    const isFew = lowering === "few";
+    kernels.encode(this.#gpu.commands, { x, logits, ...constants, out }, { numRows, isFew });
+    return output!;
+  }
+
+  dispose(): void {
+    this.#scratch.dispose();
+    for (const { constants } of this.#layers) constants.routerBias?.destroy();
+  }
+}
+
+function buffersOf(
+  weights: DeviceWeights,
+  { scales, zeroPoints, bias, ...matrix }: ExpertWeights,
+): ExpertBuffers {
+  const bufferOf = (tensor: StoredTensor | undefined) => tensor && weights.get(tensor.name)!.buffer;
+  return {
+    weights: bufferOf(matrix.weights)!,
+    scales: bufferOf(scales),
+    zeroPoints: bufferOf(zeroPoints),
+    bias: bufferOf(bias),
+  };
+}
+
+function upload(gpu: GpuContext, values: Float32Array): GPUBuffer {
+  const buffer = createBuffer(gpu, {
+    label: "bias of a router",
+    size: Math.ceil(values.length / 4) * 16,
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+  });
+  gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
+  return buffer;
+}
