@@ -85,6 +85,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
       body: named.body,
       requestId: call.get("requestId"),
       remoteAddress: isLocalCall(call, settings) ? undefined : call.env.callerAddress,
+      upgrade: call.env.upgrade,
     });
   })();
   const { status, failure } = pool.states.find((state) => state.model.id === model.id)!;

@@ -3,11 +3,15 @@
  *
  * @module
  */
-import { anthropicError, nestedError } from "../wire/error_body.ts";
 import { HearthError } from "../base/errors.ts";
-import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
-import { PROXY_HEADERS } from "../server/http/locality.ts";
+import { joinBytes } from "../base/join_bytes.ts";
 import { log } from "../base/log.ts";
+import type { Exchange } from "../server/http/connection/node_bridge.ts";
+import { PROXY_HEADERS } from "../server/http/locality.ts";
+import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
+import { anthropicError, nestedError } from "../wire/error_body.ts";
+import { tunnel } from "./tunnel.ts";
+import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
 
@@ -18,7 +22,15 @@ const OWN_HEADERS: readonly string[] = [
   ...PROXY_HEADERS,
 ];
 
-const HOP_HEADERS: readonly string[] = ["connection", "keep-alive", "transfer-encoding"];
+const HOP_HEADERS: readonly string[] = [
+  "connection",
+  "keep-alive",
+  "transfer-encoding",
+  "upgrade",
+];
+
+/** An answer that is no longer goes on in one piece. */
+const SMALL_BYTES = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 
@@ -29,6 +41,8 @@ interface Passage {
   readonly requestId: string;
   /** Who asks, unless it is a caller on this machine: that may do more. */
   readonly remoteAddress: string | undefined;
+  /** Present where the client asks for a WebSocket. */
+  readonly upgrade: Exchange["upgrade"] | undefined;
 }
 
 /**
@@ -38,61 +52,88 @@ interface Passage {
  * @throws {HearthError} `inference_failed` when the process ended before it answered.
  */
 export async function forward(request: Request, passage: Passage): Promise<Response> {
-  const { lease, body } = passage;
-  const { address: { url, client } } = lease;
-  const { pathname, search } = new URL(request.url);
+  const { lease } = passage;
   try {
-    const answer = await fetch(`${url}${pathname}${search}`, {
-      method: request.method,
-      headers: chooseHeaders(request.headers, passage),
-      body,
-      redirect: "manual",
-      signal: request.signal,
-      client,
-    });
-    const headers = new Headers(answer.headers);
+    const answer = await sendOn(request, passage);
+    const { status, headers } = answer;
     for (const name of HOP_HEADERS) headers.delete(name);
-    const { status } = answer;
-    if (answer.body === null) {
-      lease[Symbol.dispose]();
-      return new Response(null, { status, headers });
+    if (status === 101) {
+      const onEnd = () => lease[Symbol.dispose]();
+      return tunnel(answer, { upgrade: passage.upgrade!, onEnd });
     }
-    return new Response(passOn(answer, request, lease), { status, headers });
+    if (answer.hasBody && !isSmall(answer)) {
+      return new Response(passOn(answer, request, lease), { status, headers });
+    }
+    const body = answer.hasBody ? await readWhole(answer) : null;
+    lease[Symbol.dispose]();
+    return new Response(body, { status, headers });
   } catch (cause) {
     lease[Symbol.dispose]();
     request.signal.throwIfAborted();
-    if (cause instanceof HearthError) throw cause;
     throw lostError(lease, cause);
   }
 }
 
-function chooseHeaders(from: Headers, { lease, requestId, remoteAddress }: Passage): Headers {
+/** Sends a request on, and waits for the head of its answer. */
+async function sendOn(request: Request, passage: Passage): Promise<ModelAnswer> {
+  const { lease: { address }, body } = passage;
+  const { pathname, search } = new URL(request.url);
+  const declaredBytes = request.headers.get("content-length");
+  return await address.client.send({
+    method: request.method,
+    path: pathname + search,
+    headers: chooseHeaders(request.headers, passage),
+    body,
+    bodyBytes: declaredBytes === null ? undefined : Number(declaredBytes),
+    signal: request.signal,
+  });
+}
+
+function chooseHeaders(
+  from: Headers,
+  { lease, requestId, remoteAddress, upgrade }: Passage,
+): Headers {
   const headers = new Headers(from);
   for (const name of OWN_HEADERS) headers.delete(name);
+  headers.set("host", new URL(lease.address.url).host);
   headers.set("authorization", `Bearer ${lease.address.key}`);
   headers.set("x-request-id", requestId);
-  headers.set("accept-encoding", "identity");
   if (remoteAddress !== undefined) headers.set("x-forwarded-for", remoteAddress);
+  if (upgrade !== undefined) {
+    headers.set("connection", "Upgrade");
+    headers.set("upgrade", "websocket");
+  }
   return headers;
 }
 
+function isSmall({ headers }: ModelAnswer): boolean {
+  return Number(headers.get("content-length") ?? Infinity) <= SMALL_BYTES;
+}
+
+async function readWhole(answer: ModelAnswer): Promise<Uint8Array<ArrayBuffer>> {
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  for (let piece = await answer.read(); piece !== undefined; piece = await answer.read()) {
+    pieces.push(piece);
+  }
+  return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
+}
+
 /** The body of an answer. If the process ends in the middle, events end with an error, and anything else is cut off. */
-function passOn(answer: Response, request: Request, lease: Lease): ReadableStream<Uint8Array> {
-  const reader = answer.body!.getReader();
+function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableStream<Uint8Array> {
   const isEvents = answer.headers.get("content-type")?.startsWith("text/event-stream");
   let lastByte: number | undefined = LINE_FEED;
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        const { done, value } = await reader.read();
-        if (!done) {
-          lastByte = value.at(-1) ?? lastByte;
-          return controller.enqueue(value);
+        const bytes = await answer.read();
+        if (bytes !== undefined) {
+          lastByte = bytes.at(-1) ?? lastByte;
+          return controller.enqueue(bytes);
         }
         controller.close();
       } catch (cause) {
-        const error = lostError(lease, cause);
-        if (!isEvents || request.signal.aborted) controller.error(error);
+        const error = request.signal.aborted ? undefined : lostError(lease, cause);
+        if (!isEvents || error === undefined) controller.error(error ?? cause);
         else {
           // Events that are sent whole end with a line break; one that was torn ends here.
           const start = lastByte === LINE_FEED ? "" : "\n\n";
@@ -102,9 +143,9 @@ function passOn(answer: Response, request: Request, lease: Lease): ReadableStrea
       }
       lease[Symbol.dispose]();
     },
-    async cancel(reason) {
+    cancel() {
+      answer.cancel();
       lease[Symbol.dispose]();
-      await reader.cancel(reason).catch(() => {});
     },
   }, { highWaterMark: 0 });
 }
@@ -120,6 +161,7 @@ export function formatError(request: Request, error: HearthError): string {
   return formatEvent(JSON.stringify(nestedError(error)));
 }
 
+/** The error for a request whose process ended. */
 function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
   log.warn("a model's process was lost while it worked on a request", {
     model: id,

@@ -6,6 +6,7 @@
 import type { Environment, ModelKind } from "../base/config.ts";
 import { log } from "../base/log.ts";
 import { type ChildReport, ROUTER_VARIABLE } from "./child_report.ts";
+import { ModelClient } from "./model_client.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
 /** Where a loaded model answers. */
@@ -14,7 +15,7 @@ export interface ModelAddress {
   /** The key that it wants. */
   readonly key: string;
   /** The connections to it. */
-  readonly client: Deno.HttpClient;
+  readonly client: ModelClient;
   readonly kind: ModelKind;
   /** Tokens of prompt and completion together that are served, where there is a limit. */
   readonly contextLength: number | undefined;
@@ -101,7 +102,7 @@ async function readReports(
       if (report.type !== "ready") continue;
       void readToEnd(reader);
       const { kind, contextLength } = report;
-      const client = Deno.createHttpClient({ poolMaxIdlePerHost: 64 });
+      const client = new ModelClient(port);
       return { url: `http://127.0.0.1:${port}`, key, client, kind, contextLength };
     }
   }

@@ -105,13 +105,12 @@ export class RouterMetrics {
 
 async function scrapeModel(
   id: string,
-  { url, key, client }: ModelAddress,
+  { url, key }: ModelAddress,
 ): Promise<(readonly [id: string, text: string])[]> {
   try {
     const response = await fetch(`${url}/metrics`, {
       headers: { authorization: `Bearer ${key}` },
       signal: AbortSignal.timeout(SCRAPE_MS),
-      client,
     });
     return [[id, await response.text()]];
   } catch (error) {

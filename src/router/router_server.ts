@@ -6,6 +6,7 @@
 import { limitConnections, newConnectionFigures } from "../server/http/connection/connections.ts";
 import { Listener } from "../server/http/connection/listener.ts";
 import { bridge } from "../server/http/connection/node_bridge.ts";
+import { bridgeUpgrades } from "../server/http/connection/upgrades.ts";
 import type { RunningServer } from "../server/http/server.ts";
 import { createRouterApp, type RouterDeps } from "./app.ts";
 
@@ -26,6 +27,7 @@ export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer
     maxConnections: limitConnections(settings.maxConnections),
     figures: newConnectionFigures(),
     handler: bridge(app, { streamsAll: true }),
+    upgradeHandler: bridgeUpgrades(app),
   });
   listener.open();
   const { hostname, port } = listener.address;

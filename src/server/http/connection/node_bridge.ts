@@ -173,6 +173,8 @@ function stopReading(incoming: IncomingMessage): void {
 
 /** A streamed body. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
+/** A body whose length is known and no larger is written in one piece. */
+const SMALL_BYTES = 64 * 1024;
 
 interface Wire {
   readonly incoming: IncomingMessage;
@@ -187,7 +189,9 @@ async function writeResponse(
 ): Promise<void> {
   const { status, headers, body } = response;
   const { incoming, outgoing } = wire;
-  if (body !== null && (streamsAll || STREAMED.test(headers.get("content-type") ?? ""))) {
+  const isSmall = Number(headers.get("content-length") ?? Infinity) <= SMALL_BYTES;
+  const isStreamed = STREAMED.test(headers.get("content-type") ?? "");
+  if (body !== null && (isStreamed || streamsAll && !isSmall)) {
     outgoing.writeHead(status, Object.fromEntries(headers));
     return await writeStream(body, wire);
   }

@@ -65,7 +65,7 @@ async function formatResponse(response: Response): Promise<Uint8Array> {
 }
 
 /** The head of an answer, up to the empty line. */
-function formatHead(status: number, headers: Iterable<[string, string]>): string {
+export function formatHead(status: number, headers: Iterable<readonly [string, string]>): string {
   const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;
 }

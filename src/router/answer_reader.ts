@@ -1,0 +1,171 @@
+/**
+ * Reads answers of HTTP/1.1 (RFC 9112) from a connection to a model's process, which is a server of this program: what
+ * it sends is taken to be well-formed.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { joinBytes } from "../base/join_bytes.ts";
+
+/** Enough for the head and the whole of most answers. */
+const FIRST_READ_BYTES = 4 * 1024;
+const READ_BYTES = 64 * 1024;
+/** A longer head is none. */
+const MAX_HEAD_BYTES = 64 * 1024;
+
+const LINE_END = "\r\n";
+const HEAD_END = "\r\n\r\n";
+const NOTHING = Buffer.alloc(0);
+
+/** Status and headers of an answer. */
+export interface AnswerHead {
+  readonly status: number;
+  readonly headers: Headers;
+}
+
+/** What tells where a body ends. */
+type Framing =
+  | { readonly type: "length"; left: number }
+  /** So many bytes are still to come of the chunk; `undefined` before the first. */
+  | { readonly type: "chunks"; left: number | undefined }
+  | { readonly type: "close" };
+
+/** One answer after the other: a head, and its body to the end. */
+export class AnswerReader {
+  readonly #connection: Pick<Deno.Conn, "read">;
+  /** Read and not yet passed on. */
+  #rest: Buffer = NOTHING;
+  #readBytes = FIRST_READ_BYTES;
+  #framing: Framing = { type: "length", left: 0 };
+  #hasEnded = false;
+
+  constructor(connection: Pick<Deno.Conn, "read">) {
+    this.#connection = connection;
+  }
+
+  /** Whether the last answer has been read whole, and another may follow. */
+  get isIdle(): boolean {
+    const framing = this.#framing;
+    return !this.#hasEnded && framing.type === "length" && framing.left === 0 &&
+      this.#rest.length === 0;
+  }
+
+  /** What has been read after the last head, if the connection is no longer HTTP's. */
+  get rest(): Uint8Array {
+    return this.#rest;
+  }
+
+  /**
+   * Reads the head of the next answer; interim ones are passed over.
+   *
+   * @param method of the request.
+   * @throws {Error} when the connection ends first.
+   */
+  async readHead(method: string): Promise<AnswerHead> {
+    this.#readBytes = FIRST_READ_BYTES;
+    for (;;) {
+      const [first = "", ...lines] = (await this.#readTo(HEAD_END)).split(LINE_END);
+      const status = Number(first.split(" ")[1]);
+      const headers = new Headers();
+      for (const line of lines) {
+        const colon = line.indexOf(":");
+        headers.append(line.slice(0, colon), line.slice(colon + 1).trim());
+      }
+      if (status < 200 && status !== 101) continue;
+      this.#framing = chooseFraming(method, status, headers);
+      return { status, headers };
+    }
+  }
+
+  /**
+   * Reads on in the body, as far as it has arrived, or else is the next to arrive.
+   *
+   * @returns `undefined` at its end.
+   * @throws {Error} when the connection ends first.
+   */
+  async readBody(): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const framing = this.#framing;
+    if (framing.type === "chunks") return await this.#readChunks(framing);
+    if (framing.type === "length" && framing.left === 0) return undefined;
+    if (this.#rest.length === 0 && !await this.#readMore()) {
+      if (framing.type === "length") throw cutOff();
+      this.#framing = { type: "length", left: 0 };
+      return undefined;
+    }
+    const length = framing.type === "length" ? framing.left : Infinity;
+    const piece = this.#take(Math.min(length, this.#rest.length));
+    if (framing.type === "length") framing.left -= piece.length;
+    return piece;
+  }
+
+  /** All the chunks that are there, at least one. */
+  async #readChunks(
+    framing: Framing & { type: "chunks" },
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    // A line break ends the last chunk, and another the size of the next.
+    const hasNext = () => framing.left === 0 && this.#rest.includes(LINE_END, LINE_END.length);
+    while (pieces.length === 0 || hasNext()) {
+      if (framing.left === 0) await this.#readTo(LINE_END);
+      if (!framing.left) framing.left = parseInt(await this.#readTo(LINE_END), 16);
+      if (framing.left === 0) {
+        // There are no trailers.
+        await this.#readTo(LINE_END);
+        this.#framing = { type: "length", left: 0 };
+        break;
+      }
+      if (this.#rest.length === 0 && !await this.#readMore()) throw cutOff();
+      const piece = this.#take(Math.min(framing.left, this.#rest.length));
+      pieces.push(piece);
+      framing.left -= piece.length;
+    }
+    if (pieces.length === 0) return undefined;
+    return pieces.length === 1 ? pieces[0] : joinBytes(pieces);
+  }
+
+  /** The text up to an end, which is taken too. */
+  async #readTo(end: string): Promise<string> {
+    for (;;) {
+      const length = this.#rest.indexOf(end);
+      if (length >= 0) {
+        const text = this.#rest.toString("latin1", 0, length);
+        this.#take(length + end.length);
+        return text;
+      }
+      if (this.#rest.length > MAX_HEAD_BYTES || !await this.#readMore()) throw cutOff();
+    }
+  }
+
+  #take(length: number): Uint8Array<ArrayBuffer> {
+    const { buffer, byteOffset } = this.#rest;
+    this.#rest = this.#rest.subarray(length);
+    return new Uint8Array(buffer as ArrayBuffer, byteOffset, length);
+  }
+
+  /** @returns `false` at the end of the connection. */
+  async #readMore(): Promise<boolean> {
+    const bytes = Buffer.allocUnsafeSlow(this.#readBytes);
+    const count = await this.#connection.read(bytes);
+    if (count === null) this.#hasEnded = true;
+    if (count === null) return false;
+    if (count === bytes.length) this.#readBytes = READ_BYTES;
+    const read = bytes.subarray(0, count);
+    this.#rest = this.#rest.length === 0 ? read : Buffer.concat([this.#rest, read]);
+    return true;
+  }
+}
+
+function chooseFraming(method: string, status: number, headers: Headers): Framing {
+  if (method === "HEAD" || status < 200 || status === 204 || status === 304) {
+    return { type: "length", left: 0 };
+  }
+  if (headers.get("transfer-encoding")?.toLowerCase() === "chunked") {
+    return { type: "chunks", left: undefined };
+  }
+  const length = headers.get("content-length");
+  return length === null ? { type: "close" } : { type: "length", left: Number(length) };
+}
+
+function cutOff(): Error {
+  return new Error("the connection ended before the answer did");
+}
