@@ -40,10 +40,12 @@ function help(): void {
   const kernel = kernels[KERNELS[control[WORD.kernel]!]!];
   const [site, step, items] = control.subarray(WORD.site, WORD.numWorks);
   const scratch = control[WORD.scratch]! + thread * control[WORD.scratchBytes]!;
+  let numDone = 0;
   takeWorks(control, (first, end) => {
     kernel(site!, step!, items!, first, end, scratch);
-    Atomics.add(control, WORD.helped, 1);
+    numDone++;
   });
+  Atomics.add(control, WORD.helped, numDone);
 }
 
 /** Waits for a job after this one. @returns whether one came. */
@@ -62,7 +64,9 @@ function pollForJob(job: number): boolean {
 }
 
 function sleepUntilJob(job: number): boolean {
-  return Atomics.wait(control, WORD.job, job, idleMs) !== "timed-out";
+  const outcome = Atomics.wait(control, WORD.job, job, idleMs);
+  if (outcome === "ok") Atomics.add(control, WORD.woken, 1);
+  return outcome !== "timed-out";
 }
 
 for (let job = 0;; job = Atomics.load(control, WORD.job)) {

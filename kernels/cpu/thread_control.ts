@@ -4,35 +4,40 @@
  * @module
  */
 
-/** Word numbers. */
+/** Words of a line of the processor's cache: what one thread writes there, others have to fetch again. */
+const LINE = 16;
+
+/** Word numbers. What many threads write is in a line of its own. */
 export const WORD = {
   /** Counts jobs; helpers sleep on it. */
   job: 0,
   /** Helpers at work on the job, and whether more may join. The job's words change only while it is 0. */
-  gate: 1,
+  gate: LINE,
   /** The next part of the work that nobody has taken. */
-  next: 2,
-  /** Not 0 once a helper's part has failed. */
-  failed: 3,
-  kernel: 4,
-  memory: 5,
-  site: 6,
-  step: 7,
-  items: 8,
-  numWorks: 9,
-  scratch: 10,
-  scratchBytes: 11,
-  /** Counts the parts that helpers have done. */
-  helped: 12,
-  /** How often helpers look for the next job before they sleep. */
-  polls: 13,
-  /** Not 0 once helpers are to end. */
-  ended: 14,
+  next: 2 * LINE,
   /** Helpers that look for the next job and do not sleep. */
-  polling: 15,
+  polling: 3 * LINE,
+  /** Counts the parts that helpers have done. */
+  helped: 4 * LINE,
+  /** Counts how often helpers were woken. */
+  woken: 4 * LINE + 1,
+  kernel: 5 * LINE,
+  memory: 5 * LINE + 1,
+  site: 5 * LINE + 2,
+  step: 5 * LINE + 3,
+  items: 5 * LINE + 4,
+  numWorks: 5 * LINE + 5,
+  scratch: 5 * LINE + 6,
+  scratchBytes: 5 * LINE + 7,
+  /** Not 0 once a helper's part has failed. */
+  failed: 5 * LINE + 8,
+  /** How often helpers look for the next job before they sleep. */
+  polls: 5 * LINE + 9,
+  /** Not 0 once helpers are to end. */
+  ended: 5 * LINE + 10,
 } as const;
 
-export const NUM_WORDS = 16;
+export const NUM_WORDS = 6 * LINE;
 
 /** Added to the gate while helpers may join. */
 export const OPEN = 1 << 16;

@@ -5,15 +5,14 @@
  */
 import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
+import { divideGroups } from "../cpu/divide_groups.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatvecParams } from "./matvec_params.ts";
 import type { Addresses, ReadBytes, RowKernel } from "../cpu/row_kernel.ts";
 
 /** Outputs that lie side by side, as in `wasm/float_product_layout.ts`. */
 const GROUP = 8;
-/** Parts of a product: small enough that no thread waits long for another, large enough for streams of some pages. */
-const PART_GROUPS = 8;
-const MAX_PARTS = 128;
+const PARTS = { usual: 8, least: 2, maxParts: 128 };
 /** Reading weights takes as long as so many operations with each: what a helper is worth waking for. */
 const FLOPS_PER_WEIGHT = 8;
 
@@ -38,13 +37,10 @@ export function floatMatrixLength({ k, outputs }: Pick<FloatMatrix, "k" | "outpu
   return Math.ceil(outputs / GROUP) * GROUP * k;
 }
 
-function partGroupsOf(outputs: number): number {
-  return Math.max(PART_GROUPS, Math.ceil(outputs / GROUP / MAX_PARTS));
-}
-
 /** Bytes of a thread's scratch memory: of a part the outputs that others are multiplied with, and a last group. */
 export function floatScratchBytes(outputs: number, maxRows: number): number {
-  return (1 + partGroupsOf(outputs)) * GROUP * 4 * maxRows;
+  const most = divideGroups(Math.ceil(outputs / GROUP), 1, PARTS);
+  return (1 + most) * GROUP * 4 * maxRows;
 }
 
 /**
@@ -114,7 +110,7 @@ export function floatProduct(
 ): RowKernel {
   checkFloatProduct(params);
   const { k, n, x, norm, gate } = params;
-  const partGroups = partGroupsOf(n);
+  const partGroups = divideGroups(Math.ceil(n / GROUP), own.threads.numThreads, PARTS);
   // In the order of `FloatProduct`.
   const words = Uint32Array.of(
     ...[k, n, partGroups, tensors.weights!],

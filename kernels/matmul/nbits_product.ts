@@ -5,6 +5,7 @@
  */
 import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
+import { divideGroups } from "../cpu/divide_groups.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatrixForm, MatvecParams } from "./matvec_params.ts";
 import { BLOCK, GROUP, hasZeros, numPlanes } from "./nbits_matrix.ts";
@@ -13,9 +14,8 @@ import type { Addresses, RowKernel } from "../cpu/row_kernel.ts";
 /** Most rows that are multiplied with weights once read. */
 const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
-/** Parts of a product: small enough that no thread waits long for another, large enough for streams of some pages. */
-const PART_GROUPS = 64;
-const MAX_PARTS = 32;
+/** Parts of a product; the weights of a group are read in six streams. */
+const PARTS = { usual: 64, least: 6, maxParts: 32 };
 
 /** How rows are quantised for a matrix. */
 export interface RowLevels {
@@ -52,13 +52,9 @@ export function nbitsTilesLength(numRows: number, k: number): number {
   return 2 * numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
 }
 
-/** Bytes of a thread's scratch memory: the products of a part. */
+/** Bytes of a thread's scratch memory: the products of a part, the largest that there are with any number of threads. */
 export function nbitsScratchBytes(outputs: number): number {
-  return TILE_ROWS * partGroupsOf(outputs) * GROUP * 4;
-}
-
-function partGroupsOf(outputs: number): number {
-  return Math.max(PART_GROUPS, Math.ceil(outputs / GROUP / MAX_PARTS));
+  return TILE_ROWS * divideGroups(outputs / GROUP, 1, PARTS) * GROUP * 4;
 }
 
 /** Addresses and threads of {@linkcode nbitsProduct}. */
@@ -94,7 +90,7 @@ export function nbitsProduct(
   const weights = params.weights as MatrixForm & { readonly kind: "nbits" };
   const { copies, isPaired } = rowLevelsOf(weights);
   const perRow = isPaired ? 2 : 1;
-  const partGroups = partGroupsOf(n);
+  const partGroups = divideGroups(n / GROUP, threads.numThreads, PARTS);
   // In the order of `Product`.
   const words = Uint32Array.of(
     ...[k / BLOCK * copies, n / GROUP, partGroups, tensors.weights!],
