@@ -299,15 +299,15 @@ export const RUN_FLAGS = {
       "an embedding model turns each into a vector; a reranker takes a query and documents; a speech " +
       "model takes recordings; a speech synthesis model takes texts, and perhaps a recording whose " +
       "voice to clone; a vision model takes images and texts; an OCR model reads each image; a " +
-      "background-removal model takes one. - is standard input. Without an input, a pipe is read, " +
+      "background-removal model cuts out each. - is standard input. Without an input, a pipe is read, " +
       "and a terminal becomes a chat.",
   }),
   output: text({
     short: "o",
     placeholder: "<file>",
     help: "File to write the result to, once it is complete; speech is written as its name says: " +
-      ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. Default, and " +
-      "for -: standard output.",
+      ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. Of several such " +
+      "images: a folder, or a name that gets numbers. Default, and for -: standard output.",
   }),
   temperature: number({
     placeholder: "<number>",

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 
 /** Names of files that a model is read from. */
@@ -48,6 +48,36 @@ export async function listFiles(path: string): Promise<Set<string>> {
     throw new StartupError(`The model folder ${path} cannot be read: ${(error as Error).message}`);
   }
   return files;
+}
+
+/** What a model is read from: its folder, and the files in it that belong to the model. */
+export interface ModelFiles {
+  readonly folder: string;
+  readonly files: Set<string>;
+}
+
+/**
+ * Lists a model's files. One that is named by a graph (`models/u2net.onnx`) consists of that graph and of the files
+ * whose names begin with its name: weights may lie beside it. Other graphs of the folder are other models.
+ *
+ * @throws {StartupError} as {@linkcode listFiles}.
+ */
+export async function listModelFiles(path: string): Promise<ModelFiles> {
+  if (!await isGraphFile(path)) return { folder: path, files: await listFiles(path) };
+  const [folder, graph] = [dirname(path), basename(path)];
+  const files = new Set<string>();
+  for await (const { name } of Deno.readDir(folder)) {
+    if (name === graph || /^[._]data/.test(name.slice(graph.length)) && name.startsWith(graph)) {
+      files.add(name);
+    }
+  }
+  return { folder, files };
+}
+
+/** Whether a path names a graph itself, not a folder. */
+export async function isGraphFile(path: string): Promise<boolean> {
+  if (!path.endsWith(".onnx")) return false;
+  return (await Deno.stat(path).catch(() => undefined))?.isFile === true;
 }
 
 async function addFiles(files: Set<string>, path: string, below: string): Promise<void> {

@@ -8,7 +8,7 @@ import { type Dtype, DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { withGenaiConfig } from "./genai_config.ts";
 import { isJson, type Json } from "./json.ts";
-import { listFiles } from "./list_files.ts";
+import { listFiles, listModelFiles } from "./list_files.ts";
 
 export { isJson, type Json };
 
@@ -75,14 +75,14 @@ export async function openFolder(path: string): Promise<ModelFolder> {
 
 /**
  * Like {@linkcode openFolder}, but also accepts folders with graphs only, whose `config` is then empty, or what
- * `genai_config.json` says.
+ * `genai_config.json` says, and the path of a graph, for a model of nothing else.
  *
  * @throws {StartupError} when it has neither.
  */
 export async function openAnyFolder(path: string): Promise<ModelFolder> {
-  const files = await listFiles(path);
+  const { folder, files } = await listModelFiles(path);
   requireConfigOrGraphs(path, files);
-  return await describeFolder({ path, files }, (name) => readAnyJson(path, name));
+  return await describeFolder({ path: folder, files }, (name) => readAnyJson(folder, name));
 }
 
 /**
@@ -127,7 +127,7 @@ function findSettings(files: ReadonlySet<string>): string | undefined {
 
 /** @throws {StartupError} when a folder can be no model's: it cannot be read, or has neither `config.json` nor a graph. */
 export async function requireModelFolder(path: string): Promise<void> {
-  requireConfigOrGraphs(path, await listFiles(path));
+  requireConfigOrGraphs(path, (await listModelFiles(path)).files);
 }
 
 /** @throws {StartupError} for a folder or repository that has neither `config.json` nor a graph. */

@@ -22,6 +22,7 @@ import {
 } from "./cache.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
 import { aliasesOf, HUB_ID_OF_ALIAS } from "./catalogue.ts";
+import { isGraphFile } from "./list_files.ts";
 import { readHubUrl } from "./hub_url.ts";
 import { type HubSettings, readHubSettings } from "./settings.ts";
 
@@ -109,6 +110,10 @@ async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> 
 
 async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
   const folder = resolve(name);
+  if (await isGraphFile(folder)) {
+    const id = basename(folder, ".onnx");
+    return { id, aliases: otherSpellings(id), ownedBy: "local", folder };
+  }
   if (!await isFolder(folder)) {
     if (looksLikePath(name)) throw new StartupError(await describeMissingFolder(folder));
     return undefined;
@@ -138,7 +143,8 @@ function looksLikePath(name: string): boolean {
 async function describeMissingFolder(path: string): Promise<string> {
   const wanted = "a model is a folder that holds config.json and onnx/";
   const stat = await Deno.stat(path).catch(() => undefined);
-  if (stat === undefined) return `There is no folder ${path}; ${wanted}.`;
+  const what = path.endsWith(".onnx") ? "file" : "folder";
+  if (stat === undefined) return `There is no ${what} ${path}; ${wanted}.`;
   return `${path} is a file; ${wanted}.`;
 }
 

@@ -146,7 +146,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     );
     const text = await runHearth([...words, "-i", "a cat"]);
     assert.equal(text.code, 1);
-    assert.match(text.stderr, /takes one image, a file: -i photo\.jpg; saw "a cat"/);
+    assert.match(text.stderr, /takes images, files: -i photo\.jpg; saw "a cat"/);
     const noImage = await runHearth([...words, "-i", "deno.json"]);
     assert.equal(noImage.code, 1);
     assert.match(noImage.stderr, /^hearth: deno\.json: The file is not a supported image/);
@@ -154,6 +154,34 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     const terminal = await runInTerminal([...words, "-i", image]);
     assert.equal(terminal.code, 1);
     assert.match(terminal.screen, /name an output file with -o/);
+  });
+});
+
+Deno.test("run of a background-removal model makes a file of each image", async () => {
+  await withFolder(async (folder) => {
+    const [first, second] = [join(folder, "a", "disc.png"), join(folder, "b", "disc.png")];
+    for (const [index, path] of [first, second].entries()) {
+      await Deno.mkdir(join(path, ".."));
+      await Deno.writeFile(path, discFile(40 + index, 30));
+    }
+    const words = ["run", "hearth-demo-matting", ...CPU, "-i", first, "-i", second];
+    const widthOf = async (...path: string[]) =>
+      (await decodeImage(await Deno.readFile(join(folder, ...path)))).width;
+    const into = await runHearth([...words, "-o", join(folder, "cut/")]);
+    assert.deepEqual([into.code, into.stdout, into.stderr], [0, "", ""]);
+    assert.deepEqual([await widthOf("cut", "disc.png"), await widthOf("cut", "disc-2.png")], [
+      ...[40, 41],
+    ]);
+    const numbered = await runHearth([...words, "-o", join(folder, "cut.png")]);
+    assert.equal(numbered.code, 0, numbered.stderr);
+    assert.deepEqual([await widthOf("cut-1.png"), await widthOf("cut-2.png")], [40, 41]);
+    const replacing = await runHearth([...words, "-o", join(folder, "a")]);
+    assert.equal(replacing.code, 1);
+    assert.match(replacing.stderr, /disc\.png would be replaced by a result: name another folder/);
+    assert.deepEqual(await Deno.readFile(first), discFile(40, 30));
+    const nowhere = await runHearth(words);
+    assert.equal(nowhere.code, 1);
+    assert.match(nowhere.stderr, /There are 2 results: name a folder for them with -o/);
   });
 });
 

@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { configureLog } from "../../src/base/log.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { bareFamilyOf, findBareGraph } from "../../src/models/matting/matting_family.ts";
 import { alphaOfFile, matte } from "../fixtures/matting.ts";
-import { LOGIT_SCALE, mattingGraph } from "../fixtures/matting_folder.ts";
+import { mattingGraph } from "../fixtures/matting_folder.ts";
 import { openModel } from "../fixtures/model.ts";
 
 configureLog({ level: "error", format: "text" });
@@ -20,6 +21,10 @@ const SESSIONS = {
   "isnet-general-use.onnx": { side: 1024, mean: [0.5, 0.5, 0.5], std: [1, 1, 1] },
   "isnet.onnx": { side: 1024, mean: [0.5, 0.5, 0.5], std: [1, 1, 1] },
   "isnet-anime.onnx": { side: 1024, mean: IMAGENET.mean, std: [1, 1, 1] },
+  "birefnet-general.onnx": { side: 1024, ...IMAGENET },
+  "BiRefNet-portrait-epoch_150.onnx": { side: 1024, ...IMAGENET },
+  // RMBG-2.0, though its name does not say so.
+  "bria-rmbg.onnx": { side: 1024, ...IMAGENET },
 };
 
 Deno.test("bareFamilyOf() has rembg's sizes and levels, by name and by input", () => {
@@ -45,37 +50,77 @@ Deno.test("findBareGraph() takes a graph for bare only where nothing else says w
   assert.equal(find(["gpt.onnx", "tokenizer.json"]), undefined);
 });
 
-for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]] as const) {
-  Deno.test(`a folder that holds ${file} alone removes backgrounds as rembg does`, async () => {
-    const folder = await Deno.makeTempDir();
-    try {
-      const graph = mattingGraph({ width: side, height: side, ends: "sigmoid" });
-      await Deno.writeFile(join(folder, file), graph);
-      await using model = await openModel(folder);
-      assert.equal(model.kind, "matting");
-      // Three bands: black, grey, white.
-      const [levels, height] = [[0, 120, 255], 60];
-      const data = Uint8Array.from(
-        { length: 3 * height * height },
-        (_, i) => levels[Math.floor(i / 3 / height / 20)]!,
-      );
-      const image = encodePng({ width: height, height, channels: 3, data });
-      const { png } = await matte(model, image, { maskOnly: true });
-      const alpha = (await alphaOfFile(png)).data;
-      const { mean, std } = SESSIONS[file];
-      const maskOf = (level: number) => {
-        const sum = mean.reduce((total, each, i) => total + (level / 255 - each) / std[i]!, 0);
-        return 1 / (1 + Math.exp(-LOGIT_SCALE * sum / 3));
-      };
-      const [least, middle, most] = levels.map(maskOf) as [number, number, number];
-      const want = Math.round(255 * (middle - least) / (most - least));
-      assert.deepEqual([alpha[5 * height + 30], alpha[55 * height + 30]], [0, 255]);
-      assert.ok(
-        Math.abs(alpha[30 * height + 30]! - want) <= 2,
-        `${alpha[30 * height + 30]}, not ${want}`,
-      );
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
-  });
+/** Three bands of these grey levels, one below the other. */
+function drawBands(levels: readonly number[], side = 60): Uint8Array<ArrayBuffer> {
+  const data = Uint8Array.from(
+    { length: 3 * side * side },
+    (_, i) => levels[Math.floor(i / 3 / side / (side / levels.length))]!,
+  );
+  return encodePng({ width: side, height: side, channels: 3, data });
 }
+
+/**
+ * What rembg's steps (its `normalize` with Pillow, and the stretching of masks) give in the middle of bands of these
+ * levels. They are relative to the brightest of the resized image, at whose edges Lanczos' filter swings over.
+ */
+const BANDS: Readonly<Record<string, readonly (readonly [number[], number[]])[]>> = {
+  "u2net.onnx": [
+    [[0, 120, 255], [0, 174, 255]],
+    [[0, 60, 120], [0, 177, 254]],
+    [[0, 5, 12], [0, 23, 254]],
+  ],
+  "isnet-general-use.onnx": [
+    [[0, 120, 255], [0, 112, 255]],
+    [[0, 60, 120], [0, 112, 252]],
+    [[0, 5, 12], [0, 70, 251]],
+  ],
+};
+
+for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]] as const) {
+  for (const layout of ["nchw", "nhwc"] as const) {
+    Deno.test(`${file} (${layout}) alone, or as a file among others, works as with rembg`, async () => {
+      const folder = await Deno.makeTempDir();
+      try {
+        const graph = mattingGraph({ layout, width: side, height: side, ends: "sigmoid" });
+        await Deno.writeFile(join(folder, file), graph);
+        for (const path of [folder, join(folder, file)]) {
+          await using model = await openModel(path);
+          assert.equal(model.kind, "matting");
+          for (const [levels, wanted] of BANDS[file]!) {
+            const { png } = await matte(model, drawBands(levels), { maskOnly: true });
+            const alpha = (await alphaOfFile(png)).data;
+            const seen = [5, 30, 55].map((row) => alpha[row * 60 + 30]!);
+            const isNear = seen.every((value, at) => Math.abs(value - wanted[at]!) <= 2);
+            assert.ok(isNear, `${levels}: ${seen}, not ${wanted}`);
+          }
+          // A black image has no mask, and divides by nothing.
+          const { png } = await matte(model, drawBands([0, 0, 0]), { maskOnly: true });
+          assert.deepEqual(new Set((await alphaOfFile(png)).data), new Set([0]));
+          // Only its own graph counts where a file is named.
+          await Deno.writeFile(join(folder, "isnet.onnx"), new Uint8Array([1, 2, 3]));
+        }
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    });
+  }
+}
+
+Deno.test("a graph of any name is served with --kind matting, and the log says as what", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    for (
+      const [name, side, family] of [["model", 320, "U²-Net"], ["mine", 64, "IS-Net"]] as const
+    ) {
+      const path = join(folder, `${name}.onnx`);
+      await Deno.writeFile(path, mattingGraph({ width: side, height: side, ends: "sigmoid" }));
+      using stderr = new CapturedStderr("warn");
+      await using model = await openModel(path, { kind: "matting" });
+      assert.equal(model.kind, "matting");
+      const lines = stderr.lines.join("\n");
+      assert.match(lines, new RegExp(`assumed="?${family}.*size=\\d+×\\d+ mean=.* std=`), lines);
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

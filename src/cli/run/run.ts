@@ -19,6 +19,7 @@ import { DOWNLOAD_STOPPED, getModel } from "../get_model.ts";
 import { ProgressLine, removeOnStopSignal } from "../progress_line.ts";
 import { quietenVulkan } from "../quieten_vulkan.ts";
 import { readInputs } from "./input.ts";
+import { nameResults, namesFolder, openFiles } from "./output_files.ts";
 import { openOutput, type Output, requireExtension } from "./output.ts";
 import { RUNNERS, type RunTask } from "./tasks.ts";
 import { TimedSession } from "../timed_session.ts";
@@ -42,7 +43,8 @@ export async function run(
   const isChat = given.length === 0 && flags.output === undefined && isTerminal();
   const inputs = isChat ? [] : await readInputs(given);
   const companions = await findCompanions(flags);
-  const output = await openOutput(flags.output);
+  const isFolder = flags.output !== undefined && await namesFolder(flags.output);
+  const output = await openOutput(isFolder ? undefined : flags.output);
   const progressLine = new ProgressLine(named.id);
   let isDownloading = "hubId" in named;
   let closeChat = () => {};
@@ -59,7 +61,12 @@ export async function run(
   if (isChat || flags.output !== undefined || kindFlags.length > 0) {
     const kind = flags.kind ?? await kindOf(model);
     if (isChat) requireChatKind(kind);
-    if (flags.output !== undefined) requireExtension(kind, flags.output);
+    if (isFolder && !FILE_KINDS.includes(kind)) {
+      throw new StartupError(
+        `${flags.output} cannot be written: it is a folder; name a file in it.`,
+      );
+    }
+    if (flags.output !== undefined && !isFolder) requireExtension(kind, flags.output);
     for (const key of kindFlags) requireFlagOf(kind, key);
   }
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
@@ -88,7 +95,7 @@ export async function run(
     await progressLine.remove();
     const asked = flags.verbose ? new TimedSession(session, performance.now() - startMs) : session;
     if (isChat) await chat({ ...flags, session: asked }, (close) => closeChat = close);
-    else await writeResult({ ...flags, session: asked, inputs }, output);
+    else await writeResult({ ...flags, session: asked, inputs }, { output, isFolder });
     return 0;
   } finally {
     await session.stop();
@@ -135,8 +142,19 @@ async function untilReady(session: Session, progressLine: ProgressLine): Promise
   return session.state.phase === "ready";
 }
 
-async function writeResult(task: RunTask, output: Output): Promise<void> {
+/** Kinds of models that make a file of each input. */
+const FILE_KINDS: readonly ModelKind[] = ["matting"];
+
+async function writeResult(
+  task: RunTask,
+  { output: single, isFolder }: { readonly output: Output; readonly isFolder: boolean },
+): Promise<void> {
   const { kind } = task.session.requireReady();
+  const { inputs } = task;
+  const hasFiles = FILE_KINDS.includes(kind) && (isFolder || inputs.length > 1);
+  const output = hasFiles
+    ? openFiles(await nameResults(task.output, { inputs, extension: ".png" }))
+    : single;
   try {
     for await (const piece of RUNNERS[kind](task)) output.write(piece);
   } catch (error) {

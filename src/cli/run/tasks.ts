@@ -42,7 +42,7 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   ocr: writeReadings,
   asr: writeTranscripts,
   tts: writeSpeech,
-  matting: writeCutOut,
+  matting: writeCutOuts,
   embedding: writeVectors,
   rerank: writeScores,
 };
@@ -128,19 +128,18 @@ async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }
   }
 }
 
-/** A PNG file. */
-async function* writeCutOut({ session, inputs }: RunTask) {
-  const [input, ...more] = inputs;
-  if (input === undefined || more.length > 0 || !input.isFile) {
+/** A PNG file of each image. */
+async function* writeCutOuts({ session, inputs }: RunTask) {
+  const text = inputs.find(({ isFile }) => !isFile);
+  if (text !== undefined) {
     throw new StartupError(
-      `A background-removal model takes one image, a file: -i photo.jpg; saw ${
-        inputs.map(({ name, isFile }) => isFile ? name : `"${name}", which is no file`).join(", ")
-      }.`,
+      `A background-removal model takes images, files: -i photo.jpg; saw "${text.name}", which is no file.`,
     );
   }
-  const { name: param, bytes: image } = input;
-  const task = { type: "matte", requestId: "run", image, param, options: {} } as const;
-  yield (await session.answer(task)).png;
+  for (const { name: param, bytes: image } of inputs) {
+    const task = { type: "matte", requestId: "run", image, param, options: {} } as const;
+    yield (await session.answer(task)).png;
+  }
 }
 
 /** A JSON array per line. */

@@ -230,7 +230,8 @@ export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   if (!files.has("config.json")) {
     throw new StartupError(
       `${path} has no config.json: wanted a model in the layout of transformers.js (on the hub, one whose name ` +
-        "ends in -ONNX), or graphs of PP-OCR, one with det and one with rec in its name.",
+        "ends in -ONNX), graphs of PP-OCR, one with det and one with rec in its name, or a graph that removes " +
+        "backgrounds: of a name that rembg has (u2net.onnx), or with --kind matting.",
     );
   }
   const task = describeTask(folder);

@@ -69,21 +69,32 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
   },
 ];
 
-const U2NET: MattingFamily = {
+/** rembg's preprocessing: levels are relative to the brightest of the resized image, and each mask is stretched. */
+const REMBG = { stretches: true, mask: "first", isRelative: true } as const;
+const U2NET: BareFamily = {
+  ...REMBG,
   name: "U²-Net",
   processor: { size: { width: 320, height: 320 }, ...IMAGENET, resample: 1 },
-  stretches: true,
-  mask: "first",
 };
-const ISNET: MattingFamily = {
+const ISNET: BareFamily = {
+  ...REMBG,
   name: "IS-Net",
   processor: { ...SQUARE, ...CENTERED, resample: 1 },
-  stretches: true,
-  mask: "first",
+};
+const LARGE: BareFamily = {
+  ...REMBG,
+  name: "BiRefNet",
+  processor: { ...SQUARE, ...IMAGENET, resample: 1 },
 };
 
+/** A graph that is all there is of a model. */
+interface BareFamily extends MattingFamily {
+  /** Whether the brightest level of a resized image counts as 1. */
+  readonly isRelative: true;
+}
+
 /** Graphs without a configuration by their files' names, with the preprocessing that rembg has for them. */
-const BARE: readonly (MattingFamily & { readonly file: RegExp })[] = [
+const BARE: readonly (BareFamily & { readonly file: RegExp })[] = [
   { ...U2NET, file: /^(u2netp?|u2net_human_seg|silueta)\.onnx$/i },
   {
     ...ISNET,
@@ -91,7 +102,10 @@ const BARE: readonly (MattingFamily & { readonly file: RegExp })[] = [
     processor: { ...SQUARE, ...IMAGENET, image_std: 1, resample: 1 },
     file: /^isnet-anime\.onnx$/i,
   },
+  { ...LARGE, file: /^birefnet[-\w.]*\.onnx$/i },
+  { ...LARGE, name: "RMBG-2.0", file: /^(bria-rmbg|(bria-)?rmbg-2\.0)\.onnx$/i },
   { ...ISNET, name: "RMBG-1.4", file: /^(bria-)?rmbg(-1\.4)?\.onnx$/i },
+  { ...ISNET, name: "BEN", file: /^ben2?(_base)?\.onnx$/i },
   { ...ISNET, file: /^isnet(-[\w-]+)?\.onnx$/i },
 ];
 
@@ -105,7 +119,7 @@ export function findBareGraph(
   const graphs = [...files].filter((file) => file.endsWith(".onnx"));
   const isBare = graphs.length === 1 && !graphs[0]!.includes("/") && !files.has("tokenizer.json") &&
     Object.keys(config).length === 0;
-  return isBare && graphs[0] !== "model.onnx" ? graphs[0] : undefined;
+  return isBare ? graphs[0] : undefined;
 }
 
 /** Whether a file's name is that of a background-removal graph. */
@@ -118,7 +132,7 @@ export function isBareMatting(file: string | undefined): boolean {
  *
  * @param width of the images that it takes; `undefined` for any.
  */
-export function bareFamilyOf(file: string, width: number | undefined): MattingFamily {
+export function bareFamilyOf(file: string, width: number | undefined): BareFamily {
   return BARE.find((family) => family.file.test(file)) ?? (width === U2NET_WIDTH ? U2NET : ISNET);
 }
 

@@ -19,7 +19,7 @@ import {
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
-import type { Size } from "../folder/preprocessor_config.ts";
+import type { Levels, Size } from "../folder/preprocessor_config.ts";
 
 /** Names of the graph's input and output. */
 export const IMAGES = "hearth_images";
@@ -57,6 +57,10 @@ const LINEAR = new Set(["Conv", "ConvTranspose", "Gemm", "MatMul"]);
 const AXES_INPUT_VERSION = 18;
 /** A mask is stretched at most tenfold: without a subject, noise must not become one. */
 const LEAST_RANGE = 0.1;
+/** What a black image is divided by. */
+const LEAST_LEVEL = 1e-6;
+/** The images once their levels are relative. */
+const LEVELED = "hearth_leveled";
 
 /** @throws {StartupError} when the graph does not take images, or has no mask. */
 export function inspectMatting(
@@ -128,18 +132,30 @@ function addendOf(
   return inputs.find((name) => !isConstant(name));
 }
 
+/** What a graph is given and gives once it is unified. */
+interface UnifiedForm {
+  readonly isLogits: boolean;
+  readonly stretches: boolean;
+  /** Images come as levels from 0 to 1, and become `(level / brightest) · scale + offset` of their channel. */
+  readonly relative?: Levels | undefined;
+}
+
 /** Gives the graph its one input {@linkcode IMAGES} and its one output {@linkcode MASKS}. */
 export function unifyMatting(
   model: ModelProto,
-  { input, output }: MattingGraph,
-  { isLogits, stretches }: { isLogits: boolean; stretches: boolean },
+  { input, output, layout }: MattingGraph,
+  { isLogits, stretches, relative }: UnifiedForm,
 ): ModelProto {
   const { graph } = model;
   const taken = graph.inputs.find(({ name }) => name === input)!;
   const given = graph.outputs.find(({ name }) => name === output)!;
+  const leveling = relative === undefined
+    ? { nodes: [], initializers: [] }
+    : level(model, { layout, ...relative });
+  const images = relative === undefined ? IMAGES : LEVELED;
   const taking = taken.dtype === "float16"
-    ? makeNode("Cast", [IMAGES], [input], { attributes: { to: 10 } })
-    : makeNode("Identity", [IMAGES], [input]);
+    ? makeNode("Cast", [images], [input], { attributes: { to: 10 } })
+    : makeNode("Identity", [images], [input]);
   const masks = stretches ? "hearth_levels" : MASKS;
   const squash = isLogits
     ? [
@@ -150,14 +166,18 @@ export function unifyMatting(
   const stretching = stretches
     ? stretch(model, { levels: masks, rank: given.shape?.length ?? 4 })
     : { nodes: [], initializers: [] };
-  const nodes = [taking, ...graph.nodes, ...squash, ...stretching.nodes];
+  const nodes = [...leveling.nodes, taking, ...graph.nodes, ...squash, ...stretching.nodes];
   const constants = new Set(graph.initializers.map(({ name }) => name));
   return {
     ...model,
     graph: {
       ...graph,
       nodes: liveNodes(nodes, [MASKS]),
-      initializers: [...graph.initializers, ...stretching.initializers],
+      initializers: [
+        ...graph.initializers,
+        ...leveling.initializers,
+        ...stretching.initializers,
+      ],
       inputs: [
         makeValueInfo(IMAGES, "float32", symbolic(taken.shape)),
         ...graph.inputs.filter(({ name }) => constants.has(name)),
@@ -171,21 +191,58 @@ function symbolic(shape: readonly (number | string | undefined)[] = []): (number
   return shape.map((size, axis) => size ?? `size_${axis}`);
 }
 
+/** A reduction over these axes, of which the size remains 1. */
+function reduce(
+  model: ModelProto,
+  opType: "ReduceMax" | "ReduceMin",
+  { from, to, axes, axesName }: {
+    readonly from: string;
+    readonly to: string;
+    readonly axes: readonly number[];
+    readonly axesName: string;
+  },
+): Node {
+  return opsetOf(model) >= AXES_INPUT_VERSION
+    ? makeNode(opType, [from, axesName], [to], { attributes: { keepdims: 1 } })
+    : makeNode(opType, [from], [to], { attributes: { keepdims: 1, axes: [...axes] } });
+}
+
+/** Each image of a batch by itself: `x / max(brightest, LEAST_LEVEL) · scale + offset`. */
+function level(
+  model: ModelProto,
+  { layout, scale, offset }: Levels & Pick<MattingGraph, "layout">,
+): Pick<Graph, "nodes" | "initializers"> {
+  const axes = [1, 2, 3];
+  const shape = layout === "nchw" ? [1, 3, 1, 1] : [1, 1, 1, 3];
+  const brightest = { from: IMAGES, to: "hearth_brightest", axes, axesName: "hearth_image_axes" };
+  return {
+    nodes: [
+      reduce(model, "ReduceMax", brightest),
+      makeNode("Max", ["hearth_brightest", "hearth_least_level"], ["hearth_white"]),
+      makeNode("Div", [IMAGES, "hearth_white"], ["hearth_relative"]),
+      makeNode("Mul", ["hearth_relative", "hearth_scale"], ["hearth_scaled"]),
+      makeNode("Add", ["hearth_scaled", "hearth_offset"], [LEVELED]),
+    ],
+    initializers: [
+      int64Tensor("hearth_image_axes", [axes.length], axes),
+      floatTensor("hearth_least_level", [1], [LEAST_LEVEL]),
+      floatTensor("hearth_scale", shape, scale),
+      floatTensor("hearth_offset", shape, offset),
+    ],
+  };
+}
+
 /** Each mask of a batch by itself: `(x − min) / max(max − min, LEAST_RANGE)`. */
 function stretch(
   model: ModelProto,
   { levels, rank }: { levels: string; rank: number },
 ): Pick<Graph, "nodes" | "initializers"> {
   const axes = [1, 2, 3].slice(0, rank - 1);
-  const reduce = (opType: string, to: string) =>
-    opsetOf(model) >= AXES_INPUT_VERSION
-      ? makeNode(opType, [levels, "hearth_axes"], [to], { attributes: { keepdims: 1 } })
-      : makeNode(opType, [levels], [to], { attributes: { keepdims: 1, axes } });
-  const leastRange = new Uint8Array(Float32Array.of(LEAST_RANGE).buffer);
+  const options = { from: levels, axes, axesName: "hearth_axes" };
   return {
     nodes: [
-      reduce("ReduceMax", "hearth_highest"),
-      reduce("ReduceMin", "hearth_lowest"),
+      reduce(model, "ReduceMax", { ...options, to: "hearth_highest" }),
+      reduce(model, "ReduceMin", { ...options, to: "hearth_lowest" }),
       makeNode("Sub", ["hearth_highest", "hearth_lowest"], ["hearth_range"]),
       makeNode("Max", ["hearth_range", "hearth_least_range"], ["hearth_divisor"]),
       makeNode("Sub", [levels, "hearth_lowest"], ["hearth_raised"]),
@@ -193,13 +250,16 @@ function stretch(
     ],
     initializers: [
       int64Tensor("hearth_axes", [axes.length], axes),
-      {
-        name: "hearth_least_range",
-        dtype: "float32",
-        shape: [1],
-        data: { kind: "memory", bytes: leastRange },
-        rest: [],
-      },
+      floatTensor("hearth_least_range", [1], [LEAST_RANGE]),
     ],
   };
+}
+
+function floatTensor(
+  name: string,
+  shape: number[],
+  values: readonly number[],
+): Graph["initializers"][number] {
+  const bytes = new Uint8Array(Float32Array.from(values).buffer);
+  return { name, dtype: "float32", shape, data: { kind: "memory", bytes }, rest: [] };
 }

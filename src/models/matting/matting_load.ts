@@ -7,7 +7,7 @@ import type { Backend } from "../../device/backend.ts";
 import { startupStep } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import {
   bareFamilyOf,
@@ -17,7 +17,11 @@ import {
 } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
-import { type PreprocessorConfig, readPreprocessorConfig } from "../folder/preprocessor_config.ts";
+import {
+  levelsOf,
+  type PreprocessorConfig,
+  readPreprocessorConfig,
+} from "../folder/preprocessor_config.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
@@ -36,28 +40,42 @@ export async function loadMatting(context: OpenContext): Promise<MattingModel> {
     });
   const bare = findBareGraph(folder);
   const named = mattingFamilyOf(folder.config);
-  const family = bare === undefined ? named : bareFamilyOf(bare, inspect(named).size?.width);
+  const family = bare === undefined || hasProcessor(folder)
+    ? named
+    : bareFamilyOf(bare, inspect(named).size?.width);
   const graph = inspect(family);
   const processor = await readProcessor(folder, family);
-  const { stretches } = family;
-  const network = await openNetwork(file, { graph, stretches, processor, backend });
+  const isRelative = "isRelative" in family;
+  const network = await openNetwork(file, { graph, family, isRelative, processor, backend });
   return new MattingModel(network, { dtype: file.dtype, engine });
+}
+
+const PROCESSOR = "preprocessor_config.json";
+
+function hasProcessor({ files }: ModelFolder): boolean {
+  return files.has(PROCESSOR);
 }
 
 async function readProcessor(
   folder: ModelFolder,
   family: MattingFamily,
 ): Promise<PreprocessorConfig> {
-  const name = "preprocessor_config.json";
-  if (folder.files.has(name)) {
-    return readPreprocessorConfig(await readOptionalJson(folder, name));
+  if (hasProcessor(folder)) {
+    return readPreprocessorConfig(await readOptionalJson(folder, PROCESSOR));
   }
-  log.warn("the folder has no image preprocessing configuration", {
-    missing: name,
+  const { size, image_mean: mean, image_std: std } = family.processor;
+  log.warn("the model has no image preprocessing configuration", {
+    missing: PROCESSOR,
     assumed: family.name,
+    size: Object.values(size as Json).join("×"),
+    mean: [mean].flat().join(" "),
+    std: [std].flat().join(" "),
   });
   return readPreprocessorConfig(family.processor);
 }
+
+/** Levels from 0 to 1: the graph does the rest. */
+const UNIT_LEVELS = levelsOf({ mean: [0, 0, 0], std: [1, 1, 1] });
 
 /**
  * Opens a graph in its uniform shape, and runs one image where the device has kernels to compile, or where the graph's
@@ -65,17 +83,27 @@ async function readProcessor(
  */
 async function openNetwork(
   { model, files }: GraphFile,
-  { graph, stretches, processor, backend }: {
+  { graph, family: { stretches }, isRelative, processor, backend }: {
     readonly graph: MattingGraph;
-    readonly stretches: boolean;
+    readonly family: MattingFamily;
+    /** Whether levels are relative to an image's brightest. */
+    readonly isRelative: boolean;
     readonly processor: PreprocessorConfig;
     readonly backend: Backend;
   },
 ): Promise<MattingNetwork> {
+  const [red, green, blue] = processor.scale;
+  const relative = isRelative
+    ? { ...processor, scale: [255 * red, 255 * green, 255 * blue] as const }
+    : undefined;
   const openAs = async (form: { readonly isLogits: boolean; readonly stretches: boolean }) => {
-    const session = await backend.openModel(unifyMatting(model, graph, form), files);
+    const session = await backend.openModel(
+      unifyMatting(model, graph, { ...form, relative }),
+      files,
+    );
     const images = await backend.openImages();
-    return new MattingNetwork({ backend, session, images, processor, graph });
+    const given = isRelative ? { ...processor, ...UNIT_LEVELS } : processor;
+    return new MattingNetwork({ backend, session, images, processor: given, graph });
   };
   if (graph.values !== "unknown") {
     const network = await openAs({ isLogits: graph.values === "logits", stretches });

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { listFiles, READ_FILE } from "../../hub/list_files.ts";
+import { listModelFiles, READ_FILE } from "../../hub/list_files.ts";
 
 /** A file as it was when it was marked. */
 interface Mark {
@@ -24,8 +24,9 @@ export class ModelMarks {
   /** Marks what a model is read from in these folders; a folder that cannot be read has no marks. */
   static async take(folders: readonly string[]): Promise<ModelMarks> {
     const marks = new Map<string, Mark>();
-    for (const folder of folders) {
-      const files = await listFiles(folder).catch(() => new Set<string>());
+    for (const path of folders) {
+      const { folder, files } = await listModelFiles(path)
+        .catch(() => ({ folder: path, files: new Set<string>() }));
       for (const file of [...files].filter((name) => READ_FILE.test(name))) {
         const mark = await readMark(join(folder, file));
         if (mark !== undefined) marks.set(join(folder, file), mark);
