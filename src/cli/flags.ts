@@ -267,6 +267,15 @@ export const ROUTER_FLAGS = {
       "Most models loaded at once. For another, the one used least recently is ended when its " +
       "requests are done.",
   }),
+  maxMemoryMb: integer({
+    placeholder: "<MiB>",
+    min: 1,
+    max: 100_000_000,
+    help:
+      "Most memory of all loaded models together; for another, models are ended as with --max-loaded " +
+      "until it fits. A model's is what its process holds in RAM, or what the file of --config gives " +
+      "as memory-mb, as it must where models are on a GPU. Default: not limited.",
+  }),
   idleTimeout: integer({
     placeholder: "<seconds>",
     min: 1,

@@ -30,14 +30,14 @@ export async function readRoutedModels(
 ): Promise<RoutedModel[]> {
   const common = writeWords(ROUTED_FLAGS, flags);
   const { config } = flags;
-  const entries = [
-    ...flags.model.map((name) => [`--model=${name}`]),
+  const entries: Entry[] = [
+    ...flags.model.map((name) => ({ words: [`--model=${name}`] })),
     ...config === undefined ? [] : readEntries(config),
   ];
   if (entries.length === 0) {
     throw new StartupError("router wants models: -m <model>, several times, or --config <file>.");
   }
-  const models = await Promise.all(entries.map((words) => describe(words, common)));
+  const models = await Promise.all(entries.map((entry) => describe(entry, common)));
   const names = new Set<string>();
   for (const { id } of models) {
     if (names.has(id)) throw new StartupError(`The model ${id} is named twice.`);
@@ -46,7 +46,17 @@ export async function readRoutedModels(
   return models;
 }
 
-async function describe(words: readonly string[], common: readonly string[]): Promise<RoutedModel> {
+/** A model of the flags or the file. */
+interface Entry {
+  /** Of its `serve` command. */
+  readonly words: readonly string[];
+  readonly memoryBytes?: number;
+}
+
+async function describe(
+  { words, memoryBytes }: Entry,
+  common: readonly string[],
+): Promise<RoutedModel> {
   const flags = parseWords(words);
   const named = await nameModel(flags.model!);
   if (!("hubId" in named)) await requireModelFolder(named.folder);
@@ -55,6 +65,7 @@ async function describe(words: readonly string[], common: readonly string[]): Pr
     aliases: [...named.aliases, ...flags.modelAlias, ...flags.anyModel ? [ANY_NAME] : []],
     ownedBy: named.ownedBy,
     kind: flags.kind ?? await findKind(flags.model!, named.id),
+    memoryBytes,
     args: [...common, ...words],
   };
 }
@@ -86,8 +97,11 @@ async function findKind(name: string, id: string): Promise<ModelKind | undefined
   }
 }
 
+/** A setting of the file that is no flag. */
+const MEMORY = "memory-mb";
+
 /** The words of each model in the file: `models: [{ model: qwen3-0.6b, max-model-len: 8192 }]`. */
-function readEntries(path: string): string[][] {
+function readEntries(path: string): Entry[] {
   const found = readYaml(path);
   const { models } = isMap(found) ? found : {};
   if (!Array.isArray(models) || models.length === 0) {
@@ -99,11 +113,13 @@ function readEntries(path: string): string[][] {
     if (!isMap(settings) || typeof settings["model"] !== "string") {
       throw new StartupError(`${where}: want "model": a folder, an alias or owner/name.`);
     }
-    const words = Object.entries(settings).flatMap(([name, value]) =>
-      writeWord(name, value, where)
-    );
+    const { [MEMORY]: memoryMb, ...others } = settings;
+    if (memoryMb !== undefined && !(Number.isInteger(memoryMb) && memoryMb as number > 0)) {
+      throw new StartupError(`${where}: ${MEMORY}: want a whole number of MiB, above 0.`);
+    }
+    const words = Object.entries(others).flatMap(([name, value]) => writeWord(name, value, where));
     checkWords(words, where);
-    return words;
+    return { words, ...(memoryMb !== undefined && { memoryBytes: memoryMb as number * 2 ** 20 }) };
   });
 }
 

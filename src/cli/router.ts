@@ -59,6 +59,7 @@ export async function router(flags: RouterFlags): Promise<number> {
   const pool = new ModelPool({
     models,
     maxLoaded: flags.maxLoaded,
+    maxBytes: flags.maxMemoryMb === undefined ? Infinity : flags.maxMemoryMb * 2 ** 20,
     idleMs: flags.idleTimeout && flags.idleTimeout * 1000,
     start: (model) => startModelProcess(model, { ...findProgram(), maxStopMs: stopMs(flags) }),
   });

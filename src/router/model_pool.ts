@@ -5,14 +5,13 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
+import { chooseLeaving, chooseStarts, type RoomLimits } from "./make_room.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
 /** How a pool behaves. */
-interface PoolOptions {
+interface PoolOptions extends RoomLimits {
   readonly models: readonly RoutedModel[];
-  /** Most models loaded at once. */
-  readonly maxLoaded: number;
   /** Time without a request after which a model is ended; never if absent. */
   readonly idleMs?: number | undefined;
   readonly start: (model: RoutedModel) => ModelProcess;
@@ -41,6 +40,8 @@ export interface ModelState {
   readonly numStarts: number;
   /** How often its process ended unasked. */
   readonly numLosses: number;
+  /** Memory that it takes, or took the last time; 0 if unknown. */
+  readonly bytes: number;
 }
 
 interface Slot extends ModelState {
@@ -53,6 +54,8 @@ interface Slot extends ModelState {
   readonly numWaiting: number;
   numStarts: number;
   numLosses: number;
+  bytes: number;
+  readonly isLoaded: boolean;
   /** Takes no new requests: it ends when those that it has are done. */
   isLeaving: boolean;
   /** Counts up with each use, over all models. */
@@ -130,24 +133,24 @@ export class ModelPool {
     const wanted = this.#slots
       .filter(({ process, waiting }) => process === undefined && waiting.size > 0)
       .sort((a, b) => a.waitingSince - b.waitingSince);
-    const numRunning = this.#slots.filter(({ process }) => process !== undefined).length;
-    const numStarting = Math.max(0, this.#options.maxLoaded - numRunning);
-    for (const slot of wanted.splice(0, numStarting)) this.#start(slot);
-    this.#makeRoom(wanted.length);
+    const starting = chooseStarts(wanted, this.#running, this.#options);
+    for (const slot of starting) this.#start(slot);
+    const others = wanted.slice(starting.length);
+    for (const slot of chooseLeaving(this.#running, others, this.#options)) slot.isLeaving = true;
     for (const slot of this.#slots) {
       if (slot.isLeaving && slot.status === "loaded" && slot.numInUse === 0) end(slot);
     }
   }
 
-  /** Has as many models leave as others want to come: idle ones first, then those used least recently. */
-  #makeRoom(numWanted: number): void {
-    const numLeaving = this.#slots.filter(({ isLeaving }) => isLeaving).length;
-    const candidates = this.#slots
-      .filter(({ status, isLeaving }) => status === "loaded" && !isLeaving)
-      .sort((a, b) => Math.sign(a.numInUse) - Math.sign(b.numInUse) || a.lastUse - b.lastUse);
-    for (const slot of candidates.slice(0, Math.max(0, numWanted - numLeaving))) {
-      slot.isLeaving = true;
-    }
+  /** Those that have a process. */
+  get #running(): Slot[] {
+    return this.#slots.filter(({ process }) => process !== undefined);
+  }
+
+  /** Where memory is limited, looks what the model takes now. */
+  #measure(slot: Slot): void {
+    if (this.#options.maxBytes === Infinity || slot.model.memoryBytes !== undefined) return;
+    slot.bytes = slot.process?.memoryBytes() ?? slot.bytes;
   }
 
   /** Gives all that wait for a loaded model their leases. */
@@ -171,6 +174,7 @@ export class ModelPool {
       if (!isHeld || slot.process !== process) return;
       isHeld = false;
       slot.numInUse--;
+      if (slot.numInUse === 0) this.#measure(slot);
       this.#watchIdle(slot);
       this.#schedule();
     };
@@ -188,6 +192,7 @@ export class ModelPool {
       slot.model = { ...slot.model, kind: address.kind };
       slot.failure = undefined;
       if (slot.status === "loading") slot.status = "loaded";
+      this.#measure(slot);
       this.#watchIdle(slot);
       this.#schedule();
       return false;
@@ -231,6 +236,10 @@ export class ModelPool {
 function newSlot(model: RoutedModel): Slot {
   const waiting = new Set<PromiseWithResolvers<Lease>>();
   return {
+    bytes: model.memoryBytes ?? 0,
+    get isLoaded() {
+      return this.status === "loaded";
+    },
     model,
     status: "unloaded",
     failure: undefined,

@@ -27,6 +27,8 @@ export interface ModelProcess {
   readonly ready: Promise<ModelAddress>;
   /** Resolves when it has ended. */
   readonly ended: Promise<void>;
+  /** Memory of the process that is in RAM now; `undefined` where the system does not say. */
+  memoryBytes(): number | undefined;
   /** Asks it to finish its requests and to end; kills it if that takes too long. */
   stop(): void;
 }
@@ -71,7 +73,18 @@ export function startModelProcess(
     child.stdin.close().catch(() => {});
   };
   log.info("a model's process was started", { model: model.id, pid: child.pid });
-  return { ready, ended, stop };
+  return { ready, ended, stop, memoryBytes: () => readResidentBytes(child.pid) };
+}
+
+/** As Linux has it. */
+function readResidentBytes(pid: number): number | undefined {
+  try {
+    const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+    const kib = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
+    return kib === undefined ? undefined : Number(kib) * 1024;
+  } catch {
+    return undefined;
+  }
 }
 
 function kill(child: Deno.ChildProcess, { id: model }: RoutedModel): void {

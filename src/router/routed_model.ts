@@ -14,6 +14,8 @@ export interface RoutedModel {
   readonly ownedBy: string;
   /** `undefined` until it is known: a model that is not downloaded says so only once it is loaded. */
   readonly kind: ModelKind | undefined;
+  /** Memory that it takes, as the user says; measured if absent. */
+  readonly memoryBytes?: number | undefined;
   /** The words of its `serve` command. */
   readonly args: readonly string[];
 }

@@ -67,6 +67,11 @@ export class RouterMetrics {
       ({ numStarts }) => numStarts,
     );
     this.#perModel(
+      "hearth_router_model_memory_bytes",
+      "Memory that the model takes, or took the last time, where --max-memory-mb is set",
+      ({ bytes }) => bytes,
+    );
+    this.#perModel(
       "hearth_router_model_losses",
       "How often the model's process ended unasked",
       ({ numLosses }) => numLosses,

@@ -11,6 +11,8 @@ const [A, B, C] = ["a", "b", "c"].map((id): RoutedModel => ({
 /** Processes that do what the test says, and what was done to them in order. */
 class Processes {
   readonly events: string[] = [];
+  /** Memory by model. */
+  readonly bytes = new Map<string, number>();
   readonly #running = new Map<string, {
     readonly ready: PromiseWithResolvers<ModelAddress>;
     readonly ended: PromiseWithResolvers<void>;
@@ -28,7 +30,8 @@ class Processes {
       this.events.push(`stop ${id}`);
       this.end(id);
     };
-    return { ready: process.ready.promise, ended: process.ended.promise, stop };
+    const memoryBytes = () => this.bytes.get(id);
+    return { ready: process.ready.promise, ended: process.ended.promise, stop, memoryBytes };
   };
 
   ready(id: string): void {
@@ -44,11 +47,12 @@ class Processes {
   }
 }
 
-function makePool(options: { maxLoaded?: number; idleMs?: number } = {}) {
+function makePool(options: { maxLoaded?: number; maxBytes?: number; idleMs?: number } = {}) {
   const processes = new Processes();
   const pool = new ModelPool({
     models: [A, B, C],
     maxLoaded: 2,
+    maxBytes: Infinity,
     start: processes.start,
     ...options,
   });
@@ -187,4 +191,43 @@ Deno.test("ModelPool never has more models running than fit, whatever is asked",
   }
   await Promise.all(clients);
   assert.deepEqual(pool.states.map(({ numInUse }) => numInUse), [0, 0, 0]);
+});
+
+Deno.test("ModelPool ends models, the one used least recently first, until the memory does for another", async () => {
+  const test = makePool({ maxLoaded: 3, maxBytes: 100 });
+  for (const [id, bytes] of [["a", 30], ["b", 60], ["c", 50]] as const) {
+    test.processes.bytes.set(id, bytes);
+  }
+  for (const model of [A, B]) (await load(test, model))[Symbol.dispose]();
+  assert.deepEqual(test.processes.events, ["start a", "start b"]);
+  // What it takes shows only once it is loaded.
+  (await load(test, C))[Symbol.dispose]();
+  await settle();
+  assert.deepEqual(test.processes.events.slice(2), ["start c", "stop a", "stop b"]);
+  // From then on it is known: with C there is room for A, but not for B.
+  (await load(test, A))[Symbol.dispose]();
+  assert.deepEqual(test.processes.events.slice(5), ["start a"]);
+  (await load(test, B))[Symbol.dispose]();
+  assert.deepEqual(test.processes.events.slice(6), ["stop c", "start b"]);
+  assert.deepEqual(test.pool.states.map(({ bytes }) => bytes), [30, 60, 50]);
+});
+
+Deno.test("ModelPool loads a model that takes more than all memory once it is alone", async () => {
+  const test = makePool({ maxLoaded: 3, maxBytes: 100 });
+  test.processes.bytes.set("a", 500);
+  (await load(test, A))[Symbol.dispose]();
+  await settle();
+  // It stays until somebody else comes.
+  assert.deepEqual(test.processes.events, ["start a"]);
+  using _lease = await load(test, B);
+  await settle();
+  assert.deepEqual(test.processes.events, ["start a", "stop a", "start b"]);
+  const again = test.acquire(A);
+  await settle();
+  assert.deepEqual(test.processes.events.slice(3), []);
+  _lease[Symbol.dispose]();
+  await settle();
+  test.processes.ready("a");
+  (await again)[Symbol.dispose]();
+  assert.deepEqual(test.processes.events.slice(3), ["stop b", "start a"]);
 });

@@ -71,6 +71,8 @@ Deno.test("readRoutedModels() says what is wrong and where", async () => {
       [`models: [{${chat}, api-key: x}]`, /model 1: There is no flag --api-key/],
       [`models: [{${chat}, help: true}]`, /model 1: There is no flag help/],
       [`models: [{${chat}, device: tpu}]`, /model 1: --device wants one of auto, webgpu, cpu/],
+      [`models: [{${chat}, memory-mb: 1.5}]`, /model 1: memory-mb: want a whole number of MiB/],
+      [`models: [{${chat}, memory-mb: many}]`, /model 1: memory-mb: want a whole number of MiB/],
       [`models: [{${chat}, device: null}]`, /model 1: device: want a text/],
       [`models: [hearth-demo-chat, {${chat}}]`, /hearth-demo-chat is named twice/],
       ["models: [/no/such/folder]", /There is no folder/],

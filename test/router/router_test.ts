@@ -275,3 +275,33 @@ Deno.test("router: no process outlives a router that is killed", async () => {
   // Each removed its own file; the router could not.
   assert.equal(childPids(router).size, 0);
 });
+
+Deno.test("router: models end until another fits into the memory", async () => {
+  const config = Deno.makeTempFileSync({ suffix: ".yaml" });
+  Deno.writeTextFileSync(
+    config,
+    `models: [${CHAT}, { model: ${EMBED}, memory-mb: 60 }, { model: ${RERANK}, memory-mb: 50 }]`,
+  );
+  await using router = startRouter([], ["--config", config, "--max-memory-mb", "100"]);
+  const url = await router.url();
+  const loaded = async () =>
+    Object.entries(await statuses(url)).flatMap(([id, status]) => status === "loaded" ? [id] : []);
+  await (await embed(url)).body!.cancel();
+  await (await rerank(url)).body!.cancel();
+  assert.deepEqual(await loaded(), [RERANK]);
+  // It takes more than all there is.
+  await (await chat(url)).body!.cancel();
+  assert.deepEqual(await loaded(), [CHAT]);
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const figure = (id: string) =>
+    Number(
+      new RegExp(`^hearth_router_model_memory_bytes\\{model="${id}"\\} (\\S+)`, "m").exec(
+        metrics,
+      )![1],
+    );
+  assert.equal(figure(EMBED), 60 * 2 ** 20);
+  assert.ok(figure(CHAT) > 2 ** 27, `${figure(CHAT)}`);
+  await (await embed(url)).body!.cancel();
+  assert.deepEqual(await loaded(), [EMBED]);
+  Deno.removeSync(config);
+});
