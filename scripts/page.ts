@@ -1,8 +1,9 @@
 /**
- * `deno task page`: bundles the web page's modules into the one script that is served, `src/ui/script.js`.
+ * `deno task page`: bundles the web page into the files that are served, `src/ui/built/`: the page's script, and a script
+ * for each part that is loaded when it is needed (`src/ui/lazy/`).
  *
- * The bundle is committed, so that neither users nor `deno compile` need the page's packages or a bundler. Its first
- * line holds a digest of its sources, by which a test detects a stale bundle.
+ * They are committed, so that neither users nor `deno compile` need the page's packages or a bundler. The first line of
+ * the script holds a digest of all sources, by which a test detects a stale bundle.
  *
  * @module
  */
@@ -11,15 +12,15 @@ import { fileURLToPath } from "node:url";
 
 const FOLDER = new URL("../src/ui/", import.meta.url);
 
-/** The bundle. */
-export const SCRIPT = new URL("script.js", FOLDER);
+/** Where the bundles are. */
+export const BUILT = new URL("built/", FOLDER);
 
-/** The first line of a bundle of the current sources. */
+/** The bundle that the page begins with. */
+export const SCRIPT = new URL("script.js", BUILT);
+
+/** The first line of bundles of the current sources. */
 export async function bundleHead(): Promise<string> {
-  const names: string[] = [];
-  for await (const { name } of Deno.readDir(FOLDER)) {
-    if (/\.tsx?$|^deno\.json$/.test(name)) names.push(name);
-  }
+  const names = (await listFiles("")).filter((name) => /\.tsx?$|^deno\.json$/.test(name));
   const hash = createHash("sha256");
   for (const name of names.sort()) {
     hash.update(name).update(await Deno.readFile(new URL(name, FOLDER)));
@@ -27,13 +28,22 @@ export async function bundleHead(): Promise<string> {
   return `/* made by deno task page of ${hash.digest("hex")}; licences: THIRD_PARTY_NOTICES */\n`;
 }
 
-async function bundle(): Promise<string> {
-  const folder = fileURLToPath(FOLDER);
+/** Paths below the page's folder. */
+async function listFiles(folder: string): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(new URL(folder, FOLDER))) {
+    if (isDirectory) paths.push(...await listFiles(`${folder}${name}/`));
+    else paths.push(folder + name);
+  }
+  return paths;
+}
+
+async function bundle(source: string): Promise<string> {
   const output = await Deno.makeTempFile({ suffix: ".js" });
   try {
     const { code } = await new Deno.Command(Deno.execPath(), {
-      args: ["bundle", "--quiet", "--platform", "browser", "--minify", "-o", output, "main.tsx"],
-      cwd: folder,
+      args: ["bundle", "--quiet", "--platform", "browser", "--minify", "-o", output, source],
+      cwd: fileURLToPath(FOLDER),
     }).spawn().status;
     if (code !== 0) Deno.exit(code);
     return await Deno.readTextFile(output);
@@ -42,4 +52,25 @@ async function bundle(): Promise<string> {
   }
 }
 
-if (import.meta.main) await Deno.writeTextFile(SCRIPT, await bundleHead() + await bundle());
+/** KaTeX's style sheet with its fonts in it: the page's policy and offline use want them from one place. */
+async function bundleFormulaStyle(): Promise<string> {
+  const style = new URL(import.meta.resolve("katex/dist/katex.min.css"));
+  const css = await Deno.readTextFile(style);
+  const fonts = [...css.matchAll(/url\((fonts\/[\w-]+\.woff2)\) format\("woff2"\)[^;}]*/g)];
+  const parts = await Promise.all(fonts.map(async ([whole, path]) => {
+    const bytes = await Deno.readFile(new URL(path!, style));
+    const url = `url(data:font/woff2;base64,${bytes.toBase64()}) format("woff2")`;
+    return [whole, url] as const;
+  }));
+  return parts.reduce((text, [whole, url]) => text.replace(whole, () => url), css);
+}
+
+if (import.meta.main) {
+  const head = await bundleHead();
+  await Deno.writeTextFile(SCRIPT, head + await bundle("main.tsx"));
+  for (const name of (await listFiles("lazy/")).sort()) {
+    const built = name.replace(/^lazy\/(.*)\.ts$/, "$1.js");
+    await Deno.writeTextFile(new URL(built, BUILT), await bundle(name));
+  }
+  await Deno.writeTextFile(new URL("formulas.css", BUILT), await bundleFormulaStyle());
+}

@@ -5,7 +5,7 @@
  */
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { ChatPage } from "./chat_page.tsx";
+import { ChatPage } from "./chat/chat_page.tsx";
 import { useDroppedFiles } from "./controls.tsx";
 import { EmbeddingPage } from "./embedding_page.tsx";
 import { LivePage } from "./live_page.tsx";

@@ -86,8 +86,10 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
   useEffect(() => {
     const family = accept.split("/")[0]!;
     const listen = (event: ClipboardEvent) => {
+      // Text that was copied from a table comes with a picture of it.
+      if (event.clipboardData?.types.includes("text/plain")) return;
       const files = [...event.clipboardData?.files ?? []].filter(({ type }) =>
-        type.startsWith(family)
+        family === "*" || type.startsWith(family)
       );
       if (files.length > 0) latest.current(files);
     };
@@ -194,20 +196,21 @@ export function CopyButton({ text, ...rest }: { text: () => string; class?: stri
   );
 }
 
-/** A panel beside the page on wide windows, collapsed above or below it on narrow ones; one open at a time. */
+/** A panel beside the page on wide windows, above or below it on narrow ones, where one is open at a time. */
 export function SidePanel({ title, opensFrom, children, ...rest }: {
   title: string;
-  /** Window width from which it is open by default. */
-  opensFrom: string;
+  /** Window width from which it is open by default; if absent, it is closed until it is asked for. */
+  opensFrom?: string;
   class?: string;
   children: ComponentChildren;
 }): JSX.Element {
-  const isWide = useMedia(`(min-width: ${opensFrom})`);
+  const isWide = useMedia("(min-width: 60rem)");
+  const opens = useMedia(opensFrom === undefined ? "not all" : `(min-width: ${opensFrom})`);
   const panel = useRef<HTMLDetailsElement>(null);
   // Not a property of what is drawn: the browser closes one where another of its name is opened.
   useLayoutEffect(() => {
-    panel.current!.open = isWide;
-  }, [isWide]);
+    panel.current!.open = opens;
+  }, [opens, isWide]);
   return (
     <details
       ref={panel}

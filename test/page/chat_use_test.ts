@@ -4,7 +4,14 @@
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
-import { download, PAGE_TEST, pageTest, setField, withFile } from "../fixtures/page_visit.ts";
+import {
+  download,
+  openSettings,
+  PAGE_TEST,
+  pageTest,
+  setField,
+  withFile,
+} from "../fixtures/page_visit.ts";
 import { TestServer } from "../fixtures/server.ts";
 import { TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
@@ -79,20 +86,23 @@ pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit
   await untilAnswers(tab, 1);
 
   // A setting, and an answer without an end that is stopped.
+  await tabTo(tab, /^Settings$/);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("input[name=max_tokens]");
   await tabTo(tab, /^max_tokens/);
   await page.keyboard.type("50");
   await page.evaluate(answerWithoutEnd);
   await tabTo(tab, /^Message$/, "ArrowLeft");
   await page.keyboard.type("Tell me a story.");
   await page.keyboard.press("Enter");
-  await tabTo(tab, /^Stop$/);
-  await page.keyboard.press("Enter");
+  await tab.text(".message:last-child .markdown", /Once/);
+  await page.keyboard.press("Escape");
   await untilAnswers(tab, 2);
   assert.match(await textOf(tab, ".message:last-child footer"), /[Ss]topped/);
 
   await tabTo(tab, /^Settings$/);
   await page.keyboard.press("Enter");
-  assert.equal(await page.$(".side.settings[open]"), null, "closed");
+  await page.waitForFunction(() => document.querySelector(".side.settings[open]") === null);
   await tabTo(tab, /^New conversation$/, "ArrowLeft");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".greeting");
@@ -118,6 +128,7 @@ pageTest("page: a tool call is shown, its result given and answered", CHAT, asyn
 });
 
 pageTest("page: an answer follows the JSON schema of the settings", CHAT, async ({ tab }) => {
+  await openSettings(tab);
   await tab.fill("JSON schema of the answer", "{ no JSON");
   await tab.fill("Message", "Hello");
   await tab.click("Send");
@@ -135,7 +146,7 @@ pageTest("page: an answer follows the JSON schema of the settings", CHAT, async 
   assert.ok(["Paris", "Rome"].includes(answer.city) && typeof answer.sure === "boolean");
 });
 
-pageTest("page: an answer is generated anew in the place of the old", CHAT, async (visit) => {
+pageTest("page: an answer is generated anew beside the old", CHAT, async (visit) => {
   const { tab, server } = visit;
   await setField(tab, "temperature", "0");
   await ask(tab, "What does a cow say?");
@@ -147,6 +158,7 @@ pageTest("page: an answer is generated anew in the place of the old", CHAT, asyn
   assert.ok(await server.figure("hearth_completion_tokens_total") > tokens);
   assert.equal((await tab.page.$$(".message")).length, 2);
   assert.equal(await textOf(tab, ".assistant .markdown"), first);
+  assert.match(await textOf(tab, ".assistant .branches"), /2\/2/);
 });
 
 pageTest("page: what the server did not answer is asked again", CHAT, async ({ tab }) => {
@@ -185,9 +197,11 @@ pageTest(
     await tab.click("What does a cow say?");
     await untilAnswers(tab, 1);
     assert.deepEqual(await questions(), ["What does a cow say?"]);
+    await page.waitForSelector(".side [aria-label='Is being answered']");
     await tab.click("Tell me a story.");
-    await tab.text(".assistant .markdown", /Once/);
-    assert.match(await textOf(tab, ".assistant footer"), /Stopped/);
+    await tab.text(".assistant[aria-busy=true] .markdown", /Once/);
+    await tab.click("Stop");
+    await tab.text(".assistant footer", /Stopped/);
 
     // Edited in the middle: the new question stands in the place of the old one.
     await tab.click("New conversation");
@@ -264,13 +278,13 @@ pageTest(
     const bytes = await download(tab, "Export", "hearth-conversations.json");
     const file = JSON.parse(new TextDecoder().decode(bytes));
     assert.equal(file.conversations.length, 1);
-    assert.equal(file.conversations[0].messages.length, 2);
+    assert.equal(file.conversations[0].turns.length, 2);
     await using other = await Tab.open(tab.page.browser(), server.base);
     await other.page.waitForSelector(".composer");
     assert.equal((await other.page.$$(".side .entry")).length, 0);
     await withFile({ name: "no.json", bytes: new TextEncoder().encode("{}") }, async (path) => {
       await other.upload("File of exported conversations", path);
-      await other.text(".side .failure", /./);
+      await other.text(".side .failure", /no\.json was not imported\. .*"format" is not/);
     });
     await withFile({ name: "all.json", bytes }, async (path) => {
       await other.upload("File of exported conversations", path);
@@ -444,7 +458,7 @@ Deno.test({
       }
       // A window that is widened and narrowed again folds them by itself.
       await page.setViewport(DESKTOP);
-      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 2);
+      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 1);
       await page.setViewport(PHONE);
       await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 0);
       assert.deepEqual(tab.errors, []);

@@ -1,9 +1,8 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
 import assert from "node:assert/strict";
-import type { HTTPRequest } from "puppeteer-core";
-import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { BROWSER_PATH } from "../fixtures/browser.ts";
+import { withAnswer } from "../fixtures/page_answer.ts";
 
 /** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
 const HOSTILE = [
@@ -19,44 +18,6 @@ const HOSTILE = [
   `| a | b |\n|---|---|\n| <img src=x onerror="globalThis.harmed=1"> | <b onmouseover="globalThis.harmed=1">c</b> |`,
   `[good](https://example.org/page) \`<b>\``,
 ].join("\n\n");
-
-/** The answer as a stream in pieces of this size. */
-function eventsOf(text: string, size: number): string {
-  const pieces = Array.from(
-    { length: Math.ceil(text.length / size) },
-    (_, at) => text.slice(at * size, (at + 1) * size),
-  );
-  const chunk = (choice: unknown) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`;
-  return pieces.map((content) => chunk({ index: 0, delta: { content }, finish_reason: null })).join(
-    "",
-  ) +
-    chunk({ index: 0, delta: {}, finish_reason: "stop" }) + "data: [DONE]\n\n";
-}
-
-/** Opens the page of a real server whose answers to chats are these. */
-async function withAnswer(
-  { text, size = 7 }: { text: string; size?: number },
-  look: (tab: Tab) => Promise<void>,
-): Promise<void> {
-  await using server = await TestServer.start();
-  const browser = await openBrowser();
-  try {
-    await using tab = await Tab.open(browser, server.base);
-    await tab.page.waitForSelector(".composer");
-    await tab.page.setRequestInterception(true);
-    tab.page.on("request", (request: HTTPRequest) => {
-      if (!request.url().endsWith("/chat/completions")) return request.continue();
-      return request.respond({ contentType: "text/event-stream", body: eventsOf(text, size) });
-    });
-    await tab.fill("Message", "Go on");
-    await tab.click("Send");
-    await tab.page.waitForSelector(".assistant footer");
-    await look(tab);
-    assert.deepEqual(tab.foreign, []);
-  } finally {
-    await browser.close();
-  }
-}
 
 const options = {
   ignore: BROWSER_PATH === undefined,
@@ -76,7 +37,7 @@ Deno.test("page: what a model writes does nothing but stand there", options, asy
       return {
         harmed: (globalThis as { harmed?: number }).harmed,
         elements:
-          answer.querySelectorAll("img, script, svg, iframe, form, style, base, meta, b").length,
+          answer.querySelectorAll("img, script, svg, iframe, form, style, base, meta").length,
         handlers: [...answer.querySelectorAll("*")].flatMap((element) =>
           element.getAttributeNames().filter((name) => name.startsWith("on"))
         ),
@@ -131,12 +92,15 @@ Deno.test(
       "- one\n- two\n  - three\n\n1. first\n2. second",
       "| a | b |\n|---|--:|\n| 1 | 2 |",
       "```python\ndef f(x):\n    return x + 1\n```",
-      "> quoted\n> on\n\nmath $x^2$ stays text",
+      "> quoted\n> on\n\nmath $x^2$ in it, and <kbd>a</kbd><br>HTML",
+      "<details>\n<summary>s</summary>\n\nfolded\n\n</details>",
       "```\nno end",
     ].join("\n\n");
     const htmlOf = async (size: number) => {
       let html = "";
       await withAnswer({ text, size }, async (tab) => {
+        await tab.page.waitForSelector(".katex");
+        await tab.page.waitForSelector("[class^=hljs-]");
         html = await tab.page.$eval(".assistant .markdown", (answer) => answer.innerHTML);
       });
       return html;
@@ -148,14 +112,12 @@ Deno.test(
   },
 );
 
-Deno.test("page: tasks, numbers of lists, right-to-left text and formulas", options, async () => {
+Deno.test("page: tasks, numbers of lists and right-to-left text", options, async () => {
   const text = [
     "3. third\n4. fourth",
     "- [x] done\n- [ ] open",
     "שלום עולם, זה טקסט.",
     "| a | b |\n|--:|---|\n| 1 | 2 |",
-    "\\(a_1 * b_1 * c\\) and $x_1 + x_2$ cost $5 and $10.",
-    "\\[ \\frac{1}{2} * 3 * 4 \\]",
   ].join("\n\n");
   await withAnswer({ text }, async ({ page }) => {
     const seen = await page.$eval(".assistant .markdown", (root) => {
@@ -168,8 +130,6 @@ Deno.test("page: tasks, numbers of lists, right-to-left text and formulas", opti
         box: { type: box.type, checked: box.checked, disabled: box.disabled },
         direction: getComputedStyle(hebrew).direction,
         align: root.querySelector("td")!.align,
-        formulas: [...root.querySelectorAll("code")].map(({ textContent }) => textContent),
-        italics: root.querySelectorAll("em").length,
       };
     });
     assert.deepEqual(seen, {
@@ -177,8 +137,6 @@ Deno.test("page: tasks, numbers of lists, right-to-left text and formulas", opti
       box: { type: "checkbox", checked: true, disabled: true },
       direction: "rtl",
       align: "right",
-      formulas: ["\\(a_1 * b_1 * c\\)", "$x_1 + x_2$", "\\[ \\frac{1}{2} * 3 * 4 \\]"],
-      italics: 0,
     });
   });
 });

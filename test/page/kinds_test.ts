@@ -8,6 +8,7 @@ import { DESKTOP, openBrowser, Tab } from "../fixtures/browser.ts";
 import {
   checkAccessibility,
   download,
+  openSettings,
   PAGE_TEST,
   pageTest,
   setField,
@@ -61,7 +62,7 @@ pageTest(
     const numTokens = await server.figure("hearth_completion_tokens_total");
     assert.ok(numTokens < 1500, `${numTokens} tokens of an answer that was stopped`);
 
-    // The first question in other words: what came after it is gone.
+    // The first question in other words: what came after it is in another branch.
     await setField(tab, "min_tokens", "0");
     await setField(tab, "temperature", "0");
     await tab.click("Edit");
@@ -93,6 +94,7 @@ pageTest(
   "page: token probabilities are shown on demand",
   { model: "hearth-demo-chat" },
   async ({ tab }) => {
+    await openSettings(tab);
     await tab.page.locator("input[type=checkbox]").click();
     await tab.fill("Message", "What is 3 plus 4?");
     await tab.click("Send");
@@ -104,7 +106,7 @@ pageTest(
 
 pageTest("page: a question about an image", "hearth-demo-vision", async ({ tab }) => {
   await withFile({ name: "circle.png", bytes: drawCircle([220, 20, 20]) }, async (path) => {
-    await tab.upload("Images to send", path);
+    await tab.upload("Files to send", path);
     await tab.page.waitForSelector(".thumbs img");
     await tab.fill("Message", "What color is the circle?");
     await tab.click("Send");

@@ -3,18 +3,22 @@
  *
  * @module
  */
+import script from "../../../ui/built/script.js" with { type: "text" };
 import icon from "../../../ui/icon.svg" with { type: "text" };
 import page from "../../../ui/page.html" with { type: "text" };
-import script from "../../../ui/script.js" with { type: "text" };
 import style from "../../../ui/style.css" with { type: "text" };
 import type { AppDeps, Route } from "../route.ts";
 import { staticRoute } from "./static_route.ts";
 
-/** Styles are set by the style sheet and by scripts (CSSOM); recordings, files and results are shown from blobs. */
+/**
+ * Styles are set by the style sheets and by scripts (CSSOM); the fonts of formulas are within a style sheet; recordings,
+ * files and results are shown from blobs.
+ */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
+  "font-src data:",
   "img-src 'self' data: blob:",
   "media-src 'self' data: blob:",
   "connect-src 'self'",
@@ -23,13 +27,30 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** Files of the page, by path. They hold nothing about the model or its users; the page itself asks for the API key. */
-const FILES = {
-  "/": ["text/html", page],
-  "/page/script.js": ["text/javascript", script],
-  "/page/style.css": ["text/css", style],
-  "/page/icon.svg": ["image/svg+xml", icon],
-} as const;
+/**
+ * The page's files, by path. They hold nothing about the model or its users; the page itself asks for the API key. The
+ * large ones are read when they are first asked for.
+ */
+const FILES: Readonly<
+  Record<string, readonly [type: string, read: () => string | Promise<string>]>
+> = {
+  "/": ["text/html", () => page],
+  "/page/script.js": ["text/javascript", () => script],
+  "/page/style.css": ["text/css", () => style],
+  "/page/icon.svg": ["image/svg+xml", () => icon],
+  "/page/code_colours.js": ["text/javascript", async () => {
+    const part = await import("../../../ui/built/code_colours.js", { with: { type: "text" } });
+    return part.default;
+  }],
+  "/page/formulas.js": ["text/javascript", async () => {
+    const part = await import("../../../ui/built/formulas.js", { with: { type: "text" } });
+    return part.default;
+  }],
+  "/page/formulas.css": ["text/css", async () => {
+    const part = await import("../../../ui/built/formulas.css", { with: { type: "text" } });
+    return part.default;
+  }],
+};
 
 /** Whether the path is one of the page's own files, which anybody may read. */
 export function isPageFile(path: string): boolean {
@@ -41,7 +62,7 @@ export function pageRoutes({ settings }: AppDeps): Route[] {
   if (!settings.ui) {
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];
   }
-  return Object.entries(FILES).map(([path, [type, text]]) =>
-    staticRoute(path, { type, policy: CONTENT_SECURITY_POLICY, read: () => text })
+  return Object.entries(FILES).map(([path, [type, read]]) =>
+    staticRoute(path, { type, policy: CONTENT_SECURITY_POLICY, read })
   );
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Message, newId, type TokenChoice, type ToolCall } from "./conversation.ts";
-import { post, readEvents } from "./server.ts";
+import { post, readEvents } from "../server.ts";
+import type { Message, TokenChoice, ToolCall } from "./turns.ts";
 
 interface Chunk {
   readonly choices: readonly {
@@ -31,22 +31,24 @@ interface Chunk {
  * Calls `onChange` with the answer so far, at most once a frame, and returns the whole one. An answer that is stopped
  * keeps what it had.
  *
+ * @param options.begun the beginning of an answer that the request continues; otherwise empty.
  * @throws {ServerError} when the server refuses before the first token; later errors stand in the message.
  */
 export async function streamAnswer(
   body: unknown,
-  { signal, onChange }: {
+  { begun, signal, onChange }: {
+    readonly begun: Message;
     readonly signal: AbortSignal;
     readonly onChange: (answer: Message) => void;
   },
 ): Promise<Message> {
   const answer = {
-    id: newId(),
-    role: "assistant" as const,
-    text: "",
-    reasoning: "",
-    toolCalls: [] as ToolCall[],
-    tokens: [] as TokenChoice[],
+    id: begun.id,
+    role: begun.role,
+    text: begun.text,
+    reasoning: begun.reasoning ?? "",
+    toolCalls: [...begun.toolCalls ?? []] as ToolCall[],
+    tokens: [...begun.tokens ?? []] as TokenChoice[],
   };
   const startedMs = performance.now();
   let firstTokenMs: number | undefined;
@@ -108,17 +110,26 @@ function addCall(calls: ToolCall[], { index, id, function: part }: CallDelta): v
   };
 }
 
+/** Pages in the background get no frames; their answers are to be kept all the same. */
+const LONGEST_FRAME_MS = 500;
+
 function paintOncePerFrame(paint: () => void): { request(): void; cancel(): void } {
   let frame: number | undefined;
+  let timer: number | undefined;
+  const cancel = () => {
+    if (frame !== undefined) cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    frame = timer = undefined;
+  };
+  const paintNow = () => {
+    cancel();
+    paint();
+  };
   return {
     request() {
-      frame ??= requestAnimationFrame(() => {
-        frame = undefined;
-        paint();
-      });
+      frame ??= requestAnimationFrame(paintNow);
+      timer ??= setTimeout(paintNow, LONGEST_FRAME_MS);
     },
-    cancel() {
-      if (frame !== undefined) cancelAnimationFrame(frame);
-    },
+    cancel,
   };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { call } from "./server.ts";
+import { call } from "../server.ts";
 
 /** A number that a chat request may carry. */
 export interface SamplingField {
@@ -35,7 +35,7 @@ interface Schema {
 }
 
 /** Fields set by the page itself, or useless in it. */
-const OWN = new Set(["n", "top_logprobs", "max_completion_tokens"]);
+const OWN = new Set(["n", "top_logprobs", "max_completion_tokens", "prompt_logprobs"]);
 
 /** Reads them from `/openapi.json`. */
 export async function loadRequestSettings(): Promise<RequestSettings> {

@@ -1,6 +1,6 @@
 /**
- * Shows Markdown that is still being written. A model's output is untrusted: HTML in it is shown as text, rendered HTML
- * passes DOMPurify, and images become links.
+ * Shows Markdown that is still being written. A model's output is untrusted: of HTML only tags that format text are
+ * kept, rendered HTML passes DOMPurify, and images become links.
  *
  * Blocks that are complete are rendered once; only the last one is rendered anew when text arrives, so that the cost of
  * an update does not grow with the answer.
@@ -9,8 +9,9 @@
  */
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
-import { copyText } from "./clipboard.ts";
-import { highlight } from "./highlight.ts";
+import { escapeHtml, keepFormatting, nestingOf } from "./answer_html.ts";
+import { renderCode } from "./code_block.ts";
+import { FORMULAS, isOpenFormula, showFormulas } from "./formula.ts";
 
 /** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
 const MOST_BLOCK_CHARACTERS = 20_000;
@@ -19,45 +20,31 @@ const PIECE_CHARACTERS = 50_000;
 
 const PURIFY = {
   ALLOWED_TAGS: [
-    ..."p br hr em strong del code pre blockquote ul ol li h1 h2 h3 h4 h5 h6".split(" "),
-    ..."a table thead tbody tr th td span input".split(" "),
+    ..."p br wbr hr em strong del code pre blockquote ul ol li h1 h2 h3 h4 h5 h6".split(" "),
+    ..."a table caption thead tbody tfoot tr th td span input".split(" "),
+    ..."b i u s ins sub sup kbd samp var mark small q cite abbr div center dl dt dd".split(" "),
+    ..."details summary".split(" "),
   ],
-  ALLOWED_ATTR: ["href", "class", "align", "start", "type", "checked", "disabled"],
+  ALLOWED_ATTR: [
+    ..."href class align start type checked disabled colspan rowspan".split(" "),
+  ],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   // Otherwise their values have to be addresses too, and are dropped.
-  ADD_URI_SAFE_ATTR: ["align", "start", "type"],
+  ADD_URI_SAFE_ATTR: ["align", "start", "type", "colspan", "rowspan"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-/** Formulas are shown as they are written: their letters and signs are no Markdown. */
-const FORMULA =
-  /^(?:\\\([^]{1,2000}?\\\)|\\\[[^]{1,2000}?\\\]|\$\$[^]{1,2000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
-
 const marked = new Marked({
   gfm: true,
   renderer: {
-    html: ({ text }: Tokens.HTML | Tokens.Tag) => escapeHtml(text),
+    html: ({ text }: Tokens.HTML | Tokens.Tag) => keepFormatting(text),
     image: ({ href, text }: Tokens.Image) =>
       `<a href="${escapeHtml(href)}">${escapeHtml(text || "image")}</a>`,
   },
-  extensions: [{
-    name: "formula",
-    level: "inline",
-    start: (text) => text.search(/\\[([]|\$/),
-    tokenizer: (text) => {
-      const raw = text.match(FORMULA)?.[0];
-      return raw === undefined ? undefined : { type: "formula", raw };
-    },
-    renderer: ({ raw }) => `<code>${escapeHtml(raw)}</code>`,
-  }],
+  extensions: FORMULAS,
 });
-
-function escapeHtml(text: string): string {
-  const names: Record<string, string> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot" };
-  return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);
-}
 
 /** Renders into its own element. */
 export class MarkdownView {
@@ -98,16 +85,16 @@ export class MarkdownView {
       this.#done += piece;
       return;
     }
-    const last = isOpen ? tokens.findLastIndex(({ type }) => type !== "space") : tokens.length;
+    const last = isOpen ? findOpenBlock(tokens) : tokens.length;
+    const open = tokens.slice(last);
     tokens.forEach((token, index) => {
       if (index < last) {
         this.#root.append(...renderBlock(token, { isOpen: false }));
         this.#done += token.raw;
-      } else if (index === last) {
-        this.#last = renderBlock(token, { isOpen: true });
-        this.#root.append(...this.#last);
       }
     });
+    this.#last = open.flatMap((token) => renderBlock(token, { isOpen: true }));
+    this.#root.append(...this.#last);
   }
 
   #showPlain(text: string): void {
@@ -117,10 +104,16 @@ export class MarkdownView {
   }
 }
 
+/** The first block that may change when more text arrives: the last one, or the beginning of a formula or a fold. */
+function findOpenBlock(tokens: readonly Token[]): number {
+  const begun = tokens.findIndex((token) => isOpenFormula(token) || isOpenFold(token));
+  return begun >= 0 ? begun : tokens.findLastIndex(({ type }) => type !== "space");
+}
+
 /** Blocks of a text; `undefined` where they are nested so deeply that the parser gives up. */
 function readBlocks(text: string): Token[] | undefined {
   try {
-    return marked.lexer(text);
+    return joinFolds(marked.lexer(text));
   } catch {
     return undefined;
   }
@@ -162,11 +155,60 @@ function isDeep(token: Token): boolean {
   return false;
 }
 
+/** What stands between `<details>` and `</details>`: blocks of their own in Markdown, one element in HTML. */
+interface FoldToken extends Tokens.Generic {
+  readonly type: "fold";
+  readonly tokens: Token[];
+}
+
+/** Blocks that belong to one `<details>`, at most so many. */
+const MOST_FOLDED = 60;
+
+function isOpenFold(token: Token): boolean {
+  return token.type === "html" && countFolds(token.raw) > 0;
+}
+
+function countFolds(html: string): number {
+  return (html.match(/<details[\s>]/gi)?.length ?? 0) -
+    (html.match(/<\/details\s*>/gi)?.length ?? 0);
+}
+
+function joinFolds(tokens: readonly Token[]): Token[] {
+  const joined: Token[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const end = isOpenFold(tokens[at]!) ? findEndOfFold(tokens, at) : -1;
+    if (end < 0) {
+      joined.push(tokens[at]!);
+      continue;
+    }
+    const inner = tokens.slice(at, end + 1);
+    joined.push(
+      { type: "fold", raw: inner.map(({ raw }) => raw).join(""), tokens: inner } as FoldToken,
+    );
+    at = end;
+  }
+  return joined;
+}
+
+function findEndOfFold(tokens: readonly Token[], begin: number): number {
+  let open = 0;
+  for (let at = begin; at < Math.min(tokens.length, begin + MOST_FOLDED); at++) {
+    const { type, raw } = tokens[at]!;
+    if (type === "html") open += countFolds(raw);
+    if (open <= 0) return at;
+  }
+  return -1;
+}
+
 function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[] {
   if (token.type === "space") return [];
   if (token.type === "code") return [renderCode(token as Tokens.Code, isOpen)];
-  if (token.raw.length > MOST_BLOCK_CHARACTERS || isDeep(token)) return [renderPlain(token.raw)];
-  const fragment = DOMPurify.sanitize(marked.parser([token]), PURIFY);
+  const isHuge = token.raw.length > MOST_BLOCK_CHARACTERS;
+  if (isHuge || isDeep(token) || nestingOf(token.raw) > MOST_LEVELS) {
+    return [renderPlain(token.raw)];
+  }
+  const tokens = token.type === "fold" ? (token as FoldToken).tokens : [token];
+  const fragment = DOMPurify.sanitize(marked.parser(tokens), PURIFY);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer";
@@ -180,33 +222,6 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
   }
   // Each block is read in the direction of its own first letter.
   for (const block of fragment.children) (block as HTMLElement).dir = "auto";
+  showFormulas(fragment);
   return [...fragment.childNodes];
-}
-
-/** A block of code with its language and a button that copies it. */
-function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
-  const language = lang?.match(/^[\w+#-]+/)?.[0] ?? "";
-  const figure = document.createElement("figure");
-  figure.className = "code";
-  const head = document.createElement("figcaption");
-  head.textContent = language || "text";
-  const copy = document.createElement("button");
-  copy.type = "button";
-  copy.className = "quiet";
-  copy.textContent = "Copy";
-  copy.addEventListener("click", async () => {
-    await copyText(text);
-    copy.textContent = "Copied";
-    setTimeout(() => copy.textContent = "Copy", 1500);
-  });
-  head.append(copy);
-  const pre = document.createElement("pre");
-  pre.tabIndex = 0;
-  const code = document.createElement("code");
-  const coloured = isOpen ? undefined : highlight(text, language);
-  if (coloured === undefined) code.textContent = text;
-  else code.append(DOMPurify.sanitize(coloured, PURIFY));
-  pre.append(code);
-  figure.append(head, pre);
-  return figure;
 }

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { TokenChoice } from "./conversation.ts";
+import type { TokenChoice } from "./turns.ts";
 
 export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
   const [chosen, setChosen] = useState<number>();

@@ -1,12 +1,13 @@
 /**
- * System prompt, sampling, JSON schema and tools.
+ * The settings of a conversation: presets, system prompt, thinking, sampling, and what developers need.
  *
  * @module
  */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, SidePanel } from "./controls.tsx";
-import { type ChatSettings, DEFAULT_SETTINGS } from "./conversation.ts";
+import { Failure, SidePanel } from "../controls.tsx";
+import type { ChatSettings } from "./conversation.ts";
+import { PresetPicker } from "./preset_picker.tsx";
 import {
   loadRequestSettings,
   type RequestSettings,
@@ -33,11 +34,14 @@ export function ChatSettingsPanel({ settings, onChange }: {
     });
   };
   return (
-    <SidePanel title="Settings" class="settings" opensFrom="75rem">
+    <SidePanel title="Settings" class="settings">
+      <p class="soft">Of this conversation</p>
+      <PresetPicker settings={settings} onChange={onChange} />
       <label>
         System prompt
         <textarea
-          rows={3}
+          rows={5}
+          dir="auto"
           value={settings.system}
           onInput={(event) => onChange({ ...settings, system: event.currentTarget.value })}
         />
@@ -54,27 +58,6 @@ export function ChatSettingsPanel({ settings, onChange }: {
           ))}
         </select>
       </label>
-      <JsonBox
-        label="JSON schema of the answer"
-        placeholder='{ "type": "object", … }'
-        value={settings.schema}
-        onInput={(schema) => onChange({ ...settings, schema })}
-      />
-      <JsonBox
-        label="Tools"
-        placeholder='[{ "type": "function", … }]'
-        value={settings.tools}
-        onInput={(tools) => onChange({ ...settings, tools })}
-      />
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={settings.showsProbabilities}
-          onChange={(event) =>
-            onChange({ ...settings, showsProbabilities: event.currentTarget.checked })}
-        />
-        Ask for token probabilities
-      </label>
       <fieldset>
         <legend>Sampling</legend>
         {sampling.map((field) => (
@@ -87,7 +70,30 @@ export function ChatSettingsPanel({ settings, onChange }: {
         ))}
       </fieldset>
       <Failure message={failure} />
-      <button type="button" onClick={() => onChange(DEFAULT_SETTINGS)}>Reset</button>
+      <fieldset>
+        <legend>For developers</legend>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={settings.showsProbabilities}
+            onChange={(event) =>
+              onChange({ ...settings, showsProbabilities: event.currentTarget.checked })}
+          />
+          Ask for token probabilities
+        </label>
+        <JsonBox
+          label="JSON schema of the answer"
+          placeholder='{ "type": "object", … }'
+          value={settings.schema}
+          onInput={(schema) => onChange({ ...settings, schema })}
+        />
+        <JsonBox
+          label="Tools"
+          placeholder='[{ "type": "function", … }]'
+          value={settings.tools}
+          onInput={(tools) => onChange({ ...settings, tools })}
+        />
+      </fieldset>
     </SidePanel>
   );
 }

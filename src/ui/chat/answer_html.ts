@@ -1,0 +1,73 @@
+/**
+ * HTML within an answer. Tags that format text do so, without attributes; all others are shown as they are written. What
+ * comes of it still passes DOMPurify.
+ *
+ * @module
+ */
+
+const FORMATTING = new Set(
+  [
+    "b i u s em strong del ins sub sup kbd samp var mark small q cite abbr code pre br wbr hr",
+    "p div center blockquote h1 h2 h3 h4 h5 h6 ul ol li dl dt dd details summary",
+    "table caption thead tbody tfoot tr th td a span",
+  ].join(" ").split(" "),
+);
+
+/** Elements without content, and such as HTML lets end by themselves. */
+const UNCLOSED = new Set("br wbr hr p li dt dd tr th td thead tbody tfoot".split(" "));
+
+const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*?)?)\s*\/?>/gi;
+
+/** Text as HTML. */
+export function escapeHtml(text: string): string {
+  const names: Record<string, string> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot" };
+  return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);
+}
+
+/** HTML with its formatting tags, and the rest of its tags as text. */
+export function keepFormatting(html: string): string {
+  let kept = "";
+  let end = 0;
+  for (const tag of html.matchAll(TAG)) {
+    const [whole, slash, name, attributes] = tag as unknown as [string, string, string, string];
+    const lower = name.toLowerCase();
+    if (!FORMATTING.has(lower)) continue;
+    kept += escapeText(html.slice(end, tag.index));
+    kept += `<${slash}${lower}${slash === "" ? keepAttributes(lower, attributes) : ""}>`;
+    end = tag.index + whole.length;
+  }
+  return kept + escapeText(html.slice(end));
+}
+
+/** Entities stay what they stand for. */
+function escapeText(text: string): string {
+  return escapeHtml(text).replaceAll(/&amp;(#\d+|#x[\da-f]+|[a-z][a-z0-9]*);/gi, "&$1;");
+}
+
+/** An address of a link, and how many cells a cell stands for. */
+function keepAttributes(name: string, attributes: string): string {
+  const find = (attribute: string, value: string) =>
+    attributes.match(new RegExp(`\\s${attribute}\\s*=\\s*["']?(${value})["'\\s/]?`, "i"))?.[1];
+  if (name === "a") {
+    const href = find("href", "(?:https?:|mailto:)[^\"'\\s<>]+");
+    return href === undefined ? "" : ` href="${escapeHtml(href)}"`;
+  }
+  if (name !== "td" && name !== "th") return "";
+  return ["colspan", "rowspan"].map((attribute) => {
+    const count = find(attribute, "\\d{1,3}");
+    return count === undefined ? "" : ` ${attribute}="${count}"`;
+  }).join("");
+}
+
+/** How deep the formatting elements of a text are nested at most, as if none ended by itself. */
+export function nestingOf(html: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [, slash, name] of html.matchAll(TAG)) {
+    const lower = name!.toLowerCase();
+    if (!FORMATTING.has(lower) || UNCLOSED.has(lower)) continue;
+    depth = Math.max(0, depth + (slash === "" ? 1 : -1));
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}

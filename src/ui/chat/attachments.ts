@@ -1,0 +1,82 @@
+/**
+ * Files that are sent with a question.
+ *
+ * @module
+ */
+import { IMAGE_FORMATS, MOST_IN_JSON_MIB, readDataUrl, refuseLarge } from "../controls.tsx";
+import type { Attachment } from "./turns.ts";
+
+/** A longer text fits into no context. */
+const MOST_TEXT_MIB = 4;
+
+/** What files became. */
+export interface Attached {
+  readonly images: readonly string[];
+  readonly files: readonly Attachment[];
+}
+
+/**
+ * Reads images, PDFs and text files.
+ *
+ * @throws {Error} which names the first file that cannot be sent, and why.
+ */
+export async function readAttachments(
+  files: readonly File[],
+  { takesImages }: { readonly takesImages: boolean },
+): Promise<Attached> {
+  const images: string[] = [];
+  const documents: Attachment[] = [];
+  for (const file of files) {
+    if (isImage(file)) {
+      if (!takesImages) {
+        throw new Error(
+          `${file.name} was not added: this model sees no images, it reads text alone.`,
+        );
+      }
+      requireSize(file, MOST_IN_JSON_MIB);
+      images.push(await readDataUrl(file));
+    } else if (file.type === "application/pdf" || /\.pdf$/i.test(file.name)) {
+      requireSize(file, MOST_IN_JSON_MIB);
+      const dataUrl = await readDataUrl(new Blob([file], { type: "application/pdf" }));
+      documents.push({ name: file.name, dataUrl });
+    } else {
+      documents.push({ name: file.name, text: await readText(file, takesImages) });
+    }
+  }
+  return { images, files: documents };
+}
+
+/** Browsers tell no type of some files. */
+function isImage({ type, name }: File): boolean {
+  return type.startsWith("image/") && type !== "image/svg+xml" ||
+    /\.(?:heic|heif|avif|tiff?|jxl)$/i.test(name);
+}
+
+function requireSize(file: File, mostMib: number): void {
+  const refusal = refuseLarge(file, mostMib);
+  if (refusal !== undefined) throw new Error(refusal);
+}
+
+async function readText(file: File, takesImages: boolean): Promise<string> {
+  const bytes = new Uint8Array(await file.slice(0, MOST_TEXT_MIB * 2 ** 20).arrayBuffer());
+  const text = decodeText(bytes);
+  if (text === undefined) {
+    const images = takesImages ? `images (${IMAGE_FORMATS}), ` : "";
+    throw new Error(`${file.name} is neither text nor a PDF. Add ${images}text files or PDFs.`);
+  }
+  requireSize(file, MOST_TEXT_MIB);
+  return text;
+}
+
+/** UTF-8, or UTF-16 with its mark; `undefined` if it is no text. */
+function decodeText(bytes: Uint8Array): string | undefined {
+  const mark = bytes[0]! << 8 | bytes[1]!;
+  const encoding = mark === 0xfffe ? "utf-16le" : mark === 0xfeff ? "utf-16be" : "utf-8";
+  try {
+    // A character may be cut at the end of the part that was read.
+    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: true });
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Conversations, their turns and their drafts in this browser (IndexedDB).
+ *
+ * Each turn is a record of its own and conversations are changed field by field within a transaction, so that several
+ * tabs can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
+ *
+ * @module
+ */
+import type { Conversation } from "./conversation.ts";
+import { announceChange } from "./other_tabs.ts";
+import { upgradeDatabase } from "./upgrade_database.ts";
+import type { Attachment, Turn } from "./turns.ts";
+
+/** A message that is not sent yet. */
+export interface Draft {
+  readonly conversationId: string;
+  readonly text: string;
+  readonly images: readonly string[];
+  readonly files: readonly Attachment[];
+}
+
+type StoreName = "conversations" | "turns" | "drafts";
+
+const VERSION = 2;
+/** Days until what was deleted is gone for good. */
+const KEPT_DAYS = 30;
+
+let opened: Promise<IDBDatabase> | undefined;
+/** The database once it is open: a page that is about to end has no time to wait for it. */
+let database: IDBDatabase | undefined;
+
+function open(): Promise<IDBDatabase> {
+  return opened ??= new Promise((resolve, reject) => {
+    const request = indexedDB.open("hearth", VERSION);
+    const fail = (message: string) => {
+      opened = undefined;
+      reject(new Error(message));
+    };
+    request.onupgradeneeded = ({ oldVersion }) => upgradeDatabase(request, oldVersion);
+    request.onblocked = () =>
+      reject(
+        new Error(
+          "Another tab holds an older version of this page. Close or reload it, then reload this one.",
+        ),
+      );
+    request.onerror = () => fail(`Conversations cannot be stored: ${request.error?.message}`);
+    request.onsuccess = () => {
+      database = request.result;
+      const forget = () => opened = database = undefined;
+      // A newer version of the page in another tab wants to upgrade it.
+      database.onversionchange = () => {
+        request.result.close();
+        forget();
+      };
+      database.onclose = forget;
+      resolve(database);
+    };
+  });
+}
+
+/** Runs `act` in a transaction, and resolves to the result of the request it returns once all is written. */
+async function transact<T>(
+  stores: StoreName[],
+  mode: IDBTransactionMode,
+  act: (store: (name: StoreName) => IDBObjectStore) => IDBRequest<T> | void,
+): Promise<T> {
+  const transaction = (database ?? await open()).transaction(stores, mode);
+  return await new Promise((resolve, reject) => {
+    const request = act((name) => transaction.objectStore(name));
+    transaction.oncomplete = () => resolve(request?.result as T);
+    transaction.onabort = () => reject(describeFailure(transaction.error));
+  });
+}
+
+function describeFailure(error: DOMException | null): Error {
+  return error?.name === "QuotaExceededError"
+    ? new Error(
+      "The browser has no room for more. Export conversations, delete those that you do not need, then try again.",
+    )
+    : new Error(
+      `The conversation was not stored: ${error?.message ?? "the browser gave no reason"}`,
+    );
+}
+
+/** All conversations, deleted ones among them, the newest first. */
+export async function loadConversations(): Promise<Conversation[]> {
+  const all = await transact<Conversation[]>(
+    ["conversations"],
+    "readonly",
+    (store) => store("conversations").getAll(),
+  );
+  return all.sort((a, b) => b.updatedMs - a.updatedMs);
+}
+
+/** All turns of a conversation, deleted ones among them. */
+export function loadTurns(conversationId: string): Promise<Turn[]> {
+  return transact<Turn[]>(
+    ["turns"],
+    "readonly",
+    (store) => store("turns").getAll(rangeOf(conversationId)),
+  );
+}
+
+/** All turns of all conversations. */
+export function loadAllTurns(): Promise<Turn[]> {
+  return transact<Turn[]>(["turns"], "readonly", (store) => store("turns").getAll());
+}
+
+/** All turns of a conversation: their keys begin with its id. */
+function rangeOf(conversationId: string): IDBKeyRange {
+  return IDBKeyRange.bound([conversationId], [conversationId, []]);
+}
+
+/** How a conversation changes, given what is stored of it. */
+export type Change = (stored: Conversation) => Conversation;
+
+/**
+ * Changes a conversation.
+ *
+ * @param conversation what is changed and stored if there is none of its id yet.
+ */
+export async function changeConversation(
+  conversation: Conversation,
+  change: Change,
+): Promise<void> {
+  await transact(["conversations"], "readwrite", (store) => {
+    const conversations = store("conversations");
+    const before: IDBRequest<Conversation | undefined> = conversations.get(conversation.id);
+    before.onsuccess = () => conversations.put(change(before.result ?? conversation));
+  });
+  announceChange(conversation.id);
+}
+
+/** Stores a turn, replacing what was stored of it. It also reaches the disk when the page is about to end. */
+export async function saveTurn(turn: Turn): Promise<void> {
+  await transact(["turns"], "readwrite", (store) => {
+    store("turns").put(turn).transaction!.commit();
+  });
+  announceChange(turn.conversationId);
+}
+
+/** Adds the turns and conversations that are not there yet. What is there stays as it is, but is no more deleted. */
+export async function addMissing(
+  conversations: readonly Conversation[],
+  turns: readonly Turn[],
+): Promise<void> {
+  await transact(["conversations", "turns"], "readwrite", (store) => {
+    for (const turn of turns) addUnlessThere(store("turns"), turn);
+    for (const conversation of conversations) {
+      const before: IDBRequest<Conversation | undefined> = store("conversations").get(
+        conversation.id,
+      );
+      before.onsuccess = () => {
+        const { deletedMs: _, ...kept } = before.result ?? conversation;
+        store("conversations").put(kept);
+      };
+    }
+  });
+  for (const { id } of conversations) announceChange(id);
+}
+
+function addUnlessThere(store: IDBObjectStore, value: Turn): void {
+  const request = store.add(value);
+  request.onerror = (event) => {
+    if (request.error?.name !== "ConstraintError") return;
+    // Neither the transaction nor the page is to fail for it.
+    event.preventDefault();
+    event.stopPropagation();
+  };
+}
+
+/** Removes for good what was deleted long ago. */
+export async function purgeDeleted(): Promise<void> {
+  const beforeMs = Date.now() - KEPT_DAYS * 24 * 3_600_000;
+  const old = (await loadConversations()).filter(({ deletedMs }) => deletedMs! < beforeMs);
+  if (old.length === 0) return;
+  await transact(["conversations", "turns", "drafts"], "readwrite", (store) => {
+    for (const { id } of old) {
+      store("conversations").delete(id);
+      store("turns").delete(rangeOf(id));
+      store("drafts").delete(id);
+    }
+  });
+}
+
+/** The drafts of all conversations. */
+export function loadDrafts(): Promise<Draft[]> {
+  return transact<Draft[]>(["drafts"], "readonly", (store) => store("drafts").getAll());
+}
+
+/** Stores a draft, or removes it where it is empty. It also reaches the disk when the page is about to end. */
+export async function saveDraft(draft: Draft): Promise<void> {
+  const isEmpty = draft.text === "" && draft.images.length + draft.files.length === 0;
+  await transact(["drafts"], "readwrite", (store) => {
+    const drafts = store("drafts");
+    if (isEmpty) drafts.delete(draft.conversationId);
+    else drafts.put(draft);
+    drafts.transaction.commit();
+  });
+}
+
+/** Ids of conversations with a turn that contains `text`, in any case. */
+export async function searchTurns(text: string): Promise<Set<string>> {
+  const wanted = text.toLowerCase();
+  const found = new Set<string>();
+  await transact(["turns"], "readonly", (store) => {
+    const request = store("turns").openCursor();
+    request.onsuccess = () => {
+      const cursor = request.result;
+      if (cursor === null) return;
+      const turn = cursor.value as Turn;
+      if (turn.deletedMs === undefined && turn.text.toLowerCase().includes(wanted)) {
+        found.add(turn.conversationId);
+      }
+      cursor.continue();
+    };
+  });
+  return found;
+}

@@ -1,0 +1,223 @@
+/**
+ * Chat, with images for vision models.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Failure } from "../controls.tsx";
+import { RequestCode } from "../request_code.tsx";
+import { addressOf, hasApiKey, type PageProps, type ServerInfo } from "../server.ts";
+import { chatRequest } from "./chat_request.ts";
+import { ChatSettingsPanel } from "./chat_settings.tsx";
+import { type ChatState, ChatStore } from "./chat_store.ts";
+import { Composer } from "./composer.tsx";
+import { ContextGauge } from "./context_gauge.tsx";
+import type { ChatSettings } from "./conversation.ts";
+import { followAddress, readConversationId, showConversationId } from "./conversation_address.ts";
+import { ConversationList } from "./conversation_list.tsx";
+import { MessageList } from "./message_list.tsx";
+import { defaultSettings } from "./presets.ts";
+import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
+
+/** One for the whole page: its answers go on whatever is shown. */
+const store = new ChatStore();
+let isLoading = false;
+
+export function ChatPage({ info }: PageProps): JSX.Element {
+  const state = useChatState();
+  const { open, turns, conversations } = state;
+  store.model = info.id;
+  useEffect(() => {
+    const leave = followAddress((id) => store.open(id ?? newId()));
+    if (!isLoading) {
+      isLoading = true;
+      store.load(readConversationId() ?? newId());
+    }
+    return leave;
+  }, []);
+  useEffect(() => {
+    // The first address is the page's own, which no step back should lead to again.
+    showConversationId(open.id, { replaces: readConversationId() === undefined });
+    const title = open.headId === null ? "" : `${open.title} · `;
+    document.title = `${title}${info.id} · Hearth`;
+  }, [open.id, open.title, open.headId, info.id]);
+  const isAnswering = state.answering.has(open.id);
+  useStopKey(isAnswering);
+
+  const path = useMemo(() => pathThrough(turns, open.headId), [turns, open.headId]);
+  const settings = open.settings ?? defaultSettings();
+  const openConversation = (id: string) => {
+    showConversationId(id);
+    store.open(id);
+  };
+  return (
+    <div class="chat">
+      <ConversationList store={store} state={state} onOpen={openConversation} />
+      <main>
+        {state.isLoaded && (
+          <>
+            {open.deletedMs !== undefined && (
+              <p class="soft" role="status">
+                This conversation was deleted.{" "}
+                <button
+                  type="button"
+                  class="quiet act"
+                  onClick={() => store.restoreConversation(open)}
+                >
+                  Restore it
+                </button>
+              </p>
+            )}
+            <MessageList
+              key={open.id}
+              path={path}
+              state={state}
+              liveId={store.liveAnswer?.id}
+              store={store}
+              greeting={<Greeting kind={info.kind} isBusy={isAnswering} />}
+            />
+            {state.deletedTurn && (
+              <p class="soft" role="status">
+                Deleted.{" "}
+                <button
+                  type="button"
+                  class="quiet act"
+                  onClick={() => store.restoreTurn(state.deletedTurn!)}
+                >
+                  Undo
+                </button>
+              </p>
+            )}
+            <Failure message={state.failures.get(open.id)} />
+            {!isAnswering && isUnanswered(path) && <Unanswered turn={path.at(-1)!} />}
+            <Composer
+              key={`composer ${open.id}`}
+              takesImages={info.kind === "vision"}
+              isBusy={isAnswering}
+              draft={state.drafts.get(open.id)}
+              onDraft={(draft) => store.saveDraft({ ...draft, conversationId: open.id })}
+              onSend={(message) => store.ask(message)}
+              onStop={() => store.stop()}
+            />
+            <div class="row foot">
+              <LastRequest model={info.id} messages={path} settings={settings} />
+              <ContextGauge path={path} contextLength={info.context_length} />
+            </div>
+          </>
+        )}
+      </main>
+      <ChatSettingsPanel
+        settings={settings}
+        onChange={(next) =>
+          store.change(conversations.find(({ id }) => id === open.id) ?? open, { settings: next })}
+      />
+    </div>
+  );
+}
+
+function useChatState(): ChatState {
+  const [state, setState] = useState(store.state);
+  useEffect(() => {
+    setState(store.state);
+    return store.subscribe(() => setState(store.state));
+  }, []);
+  return state;
+}
+
+/** Escape stops the answer, unless something else takes the key. */
+function useStopKey(isAnswering: boolean): void {
+  const latest = useRef(isAnswering);
+  latest.current = isAnswering;
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (event.key !== "Escape" || event.defaultPrevented || !latest.current) return;
+      event.preventDefault();
+      store.stop();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+}
+
+/** Whether the answer failed or was stopped before its first word. */
+function isUnanswered(messages: readonly Message[]): boolean {
+  return messages.length > 0 && messages.at(-1)!.role !== "assistant";
+}
+
+/** What can be done about a question without an answer: the server may refuse its image for ever. */
+function Unanswered({ turn }: { turn: Turn }): JSX.Element {
+  return (
+    <p>
+      <button type="button" class="quiet act" onClick={() => store.answer(turn.id)}>
+        Try again
+      </button>
+      <button type="button" class="quiet act" onClick={() => store.deleteTurn(turn)}>
+        Take it back
+      </button>
+    </p>
+  );
+}
+
+const QUESTIONS = [
+  "What is the capital of France?",
+  "Tell me a short story",
+  "What is 17 plus 25?",
+] as const;
+
+/** What stands where there is no message yet. */
+function Greeting({ kind, isBusy }: { kind: ServerInfo["kind"]; isBusy: boolean }): JSX.Element {
+  const address = addressOf("v1");
+  return (
+    <>
+      <h1>{kind === "vision" ? "Ask about an image" : "Ask something"}</h1>
+      {kind === "vision" ? <p>Drop, paste or add an image, then ask.</p> : (
+        <div class="row">
+          {QUESTIONS.map((text) => (
+            <button
+              key={text}
+              type="button"
+              disabled={isBusy}
+              onClick={() => store.ask({ text })}
+            >
+              {text}
+            </button>
+          ))}
+        </div>
+      )}
+      <p>
+        OpenAI clients reach this model at <code>{address}</code>
+        {!hasApiKey() && (
+          <>
+            {" · "}
+            <a href="docs" target="_blank" rel="noopener">API</a>
+          </>
+        )}
+      </p>
+    </>
+  );
+}
+
+/** The request that the last answer came from, or would. */
+function LastRequest({ model, messages, settings }: {
+  model: string;
+  messages: readonly Message[];
+  settings: ChatSettings;
+}): JSX.Element | null {
+  const last = messages.findLastIndex(({ role }) => role !== "assistant");
+  const asked = last < 0
+    ? [{ id: "", role: "user", text: "Hello" } as const]
+    : messages.slice(0, last + 1);
+  try {
+    return (
+      <RequestCode
+        request={{
+          path: "v1/chat/completions",
+          json: chatRequest(model, { messages: asked, settings, tools: store.tools() }),
+        }}
+      />
+    );
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,356 @@
+/**
+ * What the chat page shows: the conversations, the one that is open, and the answers that are being written, each of
+ * which goes on while another conversation is open.
+ *
+ * @module
+ */
+import { AnswerWriter } from "./answer_writer.ts";
+import * as database from "./chat_database.ts";
+import { type Conversation, newConversation } from "./conversation.ts";
+import type { Export } from "./conversation_file.ts";
+import { followOtherTabs } from "./other_tabs.ts";
+import { defaultSettings } from "./presets.ts";
+import { newTurn, pathThrough, titleOf, type Turn, withTurn } from "./turns.ts";
+
+/** What is shown. */
+export interface ChatState {
+  /** Whether the stored conversations have been read. */
+  readonly isLoaded: boolean;
+  /** Stored ones, deleted ones among them, the newest first. */
+  readonly conversations: readonly Conversation[];
+  readonly drafts: ReadonlyMap<string, database.Draft>;
+  /** The open conversation. */
+  readonly open: Conversation;
+  /** All turns of the open conversation. */
+  readonly turns: readonly Turn[];
+  /** Ids of conversations with an answer that is being written here. */
+  readonly answering: ReadonlySet<string>;
+  /** Ids of turns whose answer is being written in another tab. */
+  readonly writtenElsewhere: ReadonlySet<string>;
+  /** What went wrong, by conversation. */
+  readonly failures: ReadonlyMap<string, string>;
+  /** The turn of the open conversation that was deleted last. */
+  readonly deletedTurn: Turn | undefined;
+}
+
+export class ChatStore {
+  /** Id of the model that answers. */
+  model = "";
+  /** Functions that models may call beside those of the settings. */
+  tools: () => readonly unknown[] = () => [];
+  #state: ChatState = {
+    isLoaded: false,
+    conversations: [],
+    drafts: new Map(),
+    open: newConversation(),
+    turns: [],
+    answering: new Set(),
+    writtenElsewhere: new Set(),
+    failures: new Map(),
+    deletedTurn: undefined,
+  };
+  readonly #listeners = new Set<() => void>();
+  readonly #answers = new AnswerWriter({
+    show: (turn) => this.#showAnswer(turn),
+    end: (turn, failure) => this.#endAnswer(turn, failure),
+    fail: (error) => this.#setFailure(this.#state.open.id, error.message),
+  });
+
+  get state(): ChatState {
+    return this.#state;
+  }
+
+  /** Calls `listener` after each change. Returns how to stop that. */
+  readonly subscribe = (listener: () => void): () => void => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  /** Reads what is stored, opens the conversation of this id, and follows what other tabs write. */
+  async load(id: string): Promise<void> {
+    this.#set({ open: newConversation(id) });
+    await this.#attempt(async () => {
+      await database.purgeDeleted();
+      const drafts = await database.loadDrafts();
+      this.#set({ drafts: new Map(drafts.map((draft) => [draft.conversationId, draft])) });
+      await this.#reloadList();
+      followOtherTabs({
+        onChange: (changed) =>
+          this.#attempt(async () => {
+            await this.#reloadList();
+            if (changed === this.#state.open.id) await this.#reloadTurns();
+          }),
+        onWriting: (writtenElsewhere) => this.#set({ writtenElsewhere }),
+      });
+    });
+    await this.open(this.#state.open.id);
+    this.#set({ isLoaded: true });
+  }
+
+  /** Opens the conversation of this id, or begins it. */
+  async open(id: string): Promise<void> {
+    const stored = this.#state.conversations.find((each) => each.id === id);
+    const open = stored ?? newConversation(id);
+    this.#set({ open, turns: [], deletedTurn: undefined });
+    await this.#attempt(() => this.#reloadTurns());
+  }
+
+  /** Sends a question, which follows the turn `parentId`, or the last one that no other tab is adding to. */
+  async ask(
+    { text, images = [], files = [] }: Pick<Turn, "text" | "images" | "files">,
+    parentId: string | null = this.#endOfPath(),
+  ): Promise<void> {
+    const message = {
+      role: "user" as const,
+      text,
+      ...(images.length > 0 && { images }),
+      ...(files.length > 0 && { files }),
+    };
+    const turn = newTurn(message, { conversationId: this.#state.open.id, parentId });
+    await this.answer(this.#addTurns([turn]));
+  }
+
+  /** Adds a tool's results, which follow each other, and has the model go on. */
+  async addResults(results: readonly Pick<Turn, "text" | "toolCallId">[]): Promise<void> {
+    const { id: conversationId } = this.#state.open;
+    let parentId = this.path().at(-1)!.id;
+    const turns = results.map((result) => {
+      const turn = newTurn({ ...result, role: "tool" }, { conversationId, parentId });
+      parentId = turn.id;
+      return turn;
+    });
+    await this.answer(this.#addTurns(turns));
+  }
+
+  /** Has the model answer the turn of this id, beside the answers that it has. */
+  async answer(id: string): Promise<void> {
+    // Its newest answer is shown from now on.
+    if (this.#state.open.headId !== id) this.show(id);
+    const { id: conversationId } = this.#state.open;
+    const turn = newTurn({ role: "assistant", text: "" }, { conversationId, parentId: id });
+    await this.#write(turn, { messages: this.#pathTo(id), continuesLast: false });
+  }
+
+  /** Has the model go on with an answer. */
+  async continueAnswer(turn: Turn): Promise<void> {
+    const { note: _note, error: _error, isUnfinished: _isUnfinished, ...begun } = turn;
+    await this.#write(begun, { messages: this.#pathTo(turn.id), continuesLast: true });
+  }
+
+  /** Puts an answer in the user's words beside the model's. */
+  editAnswer(turn: Turn, text: string): void {
+    const { conversationId, parentId } = turn;
+    const { reasoning: _reasoning, tokens: _tokens, figures: _figures, error: _error, ...kept } =
+      turn;
+    this.#addTurns([newTurn({ ...kept, text, note: "Edited." }, { conversationId, parentId })]);
+  }
+
+  /** Ends the answer that the open conversation gets. */
+  stop(): void {
+    this.#answers.stop(this.#state.open.id);
+  }
+
+  /** Shows the branch that goes through the turn of this id. */
+  show(id: string): void {
+    const { open } = this.#state;
+    this.#set({ open: { ...open, headId: id } });
+    this.#keep(open, (stored) => ({ ...stored, headId: id }));
+  }
+
+  /** Deletes a turn and all that follows it. */
+  deleteTurn(turn: Turn): void {
+    if (this.#isOnPath(turn.id)) this.stop();
+    const deleted = { ...turn, deletedMs: Date.now() };
+    this.#putTurn(deleted);
+    this.#set({ deletedTurn: deleted });
+    this.#setFailure(turn.conversationId, undefined);
+    this.#attempt(() => database.saveTurn(deleted));
+  }
+
+  /** Undoes {@linkcode deleteTurn}. */
+  restoreTurn({ deletedMs: _, ...turn }: Turn): void {
+    this.#putTurn(turn);
+    this.#set({ deletedTurn: undefined });
+    this.show(turn.id);
+    this.#attempt(() => database.saveTurn(turn));
+  }
+
+  /** Changes the fields of a conversation that its user sets. */
+  change(
+    conversation: Conversation,
+    fields: Pick<Partial<Conversation>, "title" | "isRenamed" | "settings">,
+  ): void {
+    this.#keep(conversation, (stored) => ({ ...stored, ...fields }));
+  }
+
+  /** Deletes a conversation; the answer that it is getting ends. */
+  deleteConversation(conversation: Conversation): void {
+    this.#answers.stop(conversation.id);
+    this.#setFailure(conversation.id, undefined);
+    this.#keep(conversation, (stored) => ({ ...stored, deletedMs: Date.now() }));
+  }
+
+  /** Undoes {@linkcode deleteConversation}. */
+  restoreConversation(conversation: Conversation): void {
+    this.#keep(conversation, ({ deletedMs: _, ...stored }) => stored);
+  }
+
+  /** All that is stored and not deleted. */
+  async export(): Promise<Export> {
+    const conversations = this.#state.conversations.filter(({ deletedMs }) => !deletedMs);
+    return { conversations, turns: await database.loadAllTurns() };
+  }
+
+  /** Adds what is not there yet. */
+  async import({ conversations, turns }: Export): Promise<void> {
+    await database.addMissing(conversations, turns);
+    await this.#reloadList();
+    await this.#reloadTurns();
+  }
+
+  /** Keeps what is written and not sent. */
+  saveDraft(draft: database.Draft): void {
+    this.#set({ drafts: new Map(this.#state.drafts).set(draft.conversationId, draft) });
+    this.#attempt(() => database.saveDraft(draft));
+  }
+
+  /** The answer that the open conversation gets. */
+  get liveAnswer(): Turn | undefined {
+    return this.#answers.find(this.#state.open.id);
+  }
+
+  /** The turns that are shown. */
+  path(): Turn[] {
+    return pathThrough(this.#state.turns, this.#state.open.headId);
+  }
+
+  #isOnPath(id: string): boolean {
+    return this.path().some((turn) => turn.id === id);
+  }
+
+  #pathTo(id: string): Turn[] {
+    const path = pathThrough(this.#state.turns, id);
+    return path.slice(0, path.findIndex((turn) => turn.id === id) + 1);
+  }
+
+  /** Adds turns that follow each other to the open conversation and shows them. Returns the last one's id. */
+  #addTurns(added: readonly Turn[]): string {
+    const { open } = this.#state;
+    const headId = added.at(-1)!.id;
+    for (const turn of added) this.#putTurn(turn);
+    const title = titleOf(this.#pathTo(headId));
+    this.#set({ open: { ...open, headId }, deletedTurn: undefined });
+    this.#keep(open, ({ deletedMs: _, ...stored }) => ({
+      ...stored,
+      headId,
+      updatedMs: Date.now(),
+      title: stored.isRenamed ? stored.title : title,
+    }), added);
+    return headId;
+  }
+
+  /** The end of what is shown, without a question that another tab has added and waits to be answered. */
+  #endOfPath(): string | null {
+    const path = this.path();
+    const elsewhere = path.findIndex(({ id }) => this.#state.writtenElsewhere.has(id));
+    return (elsewhere < 0 ? path.at(-1)?.id : path[elsewhere]!.parentId) ?? null;
+  }
+
+  async #write(
+    begun: Turn,
+    options: { readonly messages: readonly Turn[]; readonly continuesLast: boolean },
+  ): Promise<void> {
+    const { open } = this.#state;
+    this.#setFailure(open.id, undefined);
+    this.#set({ open: { ...open, headId: begun.id }, deletedTurn: undefined });
+    const settings = open.settings ?? defaultSettings();
+    await this.#answers.write(begun, this.model, { ...options, settings, tools: this.tools() });
+  }
+
+  #showAnswer(turn: Turn): void {
+    this.#putTurn(turn);
+    this.#set({ answering: this.#answers.conversationIds });
+  }
+
+  /** Stores a whole answer. One without a word is none: what it failed of is shown in its place. */
+  #endAnswer(turn: Turn, failure: string | undefined): void {
+    const { conversationId: id, parentId } = turn;
+    const { turns, open, conversations } = this.#state;
+    if (turn.text !== "" || turn.toolCalls || turn.reasoning) {
+      this.#putTurn(turn);
+      const conversation = open.id === id ? open : conversations.find((each) => each.id === id)!;
+      this.#keep(conversation, (stored) => ({
+        ...stored,
+        // Its reader may have moved on to another branch meanwhile.
+        headId: stored.headId === parentId ? turn.id : stored.headId,
+        updatedMs: Date.now(),
+      }), [turn]);
+    } else {
+      this.#setFailure(id, failure);
+      if (open.id === id) {
+        const headId = open.headId === turn.id ? parentId : open.headId;
+        this.#set({
+          turns: turns.filter((each) => each.id !== turn.id),
+          open: { ...open, headId },
+        });
+      }
+    }
+    this.#set({ answering: this.#answers.conversationIds });
+  }
+
+  #putTurn(turn: Turn): void {
+    if (turn.conversationId !== this.#state.open.id) return;
+    this.#set({ turns: withTurn(this.#state.turns, turn) });
+  }
+
+  /** Changes a conversation here and in the database, and stores turns of it. */
+  #keep(conversation: Conversation, change: database.Change, turns: readonly Turn[] = []): void {
+    const { conversations, open } = this.#state;
+    const listed = conversations.find(({ id }) => id === conversation.id) ?? conversation;
+    const changed = change(listed);
+    const others = conversations.filter(({ id }) => id !== conversation.id);
+    this.#set({
+      conversations: [changed, ...others].sort((a, b) => b.updatedMs - a.updatedMs),
+      ...(open.id === changed.id && { open: { ...changed, headId: open.headId } }),
+    });
+    for (const turn of turns) this.#attempt(() => database.saveTurn(turn));
+    this.#attempt(() => database.changeConversation(conversation, change));
+  }
+
+  async #reloadList(): Promise<void> {
+    const conversations = await database.loadConversations();
+    const { open } = this.#state;
+    const stored = conversations.find(({ id }) => id === open.id);
+    // Another tab's reader is elsewhere in it.
+    this.#set({ conversations, ...(stored && { open: { ...stored, headId: open.headId } }) });
+  }
+
+  async #reloadTurns(): Promise<void> {
+    const { open: { id } } = this.#state;
+    const turns = await database.loadTurns(id);
+    if (this.#state.open.id !== id) return;
+    const live = this.#answers.find(id);
+    this.#set({ turns: live ? withTurn(turns, live) : turns });
+  }
+
+  #setFailure(id: string, message: string | undefined): void {
+    const failures = new Map(this.#state.failures);
+    if (message === undefined) failures.delete(id);
+    else failures.set(id, message);
+    this.#set({ failures });
+  }
+
+  /** What fails is said where the user is. */
+  async #attempt(act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      this.#setFailure(this.#state.open.id, (error as Error).message);
+    }
+  }
+
+  #set(change: Partial<ChatState>): void {
+    this.#state = { ...this.#state, ...change };
+    for (const listener of this.#listeners) listener();
+  }
+}

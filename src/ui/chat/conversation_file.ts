@@ -1,0 +1,189 @@
+/**
+ * Conversations as a file: exported, and checked when they are imported.
+ *
+ * @module
+ */
+import { type Conversation, readSettings } from "./conversation.ts";
+import { growTree, type ListedConversation } from "./grow_tree.ts";
+import type { Turn } from "./turns.ts";
+
+const FORMAT = "hearth-conversations";
+const VERSION = 2;
+
+/** Conversations with all their branches. */
+export interface Export {
+  readonly conversations: readonly Conversation[];
+  readonly turns: readonly Turn[];
+}
+
+/** Writes them as JSON. */
+export function writeExport({ conversations, turns }: Export): Blob {
+  const trees = conversations.map((conversation) => ({
+    ...conversation,
+    turns: turns.filter(({ conversationId }) => conversationId === conversation.id),
+  }));
+  const text = JSON.stringify({ format: FORMAT, version: VERSION, conversations: trees }, null, 1);
+  return new Blob([text], { type: "application/json" });
+}
+
+/**
+ * Reads a file of this version or the one before.
+ *
+ * @throws {Error} saying what is wrong with the file and where.
+ */
+export function readExport(text: string): Export {
+  const { format, version, conversations } = parse(text);
+  if (format !== FORMAT) {
+    fail(`This is not a file of exported conversations: its "format" is not "${FORMAT}".`);
+  }
+  if (version !== 1 && version !== VERSION) {
+    fail(`The file has version ${show(version)}; this page reads versions 1 and ${VERSION}.`);
+  }
+  if (!Array.isArray(conversations)) fail(`The file's "conversations" are not a list.`);
+  const trees = (conversations as unknown[]).map((value, index) => {
+    const at = `Conversation ${index + 1}`;
+    return version === 1 ? readList(value, at) : readTree(value, at);
+  });
+  return {
+    conversations: trees.map(({ conversation }) => conversation),
+    turns: trees.flatMap(({ turns }) => turns),
+  };
+}
+
+function parse(text: string): Record<string, unknown> {
+  let content: unknown;
+  try {
+    content = JSON.parse(text);
+  } catch (error) {
+    fail(`This is not a file of exported conversations: ${(error as Error).message}.`);
+  }
+  return isObject(content) ? content : fail("This is not a file of exported conversations.");
+}
+
+type Tree = ReturnType<typeof growTree>;
+
+function readList(value: unknown, at: string): Tree {
+  const listed = readHead(value, at);
+  const { messages } = listed;
+  if (!Array.isArray(messages)) fail(`${at} has no list of "messages".`);
+  (messages as unknown[]).forEach((message, index) => {
+    checkMessage(message, `Message ${index + 1} of conversation "${listed["title"]}"`);
+  });
+  return growTree(listed as unknown as ListedConversation);
+}
+
+function readTree(value: unknown, at: string): Tree {
+  const { turns, ...head } = readHead(value, at);
+  if (!Array.isArray(turns)) fail(`${at} has no list of "turns".`);
+  const listed = turns as unknown[];
+  const ids = new Set(listed.map((turn) => isObject(turn) ? turn["id"] : undefined));
+  listed.forEach((turn, index) => {
+    const place = `Turn ${index + 1} of conversation "${head["title"]}"`;
+    const { parentId, conversationId, createdMs } = checkMessage(turn, place);
+    if (conversationId !== head["id"]) fail(`${place} belongs to another conversation.`);
+    if (parentId !== null && !ids.has(parentId)) fail(`${place} follows a turn that is missing.`);
+    if (typeof createdMs !== "number") fail(`${place} has no number "createdMs".`);
+  });
+  checkAcyclic(listed as Turn[], head["title"]);
+  if (head["headId"] !== null && !ids.has(head["headId"])) {
+    fail(`${at} ends at a turn that is missing.`);
+  }
+  return { conversation: head as unknown as Conversation, turns: listed as Turn[] };
+}
+
+function readHead(value: unknown, at: string): Record<string, unknown> {
+  if (!isObject(value)) return fail(`${at} is ${show(value)}, not an object.`);
+  requireTypes(value, { id: "string", title: "string", updatedMs: "number" }, at);
+  const { settings } = value;
+  return { ...value, ...(settings !== undefined && { settings: readSettings(settings) }) };
+}
+
+const ROLES = ["user", "assistant", "tool"];
+
+function checkMessage(value: unknown, at: string): Record<string, unknown> {
+  if (!isObject(value)) return fail(`${at} is ${show(value)}, not an object.`);
+  requireTypes(value, { id: "string", text: "string" }, at);
+  const { role, images = [], files = [], toolCalls = [] } = value;
+  if (!ROLES.includes(role as string)) {
+    fail(`${at} has the role ${show(role)}; wanted ${ROLES.join(", ")}.`);
+  }
+  const isImage = (image: unknown) => typeof image === "string" && image.startsWith("data:image/");
+  if (!Array.isArray(images) || !images.every(isImage)) {
+    fail(`${at} has images that are no data: URLs.`);
+  }
+  if (!Array.isArray(files) || !files.every(isAttachment)) fail(`${at} has damaged "files".`);
+  if (!Array.isArray(toolCalls) || !toolCalls.every(isCall)) fail(`${at} has damaged "toolCalls".`);
+  for (const name of ["reasoning", "toolCallId", "note", "error"]) {
+    if (value[name] !== undefined) requireTypes(value, { [name]: "string" }, at);
+  }
+  const { figures, tokens } = value;
+  if (figures !== undefined && !isFigures(figures)) fail(`${at} has damaged "figures".`);
+  if (tokens !== undefined && !isTokens(tokens)) fail(`${at} has damaged "tokens".`);
+  return value;
+}
+
+const FIGURES = ["promptTokens", "completionTokens", "cachedTokens", "firstTokenMs", "totalMs"];
+
+function isFigures(value: unknown): boolean {
+  return isObject(value) && FIGURES.every((name) => typeof value[name] === "number");
+}
+
+function isTokens(value: unknown): boolean {
+  const isLikely = (token: unknown): token is Record<string, unknown> =>
+    isObject(token) && typeof token["token"] === "string" && typeof token["logprob"] === "number";
+  const isToken = (token: unknown) => {
+    if (!isLikely(token)) return false;
+    const others = token["top_logprobs"];
+    return Array.isArray(others) && others.every(isLikely);
+  };
+  return Array.isArray(value) && value.every(isToken);
+}
+
+function isAttachment(value: unknown): boolean {
+  return isObject(value) && typeof value["name"] === "string" &&
+    (typeof value["text"] === "string" || String(value["dataUrl"]).startsWith("data:"));
+}
+
+function isCall(value: unknown): boolean {
+  return isObject(value) &&
+    ["id", "name", "arguments"].every((name) => typeof value[name] === "string");
+}
+
+function checkAcyclic(turns: readonly Turn[], title: unknown): void {
+  const parents = new Map(turns.map(({ id, parentId }) => [id, parentId]));
+  if (parents.size < turns.length) fail(`Conversation "${title}" has two turns of one id.`);
+  const rooted = new Set<string>();
+  for (const { id } of turns) {
+    const path = new Set<string>();
+    for (let at: string | null = id; at !== null && !rooted.has(at); at = parents.get(at)!) {
+      if (path.has(at)) fail(`The turns of conversation "${title}" follow each other in a circle.`);
+      path.add(at);
+    }
+    for (const each of path) rooted.add(each);
+  }
+}
+
+function requireTypes(
+  value: Record<string, unknown>,
+  types: Readonly<Record<string, "string" | "number">>,
+  at: string,
+): void {
+  for (const [name, type] of Object.entries(types)) {
+    const isString = typeof value[name] === "string";
+    if (type === "string" ? isString : typeof value[name] === "number") continue;
+    fail(`${at} has ${show(value[name])} as "${name}"; wanted a ${type}.`);
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}
+
+function fail(message: string): never {
+  throw new Error(message);
+}

@@ -1,0 +1,95 @@
+/**
+ * Formulas in Markdown: recognised here, typeset by a part that is loaded with the first of them.
+ *
+ * @module
+ */
+import type { Token, TokenizerAndRendererExtension, Tokens } from "marked";
+import { loadPart } from "../load_part.ts";
+import { escapeHtml } from "./answer_html.ts";
+
+/** Longer formulas are shown as they are written. */
+const MOST_CHARACTERS = 4000;
+
+/** Their letters and signs are no Markdown. */
+const INLINE =
+  /^(?:\\\([^]{1,4000}?\\\)|\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
+/** A formula in lines of its own may have lines that would be headings or lists elsewhere. */
+const BLOCK =
+  /^ {0,3}(?:\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\\begin\{([a-z]+\*?)\}[^]{1,4000}?\\end\{\1\})[ \t]*(?:\n|$)/;
+const BLOCK_START = /^ {0,3}(?:\\\[|\$\$|\\begin\{(?:[a-z]+)\*?\})/;
+
+/** Extensions of `marked`. */
+export const FORMULAS: TokenizerAndRendererExtension[] = [
+  {
+    name: "formulaBlock",
+    level: "block",
+    start: (text) => text.match(/(?:^|\n) {0,3}(?:\\\[|\$\$|\\begin\{)/)?.index,
+    tokenizer: (text) => tokenOf("formulaBlock", text.match(BLOCK)?.[0]),
+    renderer: ({ raw }) => `<p><code class="formula">${escapeHtml(raw.trim())}</code></p>`,
+  },
+  {
+    name: "formula",
+    level: "inline",
+    start: (text) => text.search(/\\[([]|\$/),
+    tokenizer: (text) => tokenOf("formula", text.match(INLINE)?.[0]),
+    renderer: ({ raw }) => `<code class="formula">${escapeHtml(raw)}</code>`,
+  },
+];
+
+function tokenOf(type: string, raw: string | undefined): Tokens.Generic | undefined {
+  return raw === undefined ? undefined : { type, raw };
+}
+
+/** Whether a paragraph is the beginning of a formula whose end has not come. */
+export function isOpenFormula({ type, raw }: Token): boolean {
+  return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MOST_CHARACTERS;
+}
+
+/** A formula without marks around it. */
+export function renderFormulaBlock(latex: string): HTMLElement {
+  const block = document.createElement("p");
+  const code = document.createElement("code");
+  code.className = "formula";
+  code.textContent = `$$${latex}$$`;
+  block.append(code);
+  showFormulas(block);
+  return block;
+}
+
+type Formulas = Awaited<ReturnType<typeof loadPart<"formulas">>>;
+
+/** Once it is loaded. */
+let formulas: Formulas | undefined;
+
+/** Typesets the formulas of an element, at once or as soon as what does it is loaded. */
+export function showFormulas(root: ParentNode): void {
+  const codes = [...root.querySelectorAll<HTMLElement>("code.formula")];
+  if (codes.length === 0) return;
+  if (formulas !== undefined) return codes.forEach(showFormula);
+  loadPart("formulas").then(async (part) => {
+    await part.loadFormulaStyle();
+    formulas = part;
+    codes.forEach(showFormula);
+    // As LaTeX they can be read too.
+  }, () => {});
+}
+
+/** One that is no LaTeX stays as it is written. */
+function showFormula(code: HTMLElement): void {
+  const written = code.textContent ?? "";
+  try {
+    const formula = formulas!.renderFormula(
+      removeMarks(written),
+      !/^(?:\\\(|\$(?!\$))/.test(written),
+    );
+    code.replaceWith(formula);
+  } catch {
+    code.title = "Not LaTeX that can be shown";
+  }
+}
+
+function removeMarks(written: string): string {
+  if (written.startsWith("\\begin")) return written;
+  const length = written.startsWith("$") && !written.startsWith("$$") ? 1 : 2;
+  return written.slice(length, -length);
+}

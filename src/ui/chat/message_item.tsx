@@ -1,0 +1,234 @@
+/**
+ * One turn, and what can be done with it.
+ *
+ * @module
+ */
+import { memo } from "preact/compat";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { CopyButton, formatMs } from "../controls.tsx";
+import type { ChatStore } from "./chat_store.ts";
+import { Markdown } from "./markdown.tsx";
+import { TokenList } from "./token_list.tsx";
+import { ToolCalls } from "./tool_calls.tsx";
+import type { AnswerFigures, Turn } from "./turns.ts";
+
+interface Props {
+  readonly turn: Turn;
+  /** Ids of the turns in whose place it could stand, itself among them, with spaces between. */
+  readonly siblings: string;
+  readonly isLast: boolean;
+  readonly isStreaming: boolean;
+  /** Whether it is being written in another tab. */
+  readonly isElsewhere: boolean;
+  readonly store: ChatStore;
+}
+
+export const MessageItem = memo(function MessageItem(props: Props): JSX.Element {
+  if (props.turn.role === "user") return <Question {...props} />;
+  if (props.turn.role === "tool") return <ToolResult turn={props.turn} />;
+  return <Answer {...props} />;
+});
+
+function Question({ turn, siblings, store }: Props): JSX.Element {
+  const [isEditing, setIsEditing] = useState(false);
+  const { text, images = [], files = [], parentId } = turn;
+  return (
+    <li class="message user">
+      {images.map((url, at) => <img key={at} src={url} alt={`Image ${at + 1}`} />)}
+      {files.map(({ name }, at) => <span key={at} class="chip" dir="auto">{name}</span>)}
+      {isEditing
+        ? (
+          <Editor
+            text={text}
+            action="Send again"
+            onCancel={() => setIsEditing(false)}
+            onDone={(next) => {
+              setIsEditing(false);
+              store.ask({ text: next, images, files }, parentId);
+            }}
+          />
+        )
+        : text !== "" && <p class="plain" dir="auto">{text}</p>}
+      {!isEditing && (
+        <span class="acts">
+          <Branches turn={turn} siblings={siblings} store={store} />
+          <CopyButton class="quiet act" text={() => text} />
+          <Act onClick={() => setIsEditing(true)}>Edit</Act>
+          <Act onClick={() => store.deleteTurn(turn)}>Delete</Act>
+        </span>
+      )}
+    </li>
+  );
+}
+
+function ToolResult({ turn }: { turn: Turn }): JSX.Element {
+  return (
+    <li class="message tool">
+      <p class="label">Result</p>
+      <pre tabIndex={0}>{turn.text}</pre>
+    </li>
+  );
+}
+
+function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Props): JSX.Element {
+  const [isEditing, setIsEditing] = useState(false);
+  const [showsTokens, setShowsTokens] = useState(false);
+  const { text, reasoning, toolCalls, figures, tokens, error } = turn;
+  const isThinking = isStreaming && text === "";
+  const unfinished = isElsewhere
+    ? "Being written in another tab."
+    : "The page was closed before the end.";
+  const note = turn.isUnfinished ? unfinished : turn.note;
+  return (
+    <li class="message assistant" aria-busy={isStreaming}>
+      {reasoning && (
+        <details class="thought" open={isThinking}>
+          <summary>{isThinking ? "Thinking …" : "Thought"}</summary>
+          <p class="plain" dir="auto">{reasoning}</p>
+        </details>
+      )}
+      {isEditing
+        ? (
+          <Editor
+            text={text}
+            action="Keep"
+            onCancel={() => setIsEditing(false)}
+            onDone={(next) => {
+              setIsEditing(false);
+              store.editAnswer(turn, next);
+            }}
+          />
+        )
+        : showsTokens && tokens
+        ? <TokenList tokens={tokens} />
+        : <Markdown text={text} isComplete={!isStreaming} />}
+      {isThinking && !reasoning && <p class="soft dots">Waiting</p>}
+      {toolCalls && (
+        <ToolCalls
+          calls={toolCalls}
+          onResults={isLast && !isStreaming ? (results) => store.addResults(results) : undefined}
+        />
+      )}
+      {error && <p class="failure" role="alert">{error}</p>}
+      {!isStreaming && (
+        <footer>
+          {note && <span>{note}</span>}
+          {figures && <Figures figures={figures} />}
+          <span class="acts">
+            <Branches turn={turn} siblings={siblings} store={store} />
+            <CopyButton class="quiet act" text={() => text} />
+            <Act onClick={() => store.answer(turn.parentId!)}>Regenerate</Act>
+            {isLast && text !== "" && !toolCalls && (
+              <Act onClick={() => store.continueAnswer(turn)}>Continue</Act>
+            )}
+            {!toolCalls && <Act onClick={() => setIsEditing(true)}>Edit</Act>}
+            <Act onClick={() => store.deleteTurn(turn)}>Delete</Act>
+            {tokens && (
+              <Act isPressed={showsTokens} onClick={() => setShowsTokens(!showsTokens)}>
+                Probabilities
+              </Act>
+            )}
+          </span>
+        </footer>
+      )}
+    </li>
+  );
+}
+
+function Act({ isPressed, onClick, children }: {
+  isPressed?: boolean;
+  onClick: () => void;
+  children: string;
+}): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="quiet act"
+      {...(isPressed !== undefined && { "aria-pressed": isPressed })}
+      onClick={onClick}
+    >
+      {children}
+    </button>
+  );
+}
+
+/** Which of several turns in one place is shown, and ways to the others. */
+function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "store">) {
+  const ids = siblings.split(" ");
+  const at = ids.indexOf(turn.id);
+  if (ids.length < 2 || at < 0) return null;
+  return (
+    <span class="branches" role="group" aria-label="Versions">
+      <button
+        type="button"
+        class="quiet act"
+        aria-label="Previous version"
+        disabled={at === 0}
+        onClick={() => store.show(ids[at - 1]!)}
+      >
+        ‹
+      </button>
+      <span aria-label={`Version ${at + 1} of ${ids.length}`} role="img">
+        {at + 1}/{ids.length}
+      </span>
+      <button
+        type="button"
+        class="quiet act"
+        aria-label="Next version"
+        disabled={at === ids.length - 1}
+        onClick={() => store.show(ids[at + 1]!)}
+      >
+        ›
+      </button>
+    </span>
+  );
+}
+
+/** Shorter answers show no rate. */
+const LEAST_SECONDS = 0.02;
+
+function Figures({ figures }: { figures: AnswerFigures }): JSX.Element {
+  const { completionTokens, promptTokens, cachedTokens, firstTokenMs, totalMs } = figures;
+  const seconds = (totalMs - firstTokenMs) / 1000;
+  // An answer in one piece has no meaningful rate.
+  const rate = completionTokens > 1 && seconds > LEAST_SECONDS
+    ? ` · ${((completionTokens - 1) / seconds).toFixed(1)} tokens/s`
+    : "";
+  const cached = cachedTokens > 0 ? `, ${cachedTokens} cached` : "";
+  return (
+    <span class="figures">
+      {`${completionTokens} tokens${rate} · first after ${formatMs(firstTokenMs)} · ` +
+        `prompt ${promptTokens}${cached}`}
+    </span>
+  );
+}
+
+function Editor({ text, action, onDone, onCancel }: {
+  text: string;
+  action: string;
+  onDone: (text: string) => void;
+  onCancel: () => void;
+}): JSX.Element {
+  const [edited, setEdited] = useState(text);
+  return (
+    <>
+      <textarea
+        aria-label="Edit the message"
+        dir="auto"
+        rows={Math.min(12, edited.split("\n").length + 1)}
+        value={edited}
+        onInput={(event) => setEdited(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          event.preventDefault();
+          onCancel();
+        }}
+      />
+      <div class="row">
+        <button type="button" onClick={onCancel}>Cancel</button>
+        <button type="button" class="main" onClick={() => onDone(edited)}>{action}</button>
+      </div>
+    </>
+  );
+}

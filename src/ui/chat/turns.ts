@@ -1,0 +1,126 @@
+/**
+ * A conversation is a tree of turns: a question that is edited and an answer that is generated again stand beside the
+ * ones before. What is shown is one path through it.
+ *
+ * @module
+ */
+
+/** A function call that the model asks for. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON as the model wrote it. */
+  readonly arguments: string;
+}
+
+/** A token with its probability and the likeliest alternatives. */
+export interface TokenChoice {
+  readonly token: string;
+  readonly logprob: number;
+  readonly top_logprobs: readonly { readonly token: string; readonly logprob: number }[];
+}
+
+/** Tokens and time of an answer. */
+export interface AnswerFigures {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly firstTokenMs: number;
+  readonly totalMs: number;
+}
+
+/** A document that is sent with a question: text that the page has read, or a PDF as a `data:` URL. */
+export type Attachment =
+  | { readonly name: string; readonly text: string }
+  | { readonly name: string; readonly dataUrl: string };
+
+/** What one turn says. */
+export interface Message {
+  readonly id: string;
+  readonly role: "user" | "assistant" | "tool";
+  readonly text: string;
+  /** `data:` URLs. */
+  readonly images?: readonly string[];
+  readonly files?: readonly Attachment[];
+  readonly reasoning?: string;
+  readonly toolCalls?: readonly ToolCall[];
+  /** The call that a tool's result answers. */
+  readonly toolCallId?: string;
+  readonly figures?: AnswerFigures;
+  readonly tokens?: readonly TokenChoice[];
+  /** How the answer ended, unless normally. */
+  readonly note?: string;
+  readonly error?: string;
+}
+
+/** A message at its place in the tree. */
+export interface Turn extends Message {
+  readonly conversationId: string;
+  /** `null` for the first turn of a conversation. */
+  readonly parentId: string | null;
+  readonly createdMs: number;
+  /** An answer that was saved while it was written. */
+  readonly isUnfinished?: boolean;
+  /** A deleted turn is hidden with all that follows it, and can be restored. */
+  readonly deletedMs?: number;
+}
+
+/** An id that no other conversation or turn has. Pages at plain `http://` have no `crypto.randomUUID`. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A turn that follows `parentId`. */
+export function newTurn(
+  message: Omit<Message, "id">,
+  { conversationId, parentId }: Pick<Turn, "conversationId" | "parentId">,
+): Turn {
+  return { ...message, id: newId(), conversationId, parentId, createdMs: Date.now() };
+}
+
+/** The turns that follow `parentId`, the oldest first. */
+export function childrenOf(turns: readonly Turn[], parentId: string | null): Turn[] {
+  return turns.filter((turn) => turn.parentId === parentId && turn.deletedMs === undefined)
+    .sort((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
+}
+
+/** The end of the newest branch that begins with `id`; `null` begins with the whole tree. */
+export function newestLeaf(turns: readonly Turn[], id: string | null): string | null {
+  let leaf = id;
+  for (let child = childrenOf(turns, id).at(-1); child; child = childrenOf(turns, leaf).at(-1)) {
+    leaf = child.id;
+  }
+  return leaf;
+}
+
+/** The turns from the first one to the end of the newest branch through `headId`. */
+export function pathThrough(turns: readonly Turn[], headId: string | null): Turn[] {
+  const byId = new Map(turns.map((turn) => [turn.id, turn]));
+  const path: Turn[] = [];
+  let turn = byId.get(newestLeaf(turns, liveAncestor(byId, headId)) ?? "");
+  for (; turn !== undefined; turn = byId.get(turn.parentId ?? "")) path.push(turn);
+  return path.reverse();
+}
+
+/** The nearest turn at or before `id` that is not deleted, nor follows one that is. */
+function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): string | null {
+  let live = byId.has(id ?? "") ? id : null;
+  for (let turn = byId.get(id ?? ""); turn; turn = byId.get(turn.parentId ?? "")) {
+    if (turn.deletedMs !== undefined) live = turn.parentId;
+  }
+  return live;
+}
+
+/** The turns with one of them replaced, or added. */
+export function withTurn(turns: readonly Turn[], turn: Turn): readonly Turn[] {
+  const index = turns.findIndex(({ id }) => id === turn.id);
+  return index < 0 ? [...turns, turn] : turns.with(index, turn);
+}
+
+/** The first words of the user's first message. */
+export function titleOf(messages: readonly Message[]): string {
+  const { text = "", images = [], files = [] } = messages.find(({ role }) => role === "user") ?? {};
+  const title = text.trim() || files[0]?.name || (images.length > 0 ? "Image" : "New conversation");
+  return title.length > 60 ? `${title.slice(0, 59)}…` : title;
+}

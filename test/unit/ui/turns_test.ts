@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import {
+  childrenOf,
+  newestLeaf,
+  pathThrough,
+  titleOf,
+  type Turn,
+  withTurn,
+} from "../../../src/ui/chat/turns.ts";
+
+function turn(
+  id: string,
+  parentId: string | null,
+  createdMs: number,
+  more: Partial<Turn> = {},
+): Turn {
+  return { id, parentId, createdMs, conversationId: "c", role: "user", text: id, ...more };
+}
+
+/** q1 has the answers a1 and a2; the first is followed by q2 and a3. */
+const TURNS = [
+  turn("q1", null, 1),
+  turn("a2", "q1", 5, { role: "assistant" }),
+  turn("a1", "q1", 2, { role: "assistant" }),
+  turn("q2", "a1", 3),
+  turn("a3", "q2", 4, { role: "assistant" }),
+];
+
+const idsOf = (turns: readonly Turn[]) => turns.map(({ id }) => id);
+
+Deno.test("pathThrough() is the newest branch through a turn", () => {
+  assert.deepEqual(idsOf(pathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
+  assert.deepEqual(idsOf(pathThrough(TURNS, "q1")), ["q1", "a2"]);
+  assert.deepEqual(idsOf(pathThrough(TURNS, null)), ["q1", "a2"]);
+  assert.deepEqual(idsOf(pathThrough(TURNS, "gone")), ["q1", "a2"]);
+  assert.deepEqual(pathThrough([], null), []);
+});
+
+Deno.test("pathThrough() passes by what was deleted", () => {
+  const deleted = withTurn(TURNS, { ...TURNS[2]!, deletedMs: 9 });
+  assert.deepEqual(idsOf(pathThrough(deleted, "a3")), ["q1", "a2"]);
+  const all = withTurn(TURNS, { ...TURNS[0]!, deletedMs: 9 });
+  assert.deepEqual(pathThrough(all, "a3"), []);
+});
+
+Deno.test("childrenOf() is in the order of time, newestLeaf() the end of the newest", () => {
+  assert.deepEqual(idsOf(childrenOf(TURNS, "q1")), ["a1", "a2"]);
+  assert.equal(newestLeaf(TURNS, "a1"), "a3");
+  assert.equal(newestLeaf(TURNS, null), "a2");
+});
+
+Deno.test("titleOf() is the beginning of the first question", () => {
+  assert.equal(titleOf([turn(" What? ", null, 1)]), "What?");
+  const image = { images: ["data:image/png;base64,AA"] };
+  assert.equal(titleOf([turn("1", null, 1, { text: "", ...image })]), "Image");
+  const files = [{ name: "a.txt", text: "" }];
+  assert.equal(titleOf([turn("1", null, 1, { text: "", files })]), "a.txt");
+  assert.equal(titleOf([turn("x".repeat(100), null, 1)]).length, 60);
+});
