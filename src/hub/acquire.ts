@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { ResolvedModel } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
@@ -104,7 +104,7 @@ async function findCached(
   let needed: NeededFiles;
   try {
     needed = options.chooseFiles(await openAnyFolder(folder));
-    for (const graph of needed.graphs) await requireWeights(join(folder, graph));
+    for (const graph of needed.graphs) await requireWeights(folder, graph);
   } catch {
     // Something is missing: the download gets it, or says why not.
     return undefined;
@@ -117,8 +117,8 @@ async function findCached(
 }
 
 /** @throws {Error} when a file with a graph's weights is missing or too short. */
-async function requireWeights(path: string): Promise<void> {
-  await using files = new FolderFiles(join(path, ".."));
+async function requireWeights(folder: string, path: string): Promise<void> {
+  await using files = new FolderFiles(join(folder, dirname(path)), folder);
   const { graph } = await readModel(files, basename(path));
   const ends = new Map<string, number>();
   for (const { data } of graph.initializers.values()) {

@@ -5,18 +5,17 @@
  */
 import { basename, dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
+import { requireOwnFile } from "../base/own_file.ts";
 
 /** Names of files that a model is read from. */
 export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
 /** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
-function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {
-  if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return entry;
+function requireRegular(entry: Deno.DirEntry, path: string): void {
+  if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return;
   const target = entry.isSymlink ? statOf(path) : undefined;
   // A dangling link is reported by the reader.
-  if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) {
-    return entry;
-  }
+  if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) return;
   throw new StartupError(`${path} is a FIFO, a socket or a device: wanted a file.`);
 }
 
@@ -37,7 +36,8 @@ const MAX_FILES = 20_000;
  * The files in a folder and a few levels below it, by their paths, without those in folders whose names begin with a
  * dot.
  *
- * @throws {StartupError} when it cannot be read, or holds something that is no file in the place of one.
+ * @throws {StartupError} when it cannot be read, holds something that is no file in the place of one, or a link that
+ * leads out of it.
  */
 export async function listFiles(path: string): Promise<Set<string>> {
   const files = new Set<string>();
@@ -84,11 +84,12 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
   const depth = below.split("/").length - 1;
   for await (const entry of Deno.readDir(join(path, below))) {
     const inner = join(path, below, entry.name);
-    // Caches link to files, and users link to folders.
-    const isFolder = entry.isDirectory ||
-      (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
+    const target = entry.isSymlink ? statOf(inner) : undefined;
+    const isFolder = entry.isDirectory || target?.isDirectory === true;
     const isHidden = entry.name.startsWith(".");
-    if (!isFolder) files.add(below + requireRegular(entry, inner).name);
+    if (!isFolder) requireRegular(entry, inner);
+    if (target !== undefined) await requireOwnFile(inner, path);
+    if (!isFolder) files.add(below + entry.name);
     else if (depth < MAX_DEPTH && !isHidden) await addFiles(files, path, `${below}${entry.name}/`);
     if (files.size > MAX_FILES) {
       throw new StartupError(

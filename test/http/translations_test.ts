@@ -1,6 +1,7 @@
 /** `POST /audio/translations`: English of what is spoken, from models that were taught to translate. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { copyFolder } from "../fixtures/copy_folder.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import type { TestApp } from "../fixtures/server.ts";
 import { CLIP, openSpeechApp, readRecording, speechForm } from "../fixtures/speech_server.ts";
@@ -22,9 +23,7 @@ async function copyThatTranslates(
 ): Promise<AsyncDisposable & { folder: string }> {
   const source = findModelFolder("hearth-demo-asr")!;
   const folder = await Deno.makeTempDir({ prefix: "hearth-translate-" });
-  for (const entry of Deno.readDirSync(source)) {
-    await Deno.symlink(join(source, entry.name), join(folder, entry.name));
-  }
+  await copyFolder(source, folder);
   const rewrite = async (name: string, change: (text: string) => string) => {
     const text = await Deno.readTextFile(join(source, name));
     await Deno.remove(join(folder, name));

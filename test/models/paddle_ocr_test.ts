@@ -117,13 +117,26 @@ Deno.test("without its dictionary the recogniser is named, and what would do", a
   }
 });
 
-Deno.test("an invalid inference.yml is named", async () => {
-  for (const text of ["- : :\n\t{", "PostProcess:\n  thresh: high\n"]) {
+Deno.test("an invalid inference.yml is named, and nothing of it is quoted", async () => {
+  const SECRET = "root:x:0:0:hunter2";
+  const texts = [
+    "- : :\n\t{",
+    `thresh: [${SECRET}`,
+    `- ${SECRET}\n  bad: : "${SECRET}"`,
+    `a: *${SECRET}`,
+    `${SECRET}\n${SECRET}: [\n`,
+    `thresh: ${SECRET}`,
+    `thresh: {a: [${SECRET}]}`,
+  ];
+  for (const text of texts) {
     await withFolder(rapidFiles({ "ch_PP-OCRv4_det_infer.yml": text }), async (path) => {
-      await assert.rejects(openModel(path), {
-        name: "StartupError",
-        message: /_infer\.yml.*(cannot be read|thresh wants a number, has "high")/s,
-      });
+      const error = await openModel(path).then(() => undefined, (error) => error);
+      assert.equal(error?.name, "StartupError", text);
+      assert.match(
+        error.message,
+        /_infer\.yml.*(no valid YAML|wants a number)/,
+      );
+      assert.doesNotMatch(error.message, /hunter2/);
     });
   }
 });

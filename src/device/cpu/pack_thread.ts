@@ -10,9 +10,9 @@ import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import { type PackJob, packMatrices } from "./pack_weights.ts";
 
-const { folder, memory, matrices } = workerData as PackJob;
+const { folder, root, memory, matrices } = workerData as PackJob;
 try {
-  await using files = new FolderFiles(folder);
+  await using files = new FolderFiles(folder, root);
   await packMatrices(new SimdRows(new KernelThreads(1), memory), matrices, files);
 } catch (error) {
   parentPort!.postMessage(error instanceof Error ? error.message : String(error));

@@ -28,7 +28,9 @@ export interface PlannedMatrix {
 
 /** What a thread packs. */
 export interface PackJob {
+  /** Of the files, and of the model. */
   readonly folder: string;
+  readonly root: string;
   readonly memory: RowMemory;
   readonly matrices: readonly PlannedMatrix[];
 }
@@ -75,7 +77,7 @@ export async function packWeights(
 ): Promise<void> {
   if (files instanceof FolderFiles && isForThread(matrices)) {
     try {
-      return await packOnThread({ folder: files.folder, memory, matrices });
+      return await packOnThread({ folder: files.folder, root: files.root, memory, matrices });
     } catch (error) {
       const { message: reason } = error as Error;
       log.warn("weights are packed without a thread, which takes longer", { reason });

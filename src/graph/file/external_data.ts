@@ -4,6 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
+import { requireOwnFile } from "../../base/own_file.ts";
 
 /** Reads a graph and its external data; files are named as in the graph. */
 export interface ModelFiles {
@@ -30,13 +31,19 @@ interface OpenFile {
 export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** Where they are. */
   readonly folder: string;
+  /** The model's folder, out of which no link is followed. */
+  readonly root: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
   /** Serializes reads: seek and read must not be interleaved. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  /** @param folder the folder of the graph. */
-  constructor(folder: string) {
+  /**
+   * @param folder of the graph.
+   * @param root the model's folder, if the graph is in a folder below it.
+   */
+  constructor(folder: string, root = folder) {
     this.folder = folder;
+    this.root = root;
   }
 
   /** A path outside the folder is refused: a model must not be able to name any file of the machine. */
@@ -54,7 +61,8 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     let opened = this.#open.get(file);
     if (opened === undefined) {
       const path = this.#path(file);
-      opened = openFile(path).catch((cause) => {
+      opened = openFile(path, this.root).catch((cause) => {
+        if (cause instanceof StartupError) throw cause;
         throw new StartupError(`Cannot read ${path}, which the model needs: ${cause.message}`, {
           cause,
         });
@@ -118,7 +126,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   }
 }
 
-async function openFile(path: string): Promise<OpenFile> {
-  const handle = await Deno.open(path);
+async function openFile(path: string, root: string): Promise<OpenFile> {
+  const handle = await Deno.open(await requireOwnFile(path, root));
   return { handle, first: await handle.stat() };
 }

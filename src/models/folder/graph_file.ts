@@ -36,7 +36,7 @@ export async function readGraph(
   const { path } = chosen;
   onProgress({ what: `loading ${path}` });
   await using opened = new AsyncDisposableStack();
-  const files = opened.use(new FolderFiles(join(folder.path, dirname(path))));
+  const files = opened.use(new FolderFiles(join(folder.path, dirname(path)), folder.path));
   const model = await readModel(files, basename(path));
   const kept = opened.move();
   return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };

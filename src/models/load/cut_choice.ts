@@ -76,7 +76,7 @@ async function whyNotCut(
   folder: ModelFolder,
   path: string,
 ): Promise<string | typeof NO_DECODER | undefined> {
-  await using files = new FolderFiles(join(folder.path, dirname(path)));
+  await using files = new FolderFiles(join(folder.path, dirname(path)), folder.path);
   const model = await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
   const contextLength = Math.min(knownContextLengthOf(folder) ?? MOST_TOKENS, MOST_TOKENS);

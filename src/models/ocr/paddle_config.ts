@@ -50,7 +50,7 @@ interface Described {
 
 async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Described> {
   const path = join(folder.path, graph.file);
-  await using files = new FolderFiles(dirname(path));
+  await using files = new FolderFiles(dirname(path), folder.path);
   const model = await readModel(files, basename(path));
   const besides = [
     graph.file.replace(/\.onnx$/, ".yml"),

@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import { parse } from "yaml";
+import { parse, YAMLParseError } from "yaml";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
@@ -28,7 +28,7 @@ export class PaddleSettings {
     const path = join(folder.path, file);
     const values: Yaml = await startupStep(
       // Without a schema: a dictionary's "1" and "no" are characters.
-      async () => parse(await Deno.readTextFile(path), { schema: "failsafe" }),
+      async () => parseYaml(await Deno.readTextFile(path)),
       (reason) => `${path} cannot be read: ${reason}`,
     );
     return new PaddleSettings(file, values);
@@ -47,7 +47,7 @@ export class PaddleSettings {
       const number = Number(value);
       if (Number.isFinite(number)) return number;
       throw new StartupError(
-        `${this.file}: ${path.join(".")} wants a number, has ${JSON.stringify(value)}.`,
+        `${this.file}: ${path.join(".")} wants a number, and has something else.`,
       );
     });
   }
@@ -80,5 +80,18 @@ export class PaddleSettings {
       if (found !== undefined) return found;
     }
     return undefined;
+  }
+}
+
+/** @throws {StartupError} without the piece of the file that the parser's message quotes. */
+function parseYaml(text: string): Yaml {
+  try {
+    // Without a schema: a dictionary's "1" and "no" are characters.
+    return parse(text, { schema: "failsafe" });
+  } catch (error) {
+    // Aliases without an anchor are found later, by no parse error.
+    const [place] = error instanceof YAMLParseError ? error.linePos ?? [] : [];
+    const where = place === undefined ? "" : ` (line ${place.line} column ${place.col})`;
+    throw new StartupError(`it is no valid YAML${where}`);
   }
 }
