@@ -34,6 +34,8 @@ export interface AttentionExports {
   readonly product: SharedKernel;
   readonly floatProduct: SharedKernel;
   readonly expertsProduct: SharedKernel;
+  readonly causalConv: SharedKernel;
+  readonly linearAttention: SharedKernel;
   packColumns(
     from: number,
     outputs: number,

@@ -49,6 +49,8 @@ export const KERNELS = [
   "product",
   "floatProduct",
   "expertsProduct",
+  "causalConv",
+  "linearAttention",
 ] as const;
 
 export type KernelName = typeof KERNELS[number];

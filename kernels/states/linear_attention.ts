@@ -129,7 +129,7 @@ export class LinearAttentionKernel {
 
 /** Also asked by the reference. */
 export function checkLinearAttention(
-  { heads, queryHeads, keyHeads, keyDim }: LinearAttentionParams,
+  { heads, queryHeads, keyHeads, keyDim }: Omit<LinearAttentionParams, "elem">,
 ): void {
   const isDivided = heads % queryHeads === 0 && heads % keyHeads === 0;
   if (isDivided && keyDim <= GROUPS * MAX_ROWS) return;

@@ -1,7 +1,9 @@
 /** The CPU backend's kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
 export { expertsProduct } from "./experts";
+export { causalConv } from "./causal_conv";
 export { floatProduct } from "./float_product";
 export { kvWrite } from "./kv_write";
+export { linearAttention } from "./linear_attention";
 export { packBlocks } from "./pack_blocks";
 export { packColumns, packRows } from "./pack_floats";
 export { packedAttention } from "./packed_attention";

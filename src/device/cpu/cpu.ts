@@ -149,7 +149,7 @@ export class CpuBackend implements Backend {
   }
 
   openStates(options: StatesOptions): SequenceStates {
-    return new CpuStates(options);
+    return new CpuStates(options, this.#kernelThreads() ?? new KernelThreads(1));
   }
 
   async openExperts(options: ExpertsOptions): Promise<ExpertLayers> {

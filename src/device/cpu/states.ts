@@ -1,13 +1,16 @@
 /**
- * States of sequences on the CPU: the kernels' references.
+ * States of sequences on the CPU, in WebAssembly.
  *
  * @module
  */
+import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { convFactors } from "../../../kernels/states/causal_conv.ts";
-import { causalConvReference } from "../../../kernels/states/causal_conv_reference.ts";
-import { checkLinearAttention } from "../../../kernels/states/linear_attention.ts";
-import { linearAttentionReference } from "../../../kernels/states/linear_attention_reference.ts";
 import { rangesOf, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
+import {
+  type SimdSite,
+  SimdStates,
+  type StateArrays,
+} from "../../../kernels/states/states_simd.ts";
 import type { StateSite } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
@@ -15,52 +18,50 @@ import {
   linearParams,
   type SequenceStates,
   type StateCopy,
-  stateSize,
   type StatesOptions,
 } from "../sequence_states.ts";
 
-type Numbers = Float32Array | Float16Array;
-
-/** Runs one recurrence over the ranges of a step. */
-type Runner = (
-  tensors: ReadonlyMap<string, Tensor>,
-  out: Numbers,
-  ranges: readonly StateRange[],
-) => void;
+/** A site's operands by the kernels' names. */
+type OperandNames = Readonly<Partial<Record<Exclude<keyof StateArrays, "out">, string>>>;
 
 /** The memory of the states is allocated when it is made. */
 export class CpuStates implements SequenceStates {
   readonly #sites: readonly StateSite[];
-  readonly #states: Float32Array[];
-  readonly #runners: readonly Runner[];
+  readonly #names: readonly OperandNames[];
+  readonly #states: SimdStates;
   #ranges: readonly StateRange[] = [];
 
-  /** @throws {RangeError} when the kernels cannot run a site's shape. */
-  constructor({ sites, numSlots, constants }: StatesOptions) {
+  /**
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  constructor(
+    { sites, numSlots, maxSequences, constants }: StatesOptions,
+    threads: KernelThreads,
+  ) {
     this.#sites = sites;
-    this.#states = sites.map((site) => new Float32Array(numSlots * stateSize(site)));
-    this.#runners = sites.map((site, i) => open(site, this.#states[i]!, constants));
+    this.#names = sites.map(namesOf);
+    const simdSites = sites.map((site) => simdSiteOf(site, constants));
+    this.#states = new SimdStates(simdSites, { numSlots, maxSequences, threads });
   }
 
   begin(step: StateStep & { readonly stateCopies?: readonly StateCopy[] | undefined }): void {
-    for (const { from, to } of step.stateCopies ?? []) {
-      this.#sites.forEach((site, i) => {
-        const size = stateSize(site);
-        this.#states[i]!.copyWithin(to * size, from * size, (from + 1) * size);
-      });
-    }
+    for (const { from, to } of step.stateCopies ?? []) this.#states.copy(from, to);
     this.#ranges = rangesOf(step);
   }
 
   run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
     const out = output ?? this.#makeOutput(this.#sites[index]!);
-    this.#runners[index]!(tensors, out.data as Numbers, this.#ranges);
+    const operands = Object.entries(this.#names[index]!).map(([role, name]) =>
+      [role, tensors.get(name)!.data] as const
+    );
+    const arrays = { ...Object.fromEntries(operands), out: out.data } as unknown as StateArrays;
+    this.#states.run(index, arrays, this.#ranges);
     return out;
   }
 
-  /** Drops the memory; the engine frees it. */
   dispose(): void {
-    this.#states.length = 0;
+    this.#states.dispose();
   }
 
   #makeOutput({ dtype, output: { shape } }: StateSite): Tensor {
@@ -72,34 +73,28 @@ export class CpuStates implements SequenceStates {
   }
 }
 
-function open(
-  site: StateSite,
-  state: Float32Array,
-  constants: StatesOptions["constants"],
-): Runner {
+function namesOf(site: StateSite): OperandNames {
   const { recurrence, operands } = site;
-  const numbersOf = (tensors: ReadonlyMap<string, Tensor>, name: string) =>
-    tensors.get(name)!.data as Numbers;
-  if (recurrence.kind === "convolution") {
-    const params = convParams(site, recurrence);
-    const { weights, bias } = recurrence;
-    const factors = convFactors({
-      weights: constants.get(weights.name)!,
-      bias: bias && constants.get(bias.name)!,
-    }, recurrence);
-    const [{ tensor }] = operands as [StateSite["operands"][number]];
-    return (tensors, out, ranges) =>
-      causalConvReference(params, { x: numbersOf(tensors, tensor), factors, state, out }, ranges);
-  }
-  const { decaysName, betasName, ...params } = linearParams(site, recurrence);
-  checkLinearAttention(params);
+  if (recurrence.kind === "convolution") return { x: operands[0]!.tensor };
+  const { decaysName, betasName } = linearParams(site, recurrence);
   const [q, k, v] = operands.map(({ tensor }) => tensor) as [string, string, string];
-  return (tensors, out, ranges) => {
-    const of = (name: string) => numbersOf(tensors, name);
-    linearAttentionReference(params, {
-      ...{ q: of(q), k: of(k), v: of(v), state, out },
-      decays: decaysName === undefined ? undefined : of(decaysName) as Float32Array,
-      betas: betasName === undefined ? undefined : of(betasName) as Float32Array,
-    }, ranges);
+  return {
+    ...{ q, k, v },
+    ...decaysName === undefined ? {} : { decays: decaysName },
+    ...betasName === undefined ? {} : { betas: betasName },
   };
+}
+
+function simdSiteOf(site: StateSite, constants: StatesOptions["constants"]): SimdSite {
+  const { recurrence } = site;
+  if (recurrence.kind !== "convolution") {
+    const { decaysName: _decays, betasName: _betas, ...params } = linearParams(site, recurrence);
+    return { kind: "attention", params };
+  }
+  const { weights, bias } = recurrence;
+  const factors = convFactors({
+    weights: constants.get(weights.name)!,
+    bias: bias && constants.get(bias.name)!,
+  }, recurrence);
+  return { kind: "convolution", params: convParams(site, recurrence), factors };
 }

@@ -1,0 +1,299 @@
+/**
+ * Recurrences in WebAssembly SIMD: states of all sites, and the rows of a step that are being computed, lie in one linear
+ * memory.
+ *
+ * @module
+ */
+import { Arena } from "../cpu/arena.ts";
+import { type AttentionExports, instantiateAttention } from "../cpu/attention_module.ts";
+import { type KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
+import type { KernelName } from "../cpu/thread_control.ts";
+import { type CausalConvParams, checkTaps } from "./causal_conv.ts";
+import { checkLinearAttention, type LinearAttentionParams } from "./linear_attention.ts";
+import type { StateRange } from "./state_step.ts";
+
+/** Rows that are computed at a time. */
+const MAX_ROWS = 64;
+/** Channels of a convolution that are one part of the work. */
+const PART_CHANNELS = 256;
+/** Bytes of each row of a state that a linear attention takes together. */
+const WIDE_BYTES = 64;
+/** What an activation costs beside a product. */
+const ACTIVATION_FLOPS = 20;
+
+type Numbers = Float32Array | Float16Array;
+
+/** One recurrence. */
+export type SimdSite =
+  /** `factors` as `convFactors()` lays them out. */
+  | {
+    readonly kind: "convolution";
+    readonly params: Omit<CausalConvParams, "elem">;
+    readonly factors: Float32Array;
+  }
+  | { readonly kind: "attention"; readonly params: Omit<LinearAttentionParams, "elem"> };
+
+/** Rows of a recurrence's operands and result, laid out as its tensors; a convolution has `x` alone. */
+export interface StateArrays {
+  readonly x?: Numbers;
+  readonly q?: Numbers;
+  readonly k?: Numbers;
+  readonly v?: Numbers;
+  readonly decays?: Float32Array | undefined;
+  readonly betas?: Float32Array | undefined;
+  readonly out: Numbers;
+}
+
+/** Rows of an operand, brought together in memory. */
+interface Operand {
+  readonly name: Exclude<keyof StateArrays, "out">;
+  /** Where a row's elements are in its tensor. */
+  readonly stride: number;
+  readonly offset: number;
+  readonly width: number;
+  /** Elements from one row to the next in memory. */
+  readonly step: number;
+  readonly isLogarithm?: boolean;
+}
+
+/** A site with its addresses. */
+interface Placed {
+  readonly kernel: KernelName;
+  readonly operands: readonly (Operand & { readonly at: number })[];
+  readonly outWidth: number;
+  readonly outAt: number;
+  /** The site's structure but for addresses, and where those are. */
+  readonly words: Uint32Array;
+  readonly state: number;
+  /** Elements of a slot's state. */
+  readonly stateLength: number;
+  /** Parts of the work for each sequence. */
+  readonly parts: number;
+  readonly flopsPerRow: number;
+}
+
+/** How many sites and sequences there are. */
+interface SimdStatesOptions {
+  readonly numSlots: number;
+  readonly maxSequences: number;
+  readonly threads: KernelThreads;
+}
+
+/** Elements rounded up to whole vectors. */
+function padded(length: number): number {
+  return Math.ceil(length / 4) * 4;
+}
+
+export class SimdStates {
+  readonly #threads: KernelThreads;
+  readonly #memory: WebAssembly.Memory;
+  readonly #exports: AttentionExports;
+  readonly #floats: Float32Array;
+  readonly #sites: readonly Placed[];
+  readonly #siteAt: number;
+  readonly #rangesAt: number;
+  readonly #scratch: number;
+  readonly #scratchBytes: number;
+
+  /**
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  constructor(
+    sites: readonly SimdSite[],
+    { numSlots, maxSequences, threads }: SimdStatesOptions,
+  ) {
+    const arena = new Arena();
+    this.#threads = threads;
+    this.#siteAt = arena.reserve(20);
+    this.#rangesAt = arena.reserve(4 * maxSequences);
+    // Sites run one after the other, and share the memory of their rows.
+    const rows = arena.reserve(Math.max(...sites.map(rowsLength)));
+    this.#scratchBytes = Math.max(...sites.map(scratchBytes));
+    this.#scratch = arena.reserve(this.#scratchBytes / 4 * threads.numThreads);
+    this.#sites = sites.map((site) => place(site, { arena, rows, numSlots }));
+    this.#memory = arena.allocate({ what: "States of sequences", hasLargePages: true });
+    this.#exports = instantiateAttention(this.#memory);
+    this.#floats = new Float32Array(this.#memory.buffer);
+  }
+
+  /** Gives a slot the states of another. */
+  copy(from: number, to: number): void {
+    for (const { state, stateLength } of this.#sites) {
+      const first = state / 4;
+      this.#floats.copyWithin(
+        first + to * stateLength,
+        first + from * stateLength,
+        first + (from + 1) * stateLength,
+      );
+    }
+  }
+
+  /** Goes through the rows of a step; its ranges lie one after the other. */
+  run(index: number, arrays: StateArrays, ranges: readonly StateRange[]): void {
+    const numRows = ranges.at(-1)?.end ?? 0;
+    for (let first = 0; first < numRows; first += MAX_ROWS) {
+      const end = Math.min(first + MAX_ROWS, numRows);
+      const here = ranges.filter((range) => range.first < end && range.end > first);
+      this.#runRows(this.#sites[index]!, arrays, { first, end, ranges: here });
+    }
+  }
+
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  dispose(): void {
+    this.#threads.release(this.#memory);
+  }
+
+  #runRows(
+    site: Placed,
+    arrays: StateArrays,
+    { first, end, ranges }: {
+      readonly first: number;
+      readonly end: number;
+      readonly ranges: readonly StateRange[];
+    },
+  ): void {
+    const numRows = end - first;
+    for (const operand of site.operands) this.#gather(operand, arrays[operand.name]!, first, end);
+    const words = new Uint32Array(this.#memory.buffer);
+    words.set(site.words, this.#siteAt / 4);
+    ranges.forEach((range, i) => {
+      const from = Math.max(range.first, first);
+      const isFresh = range.isFresh && from === range.first;
+      const own = [from - first, Math.min(range.end, end) - first, range.slot, isFresh ? 1 : 0];
+      words.set(own, this.#rangesAt / 4 + 4 * i);
+    });
+    this.#threads.run({
+      kernel: site.kernel,
+      memory: this.#memory,
+      exports: this.#exports,
+      ...{ site: this.#siteAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
+      numWorks: site.parts * ranges.length,
+      scratch: this.#scratch,
+      scratchBytes: this.#scratchBytes,
+      flops: site.flopsPerRow * numRows,
+    });
+    const { outAt, outWidth } = site;
+    const result = this.#floats.subarray(outAt / 4, outAt / 4 + numRows * outWidth);
+    arrays.out.subarray(first * outWidth, end * outWidth).set(result);
+  }
+
+  /** Brings rows `first` to `end` of an operand to the kernel's memory. */
+  #gather(operand: Placed["operands"][number], source: Numbers, first: number, end: number): void {
+    const { at, stride, offset, width, step, isLogarithm } = operand;
+    for (let row = first, to = at / 4; row < end; row++, to += step) {
+      const from = row * stride + offset;
+      this.#floats.set(source.subarray(from, from + width), to);
+      if (!isLogarithm) continue;
+      for (let i = to; i < to + width; i++) this.#floats[i] = Math.exp(this.#floats[i]!);
+    }
+  }
+}
+
+/** What a site reads, in the order of its structure. */
+function operandsOf(site: SimdSite): Operand[] {
+  if (site.kind === "convolution") {
+    const { channels, stride, offset } = site.params;
+    return [{ name: "x", stride, offset, width: channels, step: padded(channels) }];
+  }
+  const { params } = site;
+  const { heads, queryHeads, keyHeads, keyDim, valueDim, decay, decaysRows, rates } = params;
+  const operand = (name: "q" | "k" | "v" | "decays" | "betas", width: number): Operand => ({
+    ...{ name, width, step: width, ...params[name] },
+    isLogarithm: name === "decays" && decay === "logarithm",
+  });
+  return [
+    operand("q", queryHeads * keyDim),
+    operand("k", keyHeads * keyDim),
+    operand("v", heads * valueDim),
+    ...decay === undefined ? [] : [operand("decays", decaysRows ? heads * keyDim : heads)],
+    ...rates === 0 ? [] : [operand("betas", rates)],
+  ];
+}
+
+function outWidth({ kind, params }: SimdSite): number {
+  return kind === "convolution" ? params.channels : params.heads * params.valueDim;
+}
+
+/** Elements of the operands and results of the rows that are computed at a time; a last vector may go beyond a row. */
+function rowsLength(site: SimdSite): number {
+  const steps = operandsOf(site).map(({ step }) => step);
+  return [...steps, outWidth(site)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
+}
+
+function scratchBytes({ kind, params }: SimdSite): number {
+  const bytes = kind === "convolution" ? params.taps * 4 : params.keyDim * WIDE_BYTES;
+  return Math.ceil(bytes / 64) * 64;
+}
+
+function place(
+  site: SimdSite,
+  { arena, rows, numSlots }: {
+    readonly arena: Arena;
+    readonly rows: number;
+    readonly numSlots: number;
+  },
+): Placed {
+  let at = rows;
+  const take = (step: number) => {
+    const taken = at;
+    at += (padded(MAX_ROWS * step) + 4) * 4;
+    return taken;
+  };
+  const operands = operandsOf(site).map((operand) => ({ ...operand, at: take(operand.step) }));
+  const out = take(outWidth(site));
+  const addressOf = (name: Operand["name"]) =>
+    operands.find((operand) => operand.name === name)?.at ?? 0;
+  const common = { operands, outAt: out, outWidth: outWidth(site) };
+  if (site.kind === "convolution") {
+    const { params: { channels, taps, activation }, factors } = site;
+    checkTaps(site.params);
+    const stride = padded(channels);
+    const stateLength = (taps - 1) * stride;
+    const state = arena.reserve(numSlots * stateLength);
+    const placed = arena.place(padRows(factors, channels, stride));
+    return {
+      kernel: "causalConv",
+      ...common,
+      // In the order of `ConvSite`.
+      words: Uint32Array.of(
+        ...[channels, stride, taps, activation === "silu" ? 1 : 0, PART_CHANNELS],
+        ...[addressOf("x"), placed, state, out],
+      ),
+      ...{ state, stateLength },
+      parts: Math.ceil(channels / PART_CHANNELS),
+      flopsPerRow: channels * (2 * taps + (activation ? ACTIVATION_FLOPS : 0)),
+    };
+  }
+  const { params } = site;
+  checkLinearAttention(params);
+  const { heads, queryHeads, keyHeads, keyDim, valueDim, scale, decay, decaysRows } = params;
+  const valueStride = padded(valueDim);
+  const stateLength = heads * keyDim * valueStride;
+  const state = arena.reserve(numSlots * stateLength);
+  return {
+    kernel: "linearAttention",
+    ...common,
+    // In the order of `LinearSite`.
+    words: Uint32Array.of(
+      ...[heads, queryHeads, keyHeads, keyDim, valueDim, valueStride],
+      new Uint32Array(Float32Array.of(scale).buffer)[0]!,
+      ...[decay === undefined ? 0 : 1, decay !== undefined && decaysRows ? 1 : 0, params.rates],
+      ...(["q", "k", "v", "decays", "betas"] as const).map(addressOf),
+      ...[state, out],
+    ),
+    ...{ state, stateLength },
+    parts: heads,
+    flopsPerRow: 7 * heads * keyDim * valueDim,
+  };
+}
+
+/** Rows of `width` elements, from `stride` elements to `stride` elements. */
+function padRows(rows: Float32Array, width: number, stride: number): Float32Array {
+  const numRows = rows.length / width;
+  const result = new Float32Array(numRows * stride);
+  for (let row = 0; row < numRows; row++) {
+    result.set(rows.subarray(row * width, (row + 1) * width), row * stride);
+  }
+  return result;
+}

@@ -1,0 +1,90 @@
+/**
+ * Depthwise causal convolution along the tokens of each sequence:
+ *
+ * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, the inputs before a step's first from the state.
+ */
+import { activate } from "./activation";
+import { madd } from "./softmax";
+import { ConvSite, rangeAt, StateRange } from "./state_layout";
+
+const SILU: u32 = 1;
+
+/** Does the parts `[first, end)` of the work: some channels of a sequence each. `scratch` is of an address for each tap. */
+export function causalConv(
+  site: ConvSite,
+  ranges: usize,
+  _items: usize,
+  first: u32,
+  end: u32,
+  scratch: usize,
+): void {
+  const numParts = (site.channels + site.partChannels - 1) / site.partChannels;
+  for (let work = first; work < end; work++) {
+    const range = rangeAt(ranges, work / numParts);
+    const from = work % numParts * site.partChannels;
+    const to = min(from + site.partChannels, site.channels);
+    convolve(site, range, from, to, scratch);
+    keepInputs(site, range, from, to);
+  }
+}
+
+/** The state of a sequence. */
+@inline
+function stateOf(site: ConvSite, range: StateRange): usize {
+  return site.state + <usize> range.slot * (site.taps - 1) * site.stride * 4;
+}
+
+function convolve(site: ConvSite, range: StateRange, from: u32, to: u32, inputs: usize): void {
+  const kept = <i32> site.taps - 1;
+  const rowBytes = <usize> site.stride * 4;
+  const state = stateOf(site, range);
+  if (range.isFresh) {
+    for (let k = 0; k < kept; k++) {
+      memory.fill(state + k * rowBytes + from * 4, 0, (to - from) * 4);
+    }
+  }
+  for (let row = range.first; row < range.end; row++) {
+    // Where the input of each tap is.
+    for (let k = 0; k <= kept; k++) {
+      const at = <i32> (row - range.first) - kept + k;
+      const x = at < 0 ? state + (kept + at) * rowBytes : site.x + (range.first + at) * rowBytes;
+      store<usize>(inputs + k * sizeof<usize>(), x);
+    }
+    const out = site.out + <usize> row * site.channels * 4;
+    for (let c = <usize> from * 4; c < <usize> to * 4; c += 16) {
+      let factors = site.factors + c;
+      let sum = v128.load(factors + site.taps * rowBytes);
+      for (let k: u32 = 0; k < site.taps; k++, factors += rowBytes) {
+        const x = load<usize>(inputs + k * sizeof<usize>());
+        sum = madd(v128.load(factors), v128.load(x + c), sum);
+      }
+      if (site.isSilu) sum = activate(SILU, sum);
+      storeUpTo(out + c, sum, <usize> to * 4 - c);
+    }
+  }
+}
+
+/** The last inputs become the state. */
+function keepInputs(site: ConvSite, range: StateRange, from: u32, to: u32): void {
+  const kept = <i32> site.taps - 1;
+  const rowBytes = <usize> site.stride * 4;
+  const state = stateOf(site, range);
+  const numRows = <i32> (range.end - range.first);
+  for (let k = 0; k < kept; k++) {
+    const at = numRows - kept + k;
+    const x = at < 0 ? state + (kept + at) * rowBytes : site.x + (range.first + at) * rowBytes;
+    memory.copy(state + k * rowBytes + from * 4, x + from * 4, (to - from) * 4);
+  }
+}
+
+/** Stores the first elements of four, as many as fit in `numBytes`. */
+@inline
+export function storeUpTo(at: usize, four: v128, numBytes: usize): void {
+  if (numBytes >= 16) {
+    v128.store(at, four);
+    return;
+  }
+  v128.store_lane<f32>(at, four, 0);
+  if (numBytes > 4) v128.store_lane<f32>(at, four, 1, 4);
+  if (numBytes > 8) v128.store_lane<f32>(at, four, 2, 8);
+}

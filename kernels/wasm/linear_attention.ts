@@ -1,0 +1,247 @@
+/**
+ * Linear attention: with `S` a head's state, for each token of a sequence in turn
+ *
+ * `S = decay * S`, then `S = S + k ⊗ v`, or by the delta rule `S = S + k ⊗ beta (v - Sᵀ k)`, and `out = scale * Sᵀ q`
+ *
+ * Sixteen columns of a state at a time go through all tokens: they are 8 KiB of 128 rows, which stay in the processor's
+ * first cache. What the next token's key finds is added up in the pass that takes a token in, so that a state is read
+ * once a token. (In chunks of tokens, as matrices, a prompt would take twice the operations.) Whether tokens come in one
+ * step or in several does not change a bit.
+ */
+import { is, No, Yes } from "./block_sums";
+import { storeUpTo } from "./causal_conv";
+import { madd } from "./softmax";
+import { LinearSite, rangeAt, StateRange } from "./state_layout";
+
+/** Bytes of the columns that are taken together. */
+const WIDE: usize = 64;
+/** Fewer tokens of a sequence are taken in where the state is. */
+const MIN_COPIED: u32 = 4;
+
+/** Does the parts `[first, end)` of the work: a head of a sequence each. `scratch` is of `WIDE` bytes for each row of a state. */
+export function linearAttention(
+  site: LinearSite,
+  ranges: usize,
+  _items: usize,
+  first: u32,
+  end: u32,
+  scratch: usize,
+): void {
+  for (let work = first; work < end; work++) {
+    const range = rangeAt(ranges, work / site.heads);
+    const head = work % site.heads;
+    if (site.decaysRows) {
+      if (site.rates) attendHead<Yes, Yes>(site, range, head, scratch);
+      else attendHead<Yes, No>(site, range, head, scratch);
+    } else {
+      if (site.rates) attendHead<No, Yes>(site, range, head, scratch);
+      else attendHead<No, No>(site, range, head, scratch);
+    }
+  }
+}
+
+/** `ByRow`: whether each row of a state has a decay of its own; `Delta`: whether it is the delta rule. */
+function attendHead<ByRow, Delta>(
+  site: LinearSite,
+  range: StateRange,
+  head: u32,
+  scratch: usize,
+): void {
+  const rowBytes = <usize> site.valueStride * 4;
+  const size = site.keyDim * rowBytes;
+  const state = site.state + (<usize> range.slot * site.heads + head) * size;
+  if (range.isFresh) memory.fill(state, 0, size);
+  let column: usize = 0;
+  for (; column + WIDE <= rowBytes; column += WIDE) {
+    if (range.end - range.first < MIN_COPIED) {
+      attendWide<ByRow, Delta>(site, range, head, column, state + column, rowBytes);
+      continue;
+    }
+    copyRows(state + column, rowBytes, scratch, WIDE, site.keyDim);
+    attendWide<ByRow, Delta>(site, range, head, column, scratch, WIDE);
+    copyRows(scratch, WIDE, state + column, rowBytes, site.keyDim);
+  }
+  for (; column < rowBytes; column += 16) {
+    attendFour<ByRow, Delta>(site, range, head, column, state + column, rowBytes);
+  }
+}
+
+/** Copies rows of `WIDE` bytes. */
+function copyRows(from: usize, fromStep: usize, to: usize, toStep: usize, count: u32): void {
+  for (let i: u32 = 0; i < count; i++, from += fromStep, to += toStep) {
+    v128.store(to, v128.load(from));
+    v128.store(to, v128.load(from, 16), 16);
+    v128.store(to, v128.load(from, 32), 32);
+    v128.store(to, v128.load(from, 48), 48);
+  }
+}
+
+@inline
+function queryOf(site: LinearSite, row: usize, head: u32): usize {
+  return site.q + (row * site.queryHeads + head * site.queryHeads / site.heads) * site.keyDim * 4;
+}
+
+@inline
+function keyOf(site: LinearSite, row: usize, head: u32): usize {
+  return site.k + (row * site.keyHeads + head * site.keyHeads / site.heads) * site.keyDim * 4;
+}
+
+/** The first of a head's factors of decay. */
+@inline
+function decayOf<ByRow>(site: LinearSite, row: usize, head: u32): usize {
+  const at = row * site.heads + head;
+  return site.decays + (is<ByRow>() ? at * site.keyDim : at) * 4;
+}
+
+@inline
+function rateOf(site: LinearSite, row: usize, head: u32): v128 {
+  return v128.load32_splat(site.betas + (row * site.rates + (site.rates > 1 ? head : 0)) * 4);
+}
+
+/** What is added to a state for each element of the key. */
+@inline
+function gainOf<Delta>(v: v128, held: v128, rate: v128): v128 {
+  return is<Delta>() ? f32x4.mul(rate, f32x4.sub(v, held)) : v;
+}
+
+/** An element of a key as it is multiplied with what a state was before its decay. */
+@inline
+function heldKey<ByRow>(key: usize, decay: usize): v128 {
+  const k = v128.load32_splat(key);
+  return is<ByRow>() ? f32x4.mul(k, v128.load32_splat(decay)) : k;
+}
+
+/** Sixteen columns, from byte `column` of a row on, whose rows lie `step` bytes apart at `state`. */
+function attendWide<ByRow, Delta>(
+  site: LinearSite,
+  range: StateRange,
+  head: u32,
+  column: usize,
+  state: usize,
+  step: usize,
+): void {
+  const zero = f32x4.splat(0);
+  const one = f32x4.splat(1);
+  const scale = f32x4.splat(site.scale);
+  const end = state + site.keyDim * step;
+  const headBytes = <usize> site.valueDim * 4;
+  let h0 = zero, h1 = zero, h2 = zero, h3 = zero;
+  if (is<Delta>()) {
+    let key = keyOf(site, range.first, head);
+    let decay = decayOf<ByRow>(site, range.first, head);
+    for (let at = state; at < end; at += step, key += 4, decay += 4) {
+      const k = heldKey<ByRow>(key, decay);
+      h0 = madd(k, v128.load(at), h0);
+      h1 = madd(k, v128.load(at, 16), h1);
+      h2 = madd(k, v128.load(at, 32), h2);
+      h3 = madd(k, v128.load(at, 48), h3);
+    }
+  }
+  for (let row: usize = range.first; row < range.end; row++) {
+    const hasNext = is<Delta>() && row + 1 < range.end;
+    let decay = decayOf<ByRow>(site, row, head);
+    let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
+    if (is<Delta>() && !is<ByRow>()) {
+      h0 = f32x4.mul(h0, d);
+      h1 = f32x4.mul(h1, d);
+      h2 = f32x4.mul(h2, d);
+      h3 = f32x4.mul(h3, d);
+    }
+    const rate = is<Delta>() ? rateOf(site, row, head) : one;
+    const at = (row * site.heads + head) * headBytes + column;
+    const g0 = gainOf<Delta>(v128.load(site.v + at), h0, rate);
+    const g1 = gainOf<Delta>(v128.load(site.v + at, 16), h1, rate);
+    const g2 = gainOf<Delta>(v128.load(site.v + at, 32), h2, rate);
+    const g3 = gainOf<Delta>(v128.load(site.v + at, 48), h3, rate);
+    let r0 = zero, r1 = zero, r2 = zero, r3 = zero;
+    h0 = zero, h1 = zero, h2 = zero, h3 = zero;
+    let key = keyOf(site, row, head);
+    let query = queryOf(site, row, head);
+    let nextKey = hasNext ? keyOf(site, row + 1, head) : key;
+    let nextDecay = hasNext ? decayOf<ByRow>(site, row + 1, head) : decay;
+    for (let s = state; s < end; s += step, key += 4, query += 4) {
+      if (is<ByRow>()) {
+        d = v128.load32_splat(decay);
+        decay += 4;
+      }
+      const k = v128.load32_splat(key);
+      const q = v128.load32_splat(query);
+      const s0 = madd(k, g0, f32x4.mul(v128.load(s), d));
+      const s1 = madd(k, g1, f32x4.mul(v128.load(s, 16), d));
+      const s2 = madd(k, g2, f32x4.mul(v128.load(s, 32), d));
+      const s3 = madd(k, g3, f32x4.mul(v128.load(s, 48), d));
+      v128.store(s, s0);
+      v128.store(s, s1, 16);
+      v128.store(s, s2, 32);
+      v128.store(s, s3, 48);
+      r0 = madd(q, s0, r0);
+      r1 = madd(q, s1, r1);
+      r2 = madd(q, s2, r2);
+      r3 = madd(q, s3, r3);
+      if (!hasNext) continue;
+      const next = heldKey<ByRow>(nextKey, nextDecay);
+      h0 = madd(next, s0, h0);
+      h1 = madd(next, s1, h1);
+      h2 = madd(next, s2, h2);
+      h3 = madd(next, s3, h3);
+      nextKey += 4;
+      nextDecay += 4;
+    }
+    const out = site.out + at;
+    storeUpTo(out, f32x4.mul(r0, scale), headBytes - column);
+    storeUpTo(out + 16, f32x4.mul(r1, scale), headBytes - column - 16);
+    storeUpTo(out + 32, f32x4.mul(r2, scale), headBytes - column - 32);
+    storeUpTo(out + 48, f32x4.mul(r3, scale), headBytes - column - 48);
+  }
+}
+
+/** Four columns, likewise; the last of a row may be less. */
+function attendFour<ByRow, Delta>(
+  site: LinearSite,
+  range: StateRange,
+  head: u32,
+  column: usize,
+  state: usize,
+  step: usize,
+): void {
+  const one = f32x4.splat(1);
+  const end = state + site.keyDim * step;
+  const headBytes = <usize> site.valueDim * 4;
+  let held = f32x4.splat(0);
+  if (is<Delta>()) {
+    let key = keyOf(site, range.first, head);
+    let decay = decayOf<ByRow>(site, range.first, head);
+    for (let at = state; at < end; at += step, key += 4, decay += 4) {
+      held = madd(heldKey<ByRow>(key, decay), v128.load(at), held);
+    }
+  }
+  for (let row: usize = range.first; row < range.end; row++) {
+    const hasNext = is<Delta>() && row + 1 < range.end;
+    let decay = decayOf<ByRow>(site, row, head);
+    let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
+    if (is<Delta>() && !is<ByRow>()) held = f32x4.mul(held, d);
+    const rate = is<Delta>() ? rateOf(site, row, head) : one;
+    const at = (row * site.heads + head) * headBytes + column;
+    const gain = gainOf<Delta>(v128.load(site.v + at), held, rate);
+    let read = f32x4.splat(0);
+    held = read;
+    let key = keyOf(site, row, head);
+    let query = queryOf(site, row, head);
+    let nextKey = hasNext ? keyOf(site, row + 1, head) : key;
+    let nextDecay = hasNext ? decayOf<ByRow>(site, row + 1, head) : decay;
+    for (let s = state; s < end; s += step, key += 4, query += 4) {
+      if (is<ByRow>()) {
+        d = v128.load32_splat(decay);
+        decay += 4;
+      }
+      const x = madd(v128.load32_splat(key), gain, f32x4.mul(v128.load(s), d));
+      v128.store(s, x);
+      read = madd(v128.load32_splat(query), x, read);
+      if (!hasNext) continue;
+      held = madd(heldKey<ByRow>(nextKey, nextDecay), x, held);
+      nextKey += 4;
+      nextDecay += 4;
+    }
+    storeUpTo(site.out + at, f32x4.mul(read, f32x4.splat(site.scale)), headBytes - column);
+  }
+}
