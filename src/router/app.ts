@@ -4,10 +4,10 @@
  * @module
  */
 import { Hono, type MiddlewareHandler } from "hono";
-import { Registry } from "prom-client";
 import type { ListenSettings } from "../base/config.ts";
 import { collectGarbageLater } from "../base/collect_garbage.ts";
 import { HearthError } from "../base/errors.ts";
+import { addRoutes } from "../server/http/app.ts";
 import { bothPaths, guard, requireApiKey } from "../server/http/access.ts";
 import { answerError, CLIENT_DISCONNECTED } from "../server/http/answer_error.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
@@ -15,12 +15,13 @@ import type { App } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { nameRequest, plainPath, shownPath } from "../server/http/request_names.ts";
 import type { Call, Env } from "../server/http/route.ts";
-import { announceShutdown, shutdownRoute, type StopDeps } from "../server/http/shutdown.ts";
+import { announceShutdown, type StopDeps } from "../server/http/shutdown.ts";
 import { log } from "../base/log.ts";
-import { chooseModel, requireModel } from "./choose_model.ts";
+import { chooseModel } from "./choose_model.ts";
 import { asksForEvents, streamEarly } from "./early_stream.ts";
 import { forward } from "./forward.ts";
-import type { ModelPool, ModelState } from "./model_pool.ts";
+import type { ModelPool } from "./model_pool.ts";
+import { ownRoutes } from "./own_routes.ts";
 import { readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
@@ -40,30 +41,7 @@ export function createRouterApp(deps: RouterDeps): App {
   app.use(identify(metrics));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
-  app.on("GET", bothPaths("/health"), (call) => {
-    if (deps.isStopping()) throw new HearthError("shutting_down", "shutting down");
-    return call.json({ status: "ok" });
-  });
-  app.on("GET", bothPaths("/metrics"), async (call) => {
-    const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
-    return call.body(await metrics.scrape(), 200, { "content-type": contentType });
-  });
-  app.on("POST", bothPaths("/shutdown"), shutdownRoute(deps).handle);
-  app.on("GET", bothPaths("/models"), (call) => {
-    return call.json({ object: "list", data: pool.states.map(describeModel) });
-  });
-  app.on("POST", bothPaths("/models/:id{.+}/load"), async (call) => {
-    const state = stateNamed(pool, call);
-    using _lease = await pool.acquire(state.model, call.req.raw.signal);
-    return call.json(describeModel(stateNamed(pool, call)));
-  });
-  app.on("POST", bothPaths("/models/:id{.+}/unload"), async (call) => {
-    await pool.unload(stateNamed(pool, call).model);
-    return call.json(describeModel(stateNamed(pool, call)));
-  });
-  app.on("GET", bothPaths("/models/:id{.+}"), (call) => {
-    return call.json(describeModel(stateNamed(pool, call)));
-  });
+  addRoutes(app, ownRoutes({ ...deps, metrics }));
   app.all("*", (call) => passToModel(call, deps));
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
@@ -77,7 +55,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   const name = named.name ?? call.req.query("model");
   const path = call.req.path.replace(/^\/v1(?=\/)/, "");
   const model = chooseModel(pool.states.map((state) => state.model), { name, path });
-  call.set("route", model.id);
+  call.set("model", model.id);
   const answer = (async () => {
     const lease = await pool.acquire(model, raw.signal);
     return await forward(raw, {
@@ -99,29 +77,6 @@ function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }
 
-function stateNamed({ states }: ModelPool, call: Call): ModelState {
-  const model = requireModel(states.map((state) => state.model), call.req.param("id")!);
-  return states.find((state) => state.model.id === model.id)!;
-}
-
-/** A model as the list shows it; `status` is llama.cpp's. */
-function describeModel({ model, status, failure, address }: ModelState): Record<string, unknown> {
-  const { id, ownedBy, kind } = model;
-  const contextLength = address?.contextLength;
-  return {
-    object: "model",
-    id,
-    created: 0,
-    owned_by: ownedBy,
-    ...(kind !== undefined && { kind }),
-    ...(contextLength !== undefined && {
-      max_model_len: contextLength,
-      context_length: contextLength,
-    }),
-    status: { value: status, ...(failure !== undefined && { failed: true }) },
-  };
-}
-
 /** Gives each request an id; logs and counts it when it is answered. */
 function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
   return async (call, next) => {
@@ -136,7 +91,7 @@ function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
       const { method, raw: { signal } } = call.req;
       const seconds = (performance.now() - startMs) / 1000;
       const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
-      const model = call.get("route") ?? "none";
+      const model = call.get("model") ?? "none";
       metrics.observe({ model, method, status: ending, seconds });
       const write = method === "POST" ? log.info : log.debug;
       write("request", {

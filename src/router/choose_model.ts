@@ -19,13 +19,9 @@ const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind
   [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
 ];
 
-/** Paths that every model serves. */
-const COMMON_PATHS: readonly string[] = ["/info", "/openapi.json", "/docs"];
-
 /** Whether models of a kind serve a path, written without `/v1`. */
 function mayServe(kind: ModelKind, path: string): boolean {
-  if (servesPath(kind, path)) return true;
-  return COMMON_PATHS.some((common) => path === common || path.startsWith(`${common}/`)) ||
+  return path === "/info" || servesPath(kind, path) ||
     KINDS_BY_PATH.some(([pattern, kinds]) => pattern.test(path) && kinds.includes(kind));
 }
 

@@ -305,3 +305,27 @@ Deno.test("router: models end until another fits into the memory", async () => {
   assert.deepEqual(await loaded(), [EMBED]);
   Deno.removeSync(config);
 });
+
+Deno.test("router: it describes its own endpoints and those of the models", async () => {
+  await using router = startRouter([EMBED, "hearth-demo-asr"]);
+  const url = await router.url();
+  const { paths, components, info } = await (await fetch(`${url}/openapi.json`)).json();
+  assert.match(info.description, /Several models/);
+  assert.deepEqual(Object.keys(paths["/models/{id}/load"]), ["post", "parameters"]);
+  assert.equal(paths["/models/{id}"].get.summary, "One model");
+  assert.ok("post" in paths["/chat/completions"] && "get" in paths["/realtime"]);
+  assert.deepEqual(components.schemas.RoutedModel.properties.status.properties.value.enum, [
+    ...["unloaded", "loading", "loaded", "unloading"],
+  ]);
+  const page = await fetch(url);
+  assert.equal(page.url, `${url}/docs`);
+  assert.match(await page.text(), /swagger/i);
+  const refused = await post(`${url}/v1/models`, {});
+  assert.equal(refused.status, 405);
+  assert.equal(refused.headers.get("allow"), "GET, HEAD, OPTIONS");
+  await refused.body!.cancel();
+  // None of that needed a model.
+  assert.deepEqual([...new Set(Object.values(await statuses(url)))], ["unloaded"]);
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  assert.match(metrics, /^hearth_router_requests_total\{model="none",method="GET",status="200"\}/m);
+});

@@ -59,7 +59,19 @@ export function createApp(deps: AppDeps): App {
 }
 
 function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
-  const api = [
+  const api = createApiRoutes(deps, metrics);
+  return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
+}
+
+/** The endpoints as they are described, for a server that passes requests on. Their handlers must not be called. */
+export function describedRoutes(): Route[] {
+  const settings = { maxStoredResponses: 0, storedResponsesBytes: 0 };
+  // Only handlers look at more.
+  return createApiRoutes({ settings } as AppDeps, {} as ServerMetrics);
+}
+
+function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
+  return [
     healthRoute(deps),
     infoRoute(deps),
     modelsRoute(deps),
@@ -82,10 +94,10 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     shutdownRoute(deps),
     metricsRoute(metrics),
   ];
-  return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
+/** Serves routes; other methods of their paths are answered with those that there are. */
+export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
     const label = path.replace(/\{.*\}$/, "");
     const methods = ofPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);

@@ -40,6 +40,8 @@ export interface Env {
     route: string | undefined;
     /** Label of the API key that the caller showed. */
     keyLabel: string | undefined;
+    /** Id of the model that a router passed the request to. */
+    model: string | undefined;
     /** What was passed over in the request; absent if nothing was. */
     warnings: readonly string[] | undefined;
   };

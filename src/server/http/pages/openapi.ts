@@ -17,8 +17,10 @@ const COMPONENTS = "#/components/schemas/";
 /** Errors of every endpoint. */
 const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
 
+const ONE_MODEL = "One model, served from this machine. Every path also answers below `/v1`.";
+
 /** The description of `routes`, as OpenAPI 3.1. */
-function describeApi(routes: readonly Route[]): Json {
+function describeApi(routes: readonly Route[], description: string): Json {
   const components = new Map<string, Json>();
   const paths: Record<string, Json> = {};
   for (const { path, method, operation } of routes) {
@@ -35,7 +37,7 @@ function describeApi(routes: readonly Route[]): Json {
     info: {
       title: "Hearth",
       version: VERSION,
-      description: "One model, served from this machine. Every path also answers below `/v1`.",
+      description,
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "." }],
@@ -51,8 +53,8 @@ function describeApi(routes: readonly Route[]): Json {
   };
 }
 
-/** Serves the description of `routes`, this one among them. */
-export function openApiRoute(routes: readonly Route[]): Route {
+/** Serves the description of `routes`, this one among them. @param description of the whole API. */
+export function openApiRoute(routes: readonly Route[], description = ONE_MODEL): Route {
   const route: Route = {
     method: "GET",
     path: "/openapi.json",
@@ -64,7 +66,7 @@ export function openApiRoute(routes: readonly Route[]): Route {
       },
       errors: [],
     },
-    handle: (call) => call.json(document ??= describeApi([...routes, route])),
+    handle: (call) => call.json(document ??= describeApi([...routes, route], description)),
   };
   // It takes some 40 ms, for which nobody who starts a server is to wait.
   let document: Json | undefined;

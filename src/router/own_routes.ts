@@ -1,0 +1,158 @@
+/**
+ * The endpoints that the router answers itself.
+ *
+ * @module
+ */
+import { Registry } from "prom-client";
+import { z } from "zod";
+import { HearthError } from "../base/errors.ts";
+import { describedRoutes } from "../server/http/app.ts";
+import { docsRoutes } from "../server/http/pages/docs.ts";
+import { openApiRoute } from "../server/http/pages/openapi.ts";
+import type { Call, Route } from "../server/http/route.ts";
+import { shutdownRoute, type StopDeps } from "../server/http/shutdown.ts";
+import { MODEL_KINDS } from "../base/config.ts";
+import { ModelObject } from "../wire/model_object.ts";
+import { requireModel } from "./choose_model.ts";
+import type { ModelPool, ModelState } from "./model_pool.ts";
+import type { RouterMetrics } from "./router_metrics.ts";
+
+const DESCRIPTION =
+  "Several models behind one address. A request names its model in `model`, or as `?model=`; without " +
+  "a name, the only model that serves the path answers. Models are loaded when they are asked for. " +
+  "Every path also answers below `/v1`.";
+
+const STATUSES = ["unloaded", "loading", "loaded", "unloading"] as const;
+
+const RoutedModelObject = ModelObject.omit({ meta: true }).extend({
+  kind: z.enum(MODEL_KINDS).optional().describe("Absent while it is not known"),
+  status: z.object({
+    value: z.enum(STATUSES),
+    failed: z.literal(true).optional().describe("It could not be loaded the last time"),
+  }),
+}).meta({ id: "RoutedModel" });
+
+const RoutedModelList = z.object({
+  object: z.literal("list"),
+  data: z.array(RoutedModelObject),
+}).meta({ id: "RoutedModelList" });
+
+const ROOT: Route = { method: "GET", path: "/", handle: (call) => call.redirect("docs") };
+
+/** What they need. */
+interface OwnDeps extends StopDeps {
+  readonly pool: ModelPool;
+  readonly metrics: RouterMetrics;
+  readonly isStopping: () => boolean;
+}
+
+/** All of them, the pages that describe the API among them. */
+export function ownRoutes(deps: OwnDeps): Route[] {
+  const { pool, metrics } = deps;
+  const routes: Route[] = [
+    {
+      method: "GET",
+      path: "/health",
+      operation: {
+        summary: "Whether the router answers",
+        response: { description: "It does", content: z.object({ status: z.literal("ok") }) },
+        errors: ["shutting_down"],
+      },
+      handle: (call) => {
+        if (deps.isStopping()) throw new HearthError("shutting_down", "shutting down");
+        return call.json({ status: "ok" });
+      },
+    },
+    {
+      method: "GET",
+      path: "/metrics",
+      operation: {
+        summary: "Metrics for Prometheus: the router's, and those of loaded models by model",
+        response: { description: "The metrics", content: { "text/plain": z.string() } },
+        errors: [],
+      },
+      handle: async (call) => {
+        const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+        return call.body(await metrics.scrape(), 200, { "content-type": contentType });
+      },
+    },
+    {
+      method: "GET",
+      path: "/models",
+      operation: {
+        summary: "All models",
+        response: { description: "The list", content: RoutedModelList },
+        errors: [],
+      },
+      handle: (call) => call.json({ object: "list", data: pool.states.map(describeModel) }),
+    },
+    {
+      method: "POST",
+      path: "/models/:id{.+}/load",
+      operation: {
+        summary: "Load a model",
+        response: { description: "It is loaded", content: RoutedModelObject },
+        errors: ["model_not_found", "model_not_loaded", "shutting_down"],
+      },
+      handle: async (call) => {
+        const { model } = stateNamed(pool, call);
+        using _lease = await pool.acquire(model, call.req.raw.signal);
+        return call.json(describeModel(stateNamed(pool, call)));
+      },
+    },
+    {
+      method: "POST",
+      path: "/models/:id{.+}/unload",
+      operation: {
+        summary: "End a model when its requests are answered",
+        response: { description: "It has ended", content: RoutedModelObject },
+        errors: ["model_not_found"],
+      },
+      handle: async (call) => {
+        await pool.unload(stateNamed(pool, call).model);
+        return call.json(describeModel(stateNamed(pool, call)));
+      },
+    },
+    {
+      method: "GET",
+      // Hono has one that ends in a name match all paths below it.
+      path: "/models/:id{(?!.+/(?:un)?load$).+}",
+      operation: {
+        summary: "One model",
+        response: { description: "The model", content: RoutedModelObject },
+        errors: ["model_not_found"],
+      },
+      handle: (call) => call.json(describeModel(stateNamed(pool, call))),
+    },
+    shutdownRoute(deps),
+  ];
+  const bare = ({ method, path }: Route) => `${method} ${path.replace(/\{.*\}/, "")}`;
+  const own = new Set(routes.map(bare));
+  const passedOn = describedRoutes().filter((route) => !own.has(bare(route)));
+  return [...routes, openApiRoute([...routes, ...passedOn], DESCRIPTION), ...docsRoutes(), ROOT];
+}
+
+function stateNamed({ states }: ModelPool, call: Call): ModelState {
+  const model = requireModel(states.map((state) => state.model), call.req.param("id")!);
+  return states.find((state) => state.model.id === model.id)!;
+}
+
+/** A model as the list shows it; `status` is llama.cpp's. */
+function describeModel(
+  { model, status, failure, address }: ModelState,
+): z.output<typeof RoutedModelObject> {
+  const { id, ownedBy, kind } = model;
+  const contextLength = address?.contextLength;
+  return {
+    object: "model",
+    id,
+    created: 0,
+    owned_by: ownedBy,
+    ...(kind !== undefined && { kind }),
+    ...(contextLength !== undefined && {
+      max_model_len: contextLength,
+      context_length: contextLength,
+    }),
+    status: { value: status, ...(failure !== undefined && { failed: true as const }) },
+  };
+}
