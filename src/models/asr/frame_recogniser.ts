@@ -77,7 +77,10 @@ async function* transcribe(
         language: languageName(language),
         numPromptTokens: 0,
         numTokens: tokens.length,
-        segments: transcript.push(tokens, { isOver: isLast }),
+        segments: transcript.push(tokens, {
+          isOver: isLast,
+          endFrame: Math.max(1, Math.ceil(range.end / samplesPerFrame)),
+        }),
       };
     }
   }
@@ -137,6 +140,8 @@ class Transcript {
   #numSegments = 0;
   /** Whether the next segment always begins a new word. */
   #isApart = true;
+  /** The frame after the last word. */
+  #endFrame = 0;
 
   constructor(reading: TokenReading & { readonly timesWords: boolean }) {
     const { frameSeconds } = reading;
@@ -147,34 +152,43 @@ class Transcript {
     });
   }
 
-  /** @param options.isOver whether the speech ends here. */
-  push(tokens: readonly FrameToken[], { isOver }: { isOver: boolean }): TranscriptSegment[] {
+  /**
+   * @param options.isOver whether the speech ends here.
+   * @param options.endFrame the frame after the last of the speech.
+   */
+  push(
+    tokens: readonly FrameToken[],
+    { isOver, endFrame }: { readonly isOver: boolean; readonly endFrame: number },
+  ): TranscriptSegment[] {
     const complete = this.#segments.push(tokens);
     if (isOver) complete.push(...this.#segments.end());
-    const segments = complete.map((segment) => this.#make(segment));
+    const segments = complete.map((segment) => this.#make(segment, endFrame));
     this.#isApart ||= isOver;
     return segments;
   }
 
-  #make(tokens: readonly FrameToken[]): TranscriptSegment {
+  #make(tokens: readonly FrameToken[], endFrame: number): TranscriptSegment {
     const heard = tokens.filter(({ text }) => text.trim() !== "");
     const whole = tokens.map(({ text }) => text).join("").replaceAll(/\s+/g, " ");
     const text = `${this.#isApart || whole.startsWith(" ") ? " " : ""}${whole.trim()}`;
     this.#isApart = whole.endsWith(" ");
     const { frameSeconds, timesWords } = this.#reading;
-    const startSeconds = heard[0]!.startFrame * frameSeconds;
+    const words = wordsOfTokens(tokens, this.#reading, { from: this.#endFrame, to: endFrame });
+    const [{ startSeconds }, { endSeconds }] = [words[0]!, words.at(-1)!];
+    // A hair is taken off, lest rounding errors add a frame.
+    this.#endFrame = Math.ceil(endSeconds / frameSeconds - 1e-6);
     return {
       id: this.#numSegments++,
       seekFrame: Math.round(startSeconds * 100),
       startSeconds,
-      endSeconds: heard.at(-1)!.endFrame * frameSeconds,
+      endSeconds,
       text,
       tokens: heard.map(({ id }) => id),
       temperature: 0,
       meanLogprob: heard.reduce((sum, { logprob }) => sum + logprob, 0) / heard.length,
       compressionRatio: compressionRatioOf(text.trim()),
       noSpeechProbability: 0,
-      ...(timesWords && { words: wordsOfTokens(tokens, this.#reading) }),
+      ...(timesWords && { words }),
     };
   }
 }

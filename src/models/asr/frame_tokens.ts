@@ -4,6 +4,7 @@
  * @module
  */
 import type { TranscriptWord } from "../task.ts";
+import { giveFrames } from "./give_frames.ts";
 
 export interface FrameToken {
   readonly id: number;
@@ -67,10 +68,22 @@ export interface TokenReading {
   readonly hasSpaces: boolean;
 }
 
-/** The words of a segment: in order, not overlapping, within it. */
+/** Frames that a segment may take. */
+interface FrameLimits {
+  /** The end of what was heard before; the recording's beginning if absent. */
+  readonly from?: number;
+  /** The end of the speech, beyond which words go only if they have no room before it; none if absent. */
+  readonly to?: number;
+}
+
+/**
+ * The words of a segment: in order, not overlapping, of at least a frame each. A transducer may put several words into
+ * one frame, and may let the last one end after the sound.
+ */
 export function wordsOfTokens(
   tokens: readonly FrameToken[],
   { frameSeconds, hasSpaces }: TokenReading,
+  { from = 0, to = Infinity }: FrameLimits = {},
 ): TranscriptWord[] {
   const words: FrameToken[][] = [];
   let isApart = true;
@@ -81,9 +94,29 @@ export function wordsOfTokens(
     words.at(-1)!.push(token);
     isApart = token.text.endsWith(" ");
   }
-  return words.map((word) => ({
-    text: word.map(({ text }) => text).join("").trim(),
-    startSeconds: word[0]!.startFrame * frameSeconds,
-    endSeconds: word.at(-1)!.endFrame * frameSeconds,
+  const spans = words.map((word) => ({ start: word[0]!.startFrame, end: word.at(-1)!.endFrame }));
+  return fitSpans(spans, { from, to }).map(({ start, end }, index) => ({
+    text: words[index]!.map(({ text }) => text).join("").trim(),
+    startSeconds: start * frameSeconds,
+    endSeconds: end * frameSeconds,
   }));
+}
+
+/** Spans in frames, in order, between the limits. */
+function fitSpans(
+  spans: readonly { readonly start: number; readonly end: number }[],
+  { from, to }: Required<FrameLimits>,
+): ReturnType<typeof giveFrames> {
+  if (spans.length === 0) return [];
+  const numWords = spans.length;
+  const first = Math.max(from, spans[0]!.start);
+  const end = Math.min(to, Math.max(spans.at(-1)!.end, first + numWords));
+  const start = Math.max(from, Math.min(first, end - numWords));
+  // Words that have no room before the end of the speech go beyond it.
+  const last = Math.max(end, start + numWords);
+  const within = (frame: number) => Math.min(Math.max(frame, start), last);
+  return giveFrames(
+    spans.map((span) => ({ start: within(span.start), end: within(span.end) })),
+    { startSeconds: start, endSeconds: last, frameSeconds: 1 },
+  );
 }

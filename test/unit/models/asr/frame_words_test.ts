@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { FrameSegments, wordsOfTokens } from "../../../../src/models/asr/frame_tokens.ts";
+import {
+  FrameSegments,
+  type FrameToken,
+  wordsOfTokens,
+} from "../../../../src/models/asr/frame_tokens.ts";
+import { Random } from "../../engine/random.ts";
 
 /** Tokens of two frames each, a frame apart. */
 function words(texts: readonly string[], hasSpaces = true) {
@@ -31,4 +36,37 @@ Deno.test("FrameSegments pass over tokens without text, and keep no segment of s
   assert.deepEqual(segments.end(), [[second]]);
   assert.deepEqual(segments.push([token("", 16), token(" ", 17)]), []);
   assert.deepEqual(segments.end(), []);
+});
+
+/** Words of random tokens as a transducer times them: several in a frame, the last one beyond the end. */
+function randomTokens(random: Random): FrameToken[] {
+  let frame = random.between(0, 5);
+  return Array.from({ length: random.between(1, 12) }, (_, id) => {
+    const startFrame = frame;
+    frame += random.pick([0, 0, 0, 1, 2, 4]);
+    return { id, text: random.chance(0.6) ? " a" : "b", startFrame, endFrame: frame, logprob: 0 };
+  });
+}
+
+Deno.test("wordsOfTokens() gives each word a frame, in order, also where a model puts several into one", () => {
+  const random = new Random(7);
+  const reading = { frameSeconds: 1, hasSpaces: true };
+  for (let round = 0; round < 500; round++) {
+    const tokens = randomTokens(random);
+    const from = random.between(0, 8);
+    const to = Math.max(from, tokens.at(-1)!.endFrame - random.between(0, 3));
+    const found = wordsOfTokens(tokens, reading, { from, to });
+    const shown = JSON.stringify({ from, to, tokens, found });
+    let last = from;
+    for (const { startSeconds, endSeconds } of found) {
+      assert.ok(startSeconds >= last && endSeconds >= startSeconds + 1, shown);
+      last = endSeconds;
+    }
+    if (to - from >= found.length) assert.ok(last <= to, shown);
+  }
+  const token = { ...{ id: 0, startFrame: 3, endFrame: 3, logprob: 0 }, text: " a" };
+  assert.deepEqual(wordsOfTokens([token, { ...token, text: " b", endFrame: 9 }], reading), [
+    { text: "a", startSeconds: 3, endSeconds: 4 },
+    { text: "b", startSeconds: 4, endSeconds: 9 },
+  ]);
 });
