@@ -424,5 +424,12 @@ speechTest("transcriptions: a file that was cut is heard, and the answer says so
     assert.ok(isCut === duration < 1.4);
     const stream = await (await postSpeech(app, audio, { stream: "true" })).text();
     assert.equal(stream.includes('"truncated":true'), isCut);
+    const content = [{ type: "audio", audio_url: `base64://${audio.toBase64()}` }];
+    const chat = await app.post("/chat/completions", {
+      model: MODEL,
+      messages: [{ role: "user", content }],
+    });
+    assert.equal(chat.status, 200);
+    assert.equal(chat.headers.get("truncated"), isCut ? "true" : null);
   }
 });

@@ -23,28 +23,32 @@ export async function transcribeChat(
   request: ChatRequest,
   options: ChatTaskOptions & {
     readonly session: Session;
+    /** Called with what is missing of a recording that ends early, before the first word. */
+    readonly onTruncated: (message: string) => void;
   },
 ): Promise<TaskEvents<ChatEvent>> {
   const { part, param } = findOnlyMedia(request.messages, {
     wants: "audio",
     info: options.info,
   });
-  const { session, requestId, signal } = options;
+  const { session, requestId, signal, onTruncated } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
   const maxTokens = maxTokensOf(request);
   const task = { type: "transcribe", requestId, audio, param, temperature, maxTokens } as const;
-  return new TranscriptAsChat(session.stream(task, { signal }));
+  return new TranscriptAsChat(session.stream(task, { signal }), onTruncated);
 }
 
 /** Converts a transcription's events to those of a chat. */
 class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
+  readonly #onTruncated: (message: string) => void;
   readonly #ready: ChatEvent[] = [];
   #hasText = false;
 
-  constructor(events: TaskStream<TranscribeEvent>) {
+  constructor(events: TaskStream<TranscribeEvent>, onTruncated: (message: string) => void) {
     this.#events = events;
+    this.#onTruncated = onTruncated;
   }
 
   [Symbol.asyncIterator](): this {
@@ -71,6 +75,7 @@ class TranscriptAsChat implements TaskEvents<ChatEvent> {
       case "admitted":
         return [event];
       case "start":
+        if (event.truncated !== undefined) this.#onTruncated(event.truncated);
         return [{ type: "start", promptTokens: 0 }];
       case "segment": {
         const { text } = event.segment;

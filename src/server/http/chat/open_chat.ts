@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { log } from "../../../base/log.ts";
 import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { type InferencePath, requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import type { ChatEvent } from "../../../models/task.ts";
@@ -45,12 +46,18 @@ export async function openChat(
   requireEndpoint(info, path);
   warn(call, ...findUnservedBy(info, request));
   const { signal } = call.req.raw;
+  const requestId = call.get("requestId");
   const options = {
     ...deps,
     info,
-    requestId: call.get("requestId"),
+    requestId,
     signal,
     isLocal: isLocal(call.req.raw, call.env, settings),
+    onTruncated: (message: string) => {
+      log.warn("a recording ends early", { requestId, message });
+      // The head of a stream was sent before.
+      call.header("truncated", "true");
+    },
   };
   if (info.kind === "asr") {
     return { info, events: await untilAdmitted(await transcribeChat(request, options)) };
