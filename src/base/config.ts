@@ -30,7 +30,10 @@ export const MODEL_KINDS = [
 export type ModelKind = typeof MODEL_KINDS[number];
 
 /** Weight formats, named as transformers.js names them. */
-export const DTYPES = ["fp32", "fp16", "q4", "q4f16", "int8", "uint8", "q8", "bnb4"] as const;
+export const DTYPES = [
+  ...["fp32", "fp16", "q4", "q4f16", "q2", "q2f16", "q1", "q1f16"] as const,
+  ...["int8", "uint8", "q8", "bnb4"] as const,
+] as const;
 
 export type Dtype = typeof DTYPES[number];
 

@@ -12,6 +12,7 @@ import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
+import type { Dtype } from "../../src/base/config.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../src/graph/file/proto_write.ts";
@@ -53,6 +54,15 @@ function describe({ bits, blockSize, hasZeroPoints, level }: BlockForm): string 
   return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
 }
 
+/** Its dtype as transformers.js names it. */
+function dtypeOf({ bits }: BlockForm): Dtype {
+  return bits === 1 ? "q1" : bits === 2 ? "q2" : "q4";
+}
+
+function fileOf(form: BlockForm): string {
+  return `model_${dtypeOf(form)}.onnx`;
+}
+
 /** The built-in model with weights of a form, and the same in f32 with the values that these are worth. */
 async function writeFolder(form: BlockForm): Promise<ModelFolder> {
   const copy = await ModelFolder.create();
@@ -60,10 +70,12 @@ async function writeFolder(form: BlockForm): Promise<ModelFolder> {
   await using files = new FolderFiles(join(MODEL, "onnx"));
   const model = await readModel(files, "model.onnx");
   const { quantized, exact } = await quantizeBlocks(model, files, form);
-  for (const [name, graph] of [["model_q4.onnx", quantized], ["model.onnx", exact]] as const) {
-    const path = join(copy.path, "onnx", name);
-    await Deno.remove(path);
-    await Deno.writeFile(path, writeModel(graph));
+  const own = [[fileOf(form), quantized], ["model.onnx", exact]] as const;
+  for (const { name } of [...Deno.readDirSync(join(copy.path, "onnx"))]) {
+    await Deno.remove(join(copy.path, "onnx", name));
+  }
+  for (const [name, graph] of own) {
+    await Deno.writeFile(join(copy.path, "onnx", name), writeModel(graph));
   }
   return copy;
 }
@@ -92,7 +104,7 @@ async function assertAnswers(
   await using folder = await writeFolder(form);
   const wanted = await wholeAnswers(cpu, folder.path);
   const context = contextOf(await openFolder(folder.path), {
-    ...{ backend, dtype: "q4", engine: { prefixCache: false } } as const,
+    ...{ backend, dtype: dtypeOf(form), engine: { prefixCache: false } },
   });
   const { decoder } = await loadDecoder(context);
   try {

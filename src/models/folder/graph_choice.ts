@@ -11,11 +11,11 @@ import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
 /** Preferred dtypes where the user does not choose, by the device. */
 const PREFERRED = {
-  gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
-  gpu: ["q4", "fp32"],
+  gpuWithF16: ["q4f16", "fp16", "q4", "fp32", "q2f16", "q2", "q1f16", "q1"],
+  gpu: ["q4", "fp32", "q2", "q1"],
   // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it. Products
   // of 4-bit weights quantise row by row; with scales in f16 they take as long, in two thirds of the file.
-  cpu: ["q4", "q4f16", "q8", "fp32"],
+  cpu: ["q4", "q4f16", "q8", "fp32", "q2", "q2f16", "q1", "q1f16"],
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
   // Quantisation errors in sound are heard as noise.
   sound: ["fp32", "fp16", "q8", "q4"],
@@ -225,7 +225,7 @@ export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
 export const MERGED = "decoder_model_merged";
 /** Separate decoders that a merged one replaces. */
 const HALVES = ["decoder_model", "decoder_with_past_model"];
-const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
+const DTYPE_SUFFIX = /(_fp16|_q[124](f16)?|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 
 /** Wants all graphs of a folder. @param main comes first where there is one of that name. */
 export function allGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {

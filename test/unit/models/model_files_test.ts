@@ -59,6 +59,19 @@ Deno.test("chooseFiles() takes the dtype that suits the device", () => {
   assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
 });
 
+Deno.test("chooseFiles() takes weights of 1 or 2 bits where there are no others", () => {
+  const only = (...files: string[]) => folder(TEXT.config, "tokenizer.json", ...files);
+  for (const dtype of ["q1", "q1f16", "q2", "q2f16"] as const) {
+    const graph = `onnx/model_${dtype}.onnx`;
+    for (const device of ["cpu", "gpuWithF16"] as const) {
+      const chosen = choose(only(graph, `${graph}_data`), { device });
+      assert.equal(chosen.dtype, dtype);
+      assert.deepEqual(chosen.graphs, [graph]);
+    }
+  }
+  assert.equal(choose(only("onnx/model_q1.onnx", "onnx/model_q4.onnx")).dtype, "q4");
+});
+
 Deno.test("chooseFiles() puts the graphs last, so that a folder with them is complete", () => {
   const { files } = chooseFiles(TEXT, { device: "cpu" });
   assert.equal(files.at(-1), "onnx/model_q4.onnx");
