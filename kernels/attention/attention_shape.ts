@@ -95,6 +95,7 @@ function chooseForCard(gpu: GpuContext, shape: HeadShape): AttentionTiling {
     threadsPerKey: headFours % 4 === 0 ? 4 : headFours % 2 === 0 ? 2 : 1,
     keysPerThread: 1,
     threadsPerValue,
+    roundsQueries: true,
   };
   return {
     decode,

@@ -3,11 +3,14 @@
 
 alias cached = u32;
 
-// Without the scale.
+// Four elements in 127ths. Bytes become numbers by their place in a float's mantissa: cards convert integers slowly.
 fn read_cached(part: cached) -> vec4<f32> {
-  return unpack4x8snorm(part);
+  let bytes = part ^ 0x80808080u;
+  let places = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);
+  return bitcast<vec4<f32>>(places | vec4<u32>(0x4b000000u)) - 8388736.0;
 }
 
+// What a 127th is.
 fn read_scale(part: cached) -> f32 {
-  return unpack2x16float(part).x;
+  return unpack2x16float(part).x / 127.0;
 }

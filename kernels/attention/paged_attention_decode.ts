@@ -22,6 +22,8 @@ export interface DecodeTiling {
   readonly keysPerThread: number;
   /** Threads that share a value, a divisor of `threads`. */
   readonly threadsPerValue: number;
+  /** Whether queries are rounded to 15 bits for keys in 8 bits: where products of integers are instructions. */
+  readonly roundsQueries?: boolean | undefined;
 }
 
 /**
@@ -42,6 +44,7 @@ export function decodeSource(
   isQuantized: boolean,
 ): string {
   const { rows, threads, threadsPerKey, keysPerThread, threadsPerValue } = tiling;
+  const isRounded = isQuantized && tiling.roundsQueries === true;
   const keySlots = threads / threadsPerKey;
   const keys = decodeKeys(tiling);
   const groups = threads / threadsPerValue;
@@ -56,20 +59,33 @@ export function decodeSource(
   const eachKey = (write: (key: number) => string) => repeat(keysPerThread, write);
   const eachValue = (write: (value: number) => string) => repeat(keysOfGroup, write);
 
-  const writeColumn = (column: string, n: number) => `
+  const writeColumn = (column: string, n: number) =>
+    isRounded
+      ? `
+      ${eachKey((k) => `let k${k}_${n} = k_cache[at${k} + ${column}];`)}
+      ${
+        eachRow((row) => `
+      let q${row}_${n} = q_rounded[${column}][${row}u];
+      ${
+          eachKey((k) => `
+      high${row}_${k} += dot4I8Packed(k${k}_${n}, q${row}_${n}.x);
+      low${row}_${k} += dot4I8Packed(k${k}_${n}, q${row}_${n}.y);`)
+        }`)
+      }`
+      : `
       ${eachKey((k) => `let k${k}_${n} = read_cached(k_cache[at${k} + ${column}]);`)}
       ${
-    eachRow((row) => `
+        eachRow((row) => `
       let q${row}_${n} = q_tile[${column}][${row}u];
       ${
-      eachKey((k) =>
-        [..."xyzw"].map((e) =>
-          `dot${row}_${k} = fma(k${k}_${n}.${e}, q${row}_${n}.${e}, dot${row}_${k});`
-        )
-          .join("\n")
-      )
-    }`)
-  }`;
+          eachKey((k) =>
+            [..."xyzw"].map((e) =>
+              `dot${row}_${k} = fma(k${k}_${n}.${e}, q${row}_${n}.${e}, dot${row}_${k});`
+            )
+              .join("\n")
+          )
+        }`)
+      }`;
   const wholeColumns = Math.floor(keyColumns / atOnce) * atOnce;
   const writeColumns = (first: string, count: number) =>
     repeat(count, (n) => writeColumn(`(${first} + ${n * threadsPerKey}u)`, n));
@@ -87,6 +103,15 @@ export function decodeSource(
 const FLOOR = -1e29;
 
 var<workgroup> q_tile: array<array<vec4<f32>, ${rows}>, ${headFours}>;
+${
+    isRounded
+      ? `
+// Queries as 127ths of the largest of their row, and what is left in 254ths of that; four of each in a word.
+var<workgroup> q_rounded: array<array<vec2<u32>, ${rows}>, ${headFours}>;
+// A 127th by row.
+var<workgroup> q_units: array<f32, ${rows}>;`
+      : ""
+  }
 // Parts of the products by row, key and part; at the end the outputs by row, four, element and thread.
 var<workgroup> scratch: array<f32, ${scratchFloats(tiling, columns)}>;
 var<workgroup> exponents: array<array<f32, ${rows}>, ${keys}>;
@@ -124,6 +149,31 @@ fn paged_attention_decode(
   ${eachColumn((c) => `var out${row}_${c} = vec4<f32>();`)}`)
   }
   workgroupBarrier();
+  ${
+    isRounded
+      ? `
+  for (var i = thread; i < ${rows * headFours}u; i += ${threads}u) {
+    let row = i / ${headFours}u;
+    let column = i % ${headFours}u;
+    var largest = vec4<f32>();
+    for (var c = 0u; c < ${headFours}u; c++) {
+      largest = max(largest, abs(q_tile[c][row]));
+    }
+    let unit = max(max(largest.x, largest.y), max(largest.z, largest.w)) / 127.0;
+    let scaled = select(vec4<f32>(), q_tile[column][row] / unit, vec4<bool>(unit > 0.0));
+    let high = round(scaled);
+    q_rounded[column][row] = vec2<u32>(
+      pack4xI8(vec4<i32>(high)),
+      pack4xI8(vec4<i32>(round((scaled - high) * 254.0))),
+    );
+    if (column == 0u) {
+      q_units[row] = unit;
+    }
+  }
+  workgroupBarrier();
+  ${eachRow((row) => `let unit${row} = q_units[${row}u];`)}`
+      : ""
+  }
 
   for (var tile = key_start; tile < key_end; tile += ${keys}u) {
     // Keys beyond the end repeat the last one, and are masked.
@@ -131,7 +181,7 @@ fn paged_attention_decode(
     eachValue((j) => `
     let v_at${j} = cache_at(item, min(tile + group + ${j * groups}u, key_end - 1u), kv_head);
     ${eachColumn((c) => `let packed${j}_${c} = v_cache[v_at${j} + column${c}];`)}
-    ${isQuantized ? `let value_scale${j} = v_cache[v_at${j} + ${headFours}u];` : ""}`)
+    ${isQuantized ? `let value_scale${j} = read_scale(v_cache[v_at${j} + ${headFours}u]);` : ""}`)
   }
     ${
     eachKey((k) =>
@@ -139,7 +189,15 @@ fn paged_attention_decode(
     )
   }
     ${isQuantized ? eachKey((k) => `let key_scale${k} = k_cache[at${k} + ${headFours}u];`) : ""}
-    ${eachRow((row) => eachKey((k) => `var dot${row}_${k} = 0.0;`))}
+    ${
+    eachRow((row) =>
+      eachKey((k) =>
+        isRounded
+          ? `var high${row}_${k} = 0i;\nvar low${row}_${k} = 0i;`
+          : `var dot${row}_${k} = 0.0;`
+      )
+    )
+  }
     ${
     wholeColumns <= atOnce
       ? writeColumns("part", wholeColumns)
@@ -153,9 +211,16 @@ fn paged_attention_decode(
       ${writeColumns(`part + ${wholeColumns * threadsPerKey}u`, keyColumns - wholeColumns)}
     }
     ${
-    isQuantized
-      ? eachRow((row) => eachKey((k) => `dot${row}_${k} *= read_scale(key_scale${k});`))
-      : ""
+    eachRow((row) =>
+      eachKey((k) =>
+        isRounded
+          ? `let dot${row}_${k} = (f32(high${row}_${k}) + f32(low${row}_${k}) / 254.0) * ` +
+            `(unit${row} * read_scale(key_scale${k}));`
+          : isQuantized
+          ? `dot${row}_${k} *= read_scale(key_scale${k});`
+          : ""
+      )
+    )
   }
     ${
     isSplit
@@ -192,15 +257,7 @@ fn paged_attention_decode(
   }
     workgroupBarrier();
 
-    ${
-    eachValue((j) =>
-      eachColumn((c) =>
-        `let v${j}_${c} = read_cached(packed${j}_${c})${
-          isQuantized ? ` * read_scale(value_scale${j})` : ""
-        };`
-      )
-    )
-  }
+    ${eachValue((j) => eachColumn((c) => `let v${j}_${c} = read_cached(packed${j}_${c});`))}
     ${
     eachRow((row) => `
     {
@@ -219,7 +276,9 @@ fn paged_attention_decode(
       sum${row} += weight${j};
       ${
         eachColumn((c) =>
-          `out${row}_${c} = fma(v${j}_${c}, vec4<f32>(weight${j}), out${row}_${c});`
+          `out${row}_${c} = fma(v${j}_${c}, vec4<f32>(weight${j}${
+            isQuantized ? ` * value_scale${j}` : ""
+          }), out${row}_${c});`
         )
       }`)
     }

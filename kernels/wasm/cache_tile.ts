@@ -1,6 +1,7 @@
 /**
- * Tiles of keys and values in 8 bits: `TILE * headSize` elements as 127ths of the largest magnitude of their head and
- * token, in the order of tiles in f32, then f32 `[TILE]`, a 127th of each largest magnitude.
+ * Tiles of keys and values in 8 bits: elements as 127ths of the largest magnitude of their head and token, then f32
+ * `[TILE]`, a 127th of each largest magnitude. What is multiplied and added in one instruction lies side by side: of keys
+ * two elements, i8 `[headSize / 2, TILE, 2]`; of values two tokens, i8 `[TILE / 2, headSize, 2]`.
  */
 import { TILE } from "./layout";
 
@@ -15,16 +16,26 @@ export function scalesOf(tile: usize, headSize: u32): usize {
 
 /** Writes a key to slot `slot` of a tile. @param from f32 `[headSize]`. */
 export function quantizeKey(from: usize, headSize: u32, tile: usize, slot: u32): void {
-  quantize(from, headSize, tile + slot, TILE, scalesOf(tile, headSize) + (<usize> slot << 2));
+  const scale = scalesOf(tile, headSize) + (<usize> slot << 2);
+  quantize(from, headSize, tile + (<usize> slot << 1), 1, TILE * 2, scale);
 }
 
 /** Writes a value to slot `slot` of a tile. @param from f32 `[headSize]`. */
 export function quantizeValue(from: usize, headSize: u32, tile: usize, slot: u32): void {
   const scale = scalesOf(tile, headSize) + (<usize> slot << 2);
-  quantize(from, headSize, tile + <usize> slot * headSize, 1, scale);
+  const pair = tile + <usize> (slot >> 1) * headSize * 2;
+  quantize(from, headSize, pair + (slot & 1), 2, 4, scale);
 }
 
-function quantize(from: usize, headSize: u32, to: usize, stride: usize, scaleAt: usize): void {
+/** @param within bytes from an element of even index to the next one, and `between` to the next of even index. */
+function quantize(
+  from: usize,
+  headSize: u32,
+  to: usize,
+  within: usize,
+  between: usize,
+  scaleAt: usize,
+): void {
   let most = f32x4.splat(0);
   const end = from + (<usize> headSize << 2);
   for (let at = from; at < end; at += 16) most = f32x4.max(most, f32x4.abs(v128.load(at)));
@@ -35,8 +46,9 @@ function quantize(from: usize, headSize: u32, to: usize, stride: usize, scaleAt:
   const scale = roundToHalf(largest) / LARGEST;
   store<f32>(scaleAt, scale);
   const inverse: f32 = scale > 0 ? 1 / scale : 0;
-  for (let at = from; at < end; at += 4, to += stride) {
+  for (let at = from; at < end; at += 8, to += between) {
     store<i8>(to, <i8> nearest(load<f32>(at) * inverse));
+    store<i8>(to + within, <i8> nearest(load<f32>(at, 4) * inverse));
   }
 }
 
@@ -47,37 +59,55 @@ function roundToHalf(x: f32): f32 {
   return reinterpret<f32>((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000);
 }
 
-/** Sixteen elements as f32, four vectors. */
-@inline
-function widen(bytes: v128, into: usize, s0: v128, s1: v128, s2: v128, s3: v128): void {
-  const low = i16x8.extend_low_i8x16_s(bytes);
-  const high = i16x8.extend_high_i8x16_s(bytes);
-  v128.store(into, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(low)), s0));
-  v128.store(into, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(low)), s1), 16);
-  v128.store(into, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(high)), s2), 32);
-  v128.store(into, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(high)), s3), 48);
-}
-
 /** The keys of a tile, f32 `[headSize, TILE]`. */
 export function widenKeys(tile: usize, headSize: u32, into: usize): void {
   const scales = scalesOf(tile, headSize);
-  const s0 = v128.load(scales);
-  const s1 = v128.load(scales, 16);
-  const s2 = v128.load(scales, 32);
-  const s3 = v128.load(scales, 48);
-  for (; tile < scales; tile += TILE, into += TILE * 4) widen(v128.load(tile), into, s0, s1, s2, s3);
+  for (; tile < scales; tile += TILE * 2, into += TILE * 8) {
+    for (let half: usize = 0; half < 2; half++) {
+      const pairs = v128.load(tile + half * 16);
+      const s0 = v128.load(scales + half * 32);
+      const s1 = v128.load(scales + half * 32, 16);
+      widenEight(evens(pairs), s0, s1, into + half * 32);
+      widenEight(odds(pairs), s0, s1, into + TILE * 4 + half * 32);
+    }
+  }
 }
 
 /** The values of a tile, f32 `[TILE, headSize]`. */
 export function widenValues(tile: usize, headSize: u32, into: usize): void {
-  let scale = scalesOf(tile, headSize);
-  const rest = headSize % TILE;
-  for (let slot: u32 = 0; slot < TILE; slot++, scale += 4) {
-    const s = v128.load32_splat(scale);
-    const end = tile + headSize - rest;
-    for (; tile < end; tile += TILE, into += TILE * 4) widen(v128.load(tile), into, s, s, s, s);
-    for (let i: u32 = 0; i < rest; i++, tile++, into += 4) {
-      store<f32>(into, <f32> load<i8>(tile) * load<f32>(scale));
+  const headBytes = <usize> headSize << 2;
+  for (let scale = scalesOf(tile, headSize), end = scale + TILE * 4; scale < end; scale += 8) {
+    const s0 = v128.load32_splat(scale);
+    const s1 = v128.load32_splat(scale, 4);
+    // Four elements of two tokens at a time.
+    for (const last = into + headBytes; into < last; into += 16, tile += 8) {
+      const pairs = v128.load64_zero(tile);
+      v128.store(into, widenFour(evens(pairs), s0));
+      v128.store(into + headBytes, widenFour(odds(pairs), s1));
     }
+    into += headBytes;
   }
+}
+
+/** Bytes of even index as i16. */
+@inline
+function evens(bytes: v128): v128 {
+  return i16x8.shr_s(i16x8.shl(bytes, 8), 8);
+}
+
+/** Bytes of odd index as i16. */
+@inline
+function odds(bytes: v128): v128 {
+  return i16x8.shr_s(bytes, 8);
+}
+
+@inline
+function widenFour(words: v128, scale: v128): v128 {
+  return f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(words)), scale);
+}
+
+@inline
+function widenEight(words: v128, s0: v128, s1: v128, into: usize): void {
+  v128.store(into, widenFour(words, s0));
+  v128.store(into, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(words)), s1), 16);
 }

@@ -5,7 +5,7 @@
  *
  * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
  */
-import { widenKeys, widenValues } from "./cache_tile";
+import { scalesOf } from "./cache_tile";
 import { TILE } from "./layout";
 import {
   addOne,
@@ -19,6 +19,16 @@ import {
   scoreTwo,
   SCORES_BYTES,
 } from "./rows";
+import {
+  addFourRounded,
+  addOneRounded,
+  addTwoRounded,
+  roundQuery,
+  roundWeights,
+  scoreFourRounded,
+  scoreOneRounded,
+  scoreTwoRounded,
+} from "./rounded_rows";
 import { cap, hide, LOG2_E, maxOf, toWeights, exp2One } from "./softmax";
 
 export const ROWS: u32 = 24;
@@ -37,7 +47,7 @@ export class RowBlock {
   valueBytes: u32;
   scale: f32;
   softcap: f32;
-  /** Whether tiles are in 8 bits; then they are widened, one at a time. */
+  /** Whether tiles are in 8 bits; then queries and weights are rounded too, see `rounded_rows.ts`. */
   isQuantized: u32;
 }
 
@@ -55,17 +65,17 @@ const KEY_TILES: usize = TOTALS + ROWS * 4;
 const VALUE_TILES: usize = KEY_TILES + TILES * 4;
 /** f32 `[ROWS, KEYS]`. */
 const SCORES: usize = VALUE_TILES + TILES * 4;
-/** f32 `[ROWS, headSize]` twice: queries, those of six, two or one rows interleaved; and sums. */
+/** f32 `[ROWS, headSize]` twice: queries, those of six, two or one rows interleaved, or rounded; and sums. */
 const QUERIES: usize = SCORES + ROWS * SCORES_BYTES;
 
-/** Bytes that a block and its arrays take, a widened tile last. */
+/** Bytes that a block and its arrays take. */
 export function blockBytes(headSize: u32): usize {
-  return QUERIES + <usize> headSize * (ROWS * 8 + TILE * 4);
+  return QUERIES + <usize> headSize * ROWS * 8;
 }
 
-/** f32 `[TILE * headSize]`. */
-function widenedOf(block: RowBlock): usize {
-  return queriesOf(block, ROWS * 2);
+/** Rows that are taken together over tiles in 8 bits, of those that are left. */
+function togetherRounded(left: u32): u32 {
+  return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
 /** Rows that are taken together, of those that are left. */
@@ -112,6 +122,10 @@ export function setRow(
   store<f32>(at, sink ? load<f32>(sink) * LOG2_E : -f32.MAX_VALUE, LARGEST);
   store<f32>(at, sink ? 1 : 0, TOTALS);
   fillHead(sumOf(block, row), block.headBytes);
+  if (block.isQuantized) {
+    roundQuery(query, block.headBytes / 4, queriesOf(block, row));
+    return;
+  }
   // The rows it is interleaved with, and its index among them.
   const sixth = index % 6;
   const left = block.numRows - (index - sixth);
@@ -154,12 +168,9 @@ function score(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {
     let keys: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), KEY_TILES);
     for (let head: u32 = 0; head < block.numHeads; head++, keys += block.tileStride) {
-      let from = keys;
-      if (block.isQuantized) {
-        from = widenedOf(block);
-        widenKeys(keys, <u32> block.headBytes / 4, from);
-      }
-      scoreTile(block, head * block.numRows, base, tile, from);
+      const row = head * block.numRows;
+      if (block.isQuantized) scoreRounded(block, row, base, tile, keys);
+      else scoreTile(block, row, base, tile, keys);
     }
   }
 }
@@ -177,6 +188,24 @@ function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize)
       if (count === 6) scoreSix(keys, queries, headBytes, into);
       else if (count === 2) scoreTwo(keys, queries, headBytes, into);
       else scoreOne(keys, queries, headBytes, into);
+    }
+    row += count;
+  }
+}
+
+/** Does what `scoreTile` does, for a tile in 8 bits. */
+function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
+  const first = base + tile * TILE;
+  const headSize = block.headBytes / 4;
+  const stride = block.headBytes;
+  for (const end = row + block.numRows; row < end;) {
+    const count = togetherRounded(end - row);
+    if (endOf(block, row + count - 1) > first && startOf(block, row) < first + TILE) {
+      const queries = queriesOf(block, row);
+      const into = scoresOf(block, row) + <usize> tile * TILE * 4;
+      if (count === 4) scoreFourRounded(keys, headSize, queries, stride, into);
+      else if (count === 2) scoreTwoRounded(keys, headSize, queries, stride, into);
+      else scoreOneRounded(keys, headSize, queries, into);
     }
     row += count;
   }
@@ -229,12 +258,9 @@ function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {
     let values: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), VALUE_TILES);
     for (let head: u32 = 0; head < block.numHeads; head++, values += block.tileStride) {
-      let from = values;
-      if (block.isQuantized) {
-        from = widenedOf(block);
-        widenValues(values, <u32> block.headBytes / 4, from);
-      }
-      sumTile(block, head * block.numRows, base, tile, from);
+      const row = head * block.numRows;
+      if (block.isQuantized) sumRounded(block, row, base, tile, values);
+      else sumTile(block, row, base, tile, values);
     }
   }
 }
@@ -253,6 +279,27 @@ function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize)
     } else {
       addRows(block, row, count, tile, values, base, KEYS);
     }
+    row += count;
+  }
+}
+
+/** Does what `sumTile` does, for a tile in 8 bits, which holds no NaN. */
+function sumRounded(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
+  const headSize = block.headBytes / 4;
+  const scales = scalesOf(values, headSize);
+  const first = <i32> (tile * TILE);
+  for (const end = row + block.numRows; row < end;) {
+    const count = togetherRounded(end - row);
+    const weights = scoresOf(block, row) + <usize> tile * TILE * 4;
+    for (let i: u32 = 0; i < count; i++) {
+      const from = <i32> fromOf(block, row + i, base) - first;
+      const until = <i32> untilOf(block, row + i, base) - first;
+      roundWeights(weights + <usize> i * SCORES_BYTES, scales, from, until);
+    }
+    const sums = sumOf(block, row);
+    if (count === 4) addFourRounded(values, headSize, weights, sums);
+    else if (count === 2) addTwoRounded(values, headSize, weights, sums);
+    else addOneRounded(values, headSize, weights, sums);
     row += count;
   }
 }

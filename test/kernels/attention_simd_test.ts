@@ -122,6 +122,17 @@ for (const [size, isInterleaved] of [[32, false], [24, false], [32, true], [12, 
 for (const headSize of [8, 12, 32, 80, 128]) {
   simdTest(`heads of ${headSize} in 8 bits`, { ...SHAPE, headSize, isQuantized: true }, MIXED);
 }
+for (const group of [1, 3, 7]) {
+  const shape = { ...SHAPE, heads: group * 2, isQuantized: true };
+  simdTest(`8 bits, groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[7]!]);
+}
+for (const window of [1, 20]) {
+  simdTest(`8 bits, a window of ${window}`, { ...SHAPE, isQuantized: true }, MIXED, { window });
+}
+simdTest("8 bits, a soft cap and sinks", { ...SHAPE, isQuantized: true }, MIXED, {
+  softcap: 5,
+  hasSinks: true,
+});
 simdTest("8 bits, turned, over many keys", { ...SHAPE, isQuantized: true }, [
   ...decodes(2, 4096),
   { queries: 30, keys: 1500 },

@@ -135,24 +135,37 @@ function distance(a: Float32Array, b: Float32Array): number {
   return Math.sqrt(sum / b.length);
 }
 
+/** Keys and values in 8 bits give what the reference does with them, next to what their rounding changes. */
+async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: boolean) {
+  const own = setUp(shape, isRotated);
+  const exact = runReference(shape, own);
+  const want = runReference({ ...shape, isQuantized: true }, own);
+  const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
+  const rounding = distance(want, exact);
+  assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits makes ${rounding}`);
+  // Values a hair from the middle of two 127ths, and halves.
+  const limit = shape.elem === "f16" || isRotated ? 0.25 : 0.05;
+  assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);
+}
+
 for (const elem of ["f32", "f16"] as const) {
   for (const headSize of [8, 32, 64, 128, 256]) {
     for (const isRotated of [false, true]) {
       const name = `heads of ${headSize}, ${elem}${isRotated ? ", rotated" : ""}`;
-      kernelTest(`KvWrite and PagedAttention keep and read 8 bits: ${name}`, async (gpu) => {
-        const shape = { ...SHAPE, headSize, elem };
-        const own = setUp(shape, isRotated);
-        const exact = runReference(shape, own);
-        const want = runReference({ ...shape, isQuantized: true }, own);
-        const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
-        const rounding = distance(want, exact);
-        assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits makes ${rounding}`);
-        // Values a hair from the middle of two 127ths, and halves.
-        const limit = elem === "f16" || isRotated ? 0.25 : 0.05;
-        assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);
-      });
+      kernelTest(
+        `KvWrite and PagedAttention keep and read 8 bits: ${name}`,
+        (gpu) => assertRounded(gpu, { ...SHAPE, headSize, elem }, isRotated),
+      );
     }
   }
+}
+
+for (const [headSize, elem] of [[8, "f32"], [64, "f16"], [128, "f32"]] as const) {
+  kernelTest(
+    `PagedAttention rounds queries for keys in 8 bits on a graphics card: heads of ${headSize}, ${elem}`,
+    (gpu) =>
+      assertRounded({ ...gpu, isFallbackAdapter: false }, { ...SHAPE, headSize, elem }, false),
+  );
 }
 
 Deno.test("roundTo8Bits() keeps zeros, the largest magnitude, and an error of half a 127th", () => {
