@@ -76,27 +76,38 @@ function languageFeatures(): ReadonlySet<string> {
   return wgslLanguageFeatures ?? new Set();
 }
 
+/** How a single row and several rows are divided. */
+export interface Int8Choices {
+  readonly row?: () => Int8Row | undefined;
+  readonly tile?: (numRows: number) => Int8Tile;
+}
+
 /** A row's result is the same among any rows, to the bit. */
 export class Int8Products {
   readonly #gpu: GpuContext;
   readonly #params: Int8Params;
+  readonly #chooseRow: () => Int8Row | undefined;
+  readonly #chooseTile: (numRows: number) => Int8Tile;
   readonly #tiles = new Map<string, TileKernel>();
   #row: RowKernel | undefined;
   #quantize: QuantizeKernel | undefined;
 
-  constructor(gpu: GpuContext, params: Int8Params) {
+  /** @param choices how rows are divided, where not as is best. */
+  constructor(gpu: GpuContext, params: Int8Params, choices: Int8Choices = {}) {
     this.#gpu = gpu;
     this.#params = params;
+    this.#chooseRow = choices.row ?? (() => chooseInt8Row(params));
+    this.#chooseTile = choices.tile ?? ((numRows) => chooseInt8Tile(gpu, params, numRows));
   }
 
   /** Compiles all programs for 1 to `maxRows` rows. */
   compile(maxRows: number): void {
-    const row = chooseInt8Row(this.#params);
+    const row = this.#chooseRow();
     if (row !== undefined) this.#openRow(row);
     if (row !== undefined && maxRows === 1) return;
     this.#openQuantize();
     for (const numRows of firstRowsOfTiles()) {
-      if (numRows <= maxRows) this.#openTile(chooseInt8Tile(this.#gpu, this.#params, numRows));
+      if (numRows <= maxRows) this.#openTile(this.#chooseTile(numRows));
     }
   }
 
@@ -104,14 +115,14 @@ export class Int8Products {
   encode(pass: ComputePass, tensors: Tensors, numRows: number): void {
     const { k, gate, n } = this.#params;
     const outputs = gate ? 2 * n : n;
-    const row = numRows === 1 ? chooseInt8Row(this.#params) : undefined;
+    const row = numRows === 1 ? this.#chooseRow() : undefined;
     if (row !== undefined) {
       this.#openRow(row).encode(pass, tensors, [Math.ceil(outputs / row.outs)]);
       return;
     }
     const rounded = roundedRows(this.#gpu, k, numRows);
     this.#openQuantize().encode(pass, { ...tensors, rounded }, [numRows]);
-    const tile = chooseInt8Tile(this.#gpu, this.#params, numRows);
+    const tile = this.#chooseTile(numRows);
     const groups = [Math.ceil(outputs / tile.columns), Math.ceil(numRows / tile.rows)] as const;
     this.#openTile(tile).encode(pass, { ...tensors, rounded, factors: rounded }, groups);
   }

@@ -75,7 +75,7 @@ export function int8Threads({ rows, columns, threadRows, threadColumns }: Int8Ti
 }
 
 /** Bytes of workgroup memory. */
-function int8TileBytes(tile: Int8Tile): number {
+export function int8TileBytes(tile: Int8Tile): number {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
   const [rowLanes, columnLanes] = [rows / threadRows, columns / threadColumns];
   const fours = rowLanes * (2 * threadRows * depth + 1) +

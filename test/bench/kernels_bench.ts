@@ -16,7 +16,8 @@ import { Readback } from "../../src/gpu/readback.ts";
 import { makeNormal, makeRow } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { upload } from "../kernels/tensors.ts";
-import { type AttentionBatch, createRandom, OrtAttention } from "./ort_attention.ts";
+import { type AttentionBatch, OrtAttention } from "./ort_attention.ts";
+import { createRandom } from "./random_buffer.ts";
 
 const BLOCK_SIZE = 16;
 const ROUNDS = 5;

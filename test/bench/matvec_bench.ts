@@ -11,7 +11,7 @@ import { Readback } from "../../src/gpu/readback.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { makeNode } from "../../src/graph/file/proto.ts";
 import { buildModel } from "../fixtures/onnx_builder.ts";
-import { createRandom } from "./ort_attention.ts";
+import { createRandom } from "./random_buffer.ts";
 import { median, printTable } from "./report.ts";
 
 const BLOCK = 32;

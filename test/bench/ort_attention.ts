@@ -5,8 +5,9 @@
  */
 import * as ort from "onnxruntime-web/jspi";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
+import type { Elem } from "../../src/gpu/kernel.ts";
 import { writeOneNodeModel } from "./one_node_model.ts";
+import { createRandom } from "./random_buffer.ts";
 
 /** A batch of sequences of one length, as GroupQueryAttention wants it. */
 export interface AttentionBatch {
@@ -103,18 +104,4 @@ export class OrtAttention {
     await this.#session.release();
     for (const buffer of this.#buffers) buffer.destroy();
   }
-}
-
-/** A storage buffer of numbers between -0.5 and 0.5. */
-export function createRandom(gpu: GpuContext, length: number, elem: Elem): GPUBuffer {
-  const buffer = gpu.device.createBuffer({
-    size: Math.max(16, length * sizeOf(elem)),
-    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-    mappedAtCreation: true,
-  });
-  const Array = elem === "f16" ? Float16Array : Float32Array;
-  const values = new Array(buffer.getMappedRange());
-  for (let i = 0; i < values.length; i++) values[i] = (i * 2654435761 >>> 8 & 0xffff) / 65536 - 0.5;
-  buffer.unmap();
-  return buffer;
 }
