@@ -12,7 +12,7 @@ export type ExpertMatrix =
   | {
     readonly kind: "nbits";
     readonly bits: 4 | 8;
-    /** Weights that share a scale, a multiple of 16 that divides K. */
+    /** Weights that share a scale, 16 or a multiple of 32, which divides K. */
     readonly blockSize: number;
     /** If absent, zero is the middle level. */
     readonly hasZeroPoints: boolean;
@@ -120,7 +120,8 @@ export function checkExperts(params: ExpertsParams): void {
   for (const [{ matrix }, k] of [[params.first, hidden], [params.second, inner]] as const) {
     if (matrix.kind !== "nbits") continue;
     const { blockSize } = matrix;
-    if (blockSize < 16 || blockSize % 16 !== 0 || k % blockSize !== 0) {
+    const isKnown = blockSize === 16 || (blockSize > 0 && blockSize % DEPTH === 0);
+    if (!isKnown || k % blockSize !== 0) {
       throw new RangeError(
         `Blocks of ${blockSize} weights in rows of ${k}: experts read whole ones.`,
       );

@@ -23,7 +23,8 @@ import { orderByExpert, routeRows } from "./route.ts";
 const KINDS = { bits4: 0, bits8: 1, floats: 2, halves: 3 };
 const SITE_WORDS = 21;
 const STEP_WORDS = 2;
-/** Bytes of a chunk of 32 elements of a rounded row. */
+/** Elements of a row that are rounded together, and the bytes that they take then. */
+const CHUNK = 32;
 const CHUNK_BYTES = 96;
 /** Outputs of a part of the work: no thread waits long for another, and their weights fit the second cache. */
 const PART_OUTPUTS = 64;
@@ -272,8 +273,8 @@ export function layerBytes({ params, first, second }: ExpertLayer): number {
   ) => {
     const rows = experts * outputs;
     if (matrix.kind === "rows") return rows * k * (source.isHalf ? 2 : 4);
-    const blocks = k / matrix.blockSize;
-    return rows * (k * matrix.bits / 8 + blocks * (matrix.hasZeroPoints ? 5 : 4));
+    const scales = k / Math.min(CHUNK, matrix.blockSize);
+    return rows * (k * matrix.bits / 8 + scales * (matrix.hasZeroPoints ? 5 : 4));
   };
   return matrixBytes(params.first, first, firstOutputs(params), hidden) +
     matrixBytes(params.second, second, hidden, inner);
@@ -287,7 +288,7 @@ function factorOf({ matrix }: ExpertProduct): number {
 
 /** Bytes of a row of `k` elements as a product reads it. */
 function rowBytes({ matrix }: ExpertProduct, k: number): number {
-  return matrix.kind === "rows" ? k * 4 : k / 32 * CHUNK_BYTES;
+  return matrix.kind === "rows" ? k * 4 : k / CHUNK * CHUNK_BYTES;
 }
 
 function reserveScratch(
@@ -368,10 +369,10 @@ function siteWords(
     : isHalf
     ? KINDS.halves
     : KINDS.floats;
-  const blockSize = matrix.kind === "nbits" ? matrix.blockSize : k;
+  const hasHalves = matrix.kind === "nbits" && matrix.blockSize < CHUNK;
   const { beta = 0, limit = Infinity } = gate ?? {};
   return Uint32Array.of(
-    ...[stored, k, blockSize, outputs, count, ...rows, PART_OUTPUTS],
+    ...[stored, k, hasHalves ? 1 : 0, outputs, count, ...rows, PART_OUTPUTS],
     ...[at.weights, at.scales, at.zeros, at.bias, ACTIVATIONS.indexOf(kind)],
     ...new Uint32Array(Float32Array.of(alpha, beta, limit).buffer),
     ...[x, rowBytes(product, k), out],
@@ -385,29 +386,45 @@ function placeMatrix(
   { rows, k }: { readonly rows: number; readonly k: number },
 ): PlacedMatrix {
   const bits = matrix.kind === "nbits" ? matrix.bits : isHalf ? 16 : 32;
-  const zeros = matrix.kind === "nbits" && zeroPoints
-    ? spreadZeroPoints(zeroPoints, { bits: matrix.bits, rows, blocks: k / matrix.blockSize })
+  const blocks = matrix.kind === "nbits"
+    ? { blocks: k / matrix.blockSize, copies: Math.max(1, matrix.blockSize / CHUNK) }
+    : undefined;
+  const zeros = blocks && matrix.kind === "nbits" && zeroPoints
+    ? spreadZeroPoints(zeroPoints, { bits: matrix.bits, rows, ...blocks })
     : undefined;
   return {
     weights: arena.reserve(rows * k * bits / 32),
-    scales: scales ? arena.place(scales) : 0,
+    scales: scales && blocks ? arena.place(spreadScales(scales, blocks.copies)) : 0,
     zeros: zeros ? arena.place(zeros) : 0,
     bias: bias ? arena.place(bias) : 0,
   };
 }
 
-/** Zero points of a byte each, in words. */
+/** A scale for each chunk of a block. */
+function spreadScales(scales: Float32Array, copies: number): Float32Array {
+  if (copies === 1) return scales;
+  return new Float32Array(scales.length * copies).map((_, i) => scales[Math.floor(i / copies)]!);
+}
+
+/** Zero points of a byte for each chunk of a block, in words. */
 function spreadZeroPoints(
   packed: Uint8Array,
-  { bits, rows, blocks }: { readonly bits: 4 | 8; readonly rows: number; readonly blocks: number },
+  { bits, rows, blocks, copies }: {
+    readonly bits: 4 | 8;
+    readonly rows: number;
+    readonly blocks: number;
+    readonly copies: number;
+  },
 ): Uint32Array {
-  const words = new Uint32Array(Math.ceil(rows * blocks / 4));
+  const words = new Uint32Array(Math.ceil(rows * blocks * copies / 4));
   const bytes = new Uint8Array(words.buffer);
   const perRow = Math.ceil(blocks * bits / 8);
   for (let row = 0; row < rows; row++) {
     for (let block = 0; block < blocks; block++) {
       const byte = packed[row * perRow + Math.floor(block * bits / 8)]!;
-      bytes[row * blocks + block] = bits === 8 ? byte : (byte >> (block % 2 * 4)) & 15;
+      const zero = bits === 8 ? byte : (byte >> (block % 2 * 4)) & 15;
+      const first = (row * blocks + block) * copies;
+      bytes.fill(zero, first, first + copies);
     }
   }
   return words;

@@ -21,8 +21,8 @@ export class ExpertsProduct {
   kind: u32;
   /** Elements of a row, a multiple of 32. */
   k: u32;
-  /** Weights that share a scale, a multiple of 16. */
-  blockSize: u32;
+  /** Whether 16 weights share a scale, and not 32. */
+  hasHalves: u32;
   /** Rows of an expert's matrix. */
   outputs: u32;
   /** Outputs of a pair. */
@@ -35,9 +35,9 @@ export class ExpertsProduct {
   /** Outputs that are one part of the work. */
   partOutputs: u32;
   weights: usize;
-  /** f32 `[experts, outputs, k / blockSize]`. */
+  /** f32 `[experts, outputs, k / 32]`, or `k / 16` in halves. */
   scales: usize;
-  /** u8 `[experts, outputs, k / blockSize]`; 0 for none. */
+  /** u8, as many; 0 for none. */
   zeros: usize;
   /** f32 `[experts, outputs]`; 0 for none. */
   bias: usize;

@@ -17,13 +17,9 @@ export function multiplyExpertRow(
   out: usize,
   outBytes: usize,
 ): void {
-  if (site.kind === BITS4) {
-    if (site.zeros) rounded<u8>(site, row, width, x0, x1, x2, x3, out, outBytes, true);
-    else rounded<u8>(site, row, width, x0, x1, x2, x3, out, outBytes, false);
-  } else if (site.kind === BITS8) {
-    if (site.zeros) rounded<u16>(site, row, width, x0, x1, x2, x3, out, outBytes, true);
-    else rounded<u16>(site, row, width, x0, x1, x2, x3, out, outBytes, false);
-  } else if (site.kind === FLOATS) floats<f32>(site, row, width, x0, x1, x2, x3, out, outBytes);
+  if (site.kind === BITS4) rounded<u8>(site, row, width, x0, x1, x2, x3, out, outBytes);
+  else if (site.kind === BITS8) rounded<u16>(site, row, width, x0, x1, x2, x3, out, outBytes);
+  else if (site.kind === FLOATS) floats<f32>(site, row, width, x0, x1, x2, x3, out, outBytes);
   else floats<u16>(site, row, width, x0, x1, x2, x3, out, outBytes);
 }
 
@@ -39,86 +35,101 @@ function rounded<Level>(
   x3: usize,
   out: usize,
   outBytes: usize,
-  hasZeros: bool,
 ): void {
-  const rowBytes = <usize> site.k * sizeof<Level>() / 2;
-  const blocks = <usize> (site.k / site.blockSize);
-  const weights = site.weights + row * rowBytes;
-  const scales = site.scales + row * blocks * 4;
-  const zeros = site.zeros + row * blocks;
-  if (width === 1) {
-    store<f32>(out, one<Level>(site, weights, scales, zeros, x0, hasZeros));
-    return;
-  }
-  two<Level>(site, weights, scales, zeros, x0, x1, out, outBytes, hasZeros);
-  if (width === 4) {
-    two<Level>(site, weights, scales, zeros, x2, x3, out + 2 * outBytes, outBytes, hasZeros);
+  const chunks = <usize> site.k / 32;
+  const weights = site.weights + row * chunks * 16 * sizeof<Level>();
+  const scales = site.scales + row * chunks * (site.hasHalves ? 8 : 4);
+  const zeros = site.zeros + row * chunks * (site.hasHalves ? 2 : 1);
+  const end = weights + chunks * 16 * sizeof<Level>();
+  // What differs from matrix to matrix is known to the compiler in each of these.
+  if (site.hasHalves) {
+    if (site.zeros) {
+      tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, true, true);
+    } else {
+      tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, false, true);
+    }
+  } else if (site.zeros) {
+    tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, true, false);
+  } else {
+    tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, false, false);
   }
 }
 
-function one<Level>(
-  site: ExpertsProduct,
+@inline
+function tile<Level>(
   weights: usize,
+  end: usize,
   scales: usize,
   zeros: usize,
-  x: usize,
+  width: u32,
+  x0: usize,
+  x1: usize,
+  x2: usize,
+  x3: usize,
+  out: usize,
+  outBytes: usize,
   hasZeros: bool,
-): f32 {
-  let sums = f32x4.splat(0);
-  const end = weights + <usize> site.k * sizeof<Level>() / 2;
-  const perBlock = site.blockSize / 32;
-  while (weights < end) {
-    const scale = scaleAt(scales, perBlock);
-    const zero = hasZeros ? zeroAt(zeros, perBlock) : scale;
-    scales += perBlock ? 4 : 8;
-    zeros += perBlock ? 1 : 2;
-    for (const stop = weights + max(perBlock, 1) * 16 * sizeof<Level>(); weights < stop;) {
+  hasHalves: bool,
+): void {
+  let sums0 = f32x4.splat(0);
+  let sums1 = sums0;
+  let sums2 = sums0;
+  let sums3 = sums0;
+  if (width === 1) {
+    for (; weights < end; weights += 16 * sizeof<Level>()) {
+      const scale = scaleAt(scales, hasHalves);
+      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
       const w0 = first<Level>(weights);
       const w1 = second<Level>(weights);
       const w2 = third<Level>(weights);
       const w3 = fourth<Level>(weights);
-      sums = addChunk(sums, x, w0, w1, w2, w3, scale, zero, hasZeros);
-      weights += 16 * sizeof<Level>();
-      x += CHUNK_BYTES;
+      sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
+      scales += hasHalves ? 8 : 4;
+      zeros += hasHalves ? 2 : 1;
+      x0 += CHUNK_BYTES;
     }
-  }
-  return sumOf(sums);
-}
-
-function two<Level>(
-  site: ExpertsProduct,
-  weights: usize,
-  scales: usize,
-  zeros: usize,
-  x0: usize,
-  x1: usize,
-  out: usize,
-  outBytes: usize,
-  hasZeros: bool,
-): void {
-  let sums0 = f32x4.splat(0);
-  let sums1 = sums0;
-  const end = weights + <usize> site.k * sizeof<Level>() / 2;
-  const perBlock = site.blockSize / 32;
-  while (weights < end) {
-    const scale = scaleAt(scales, perBlock);
-    const zero = hasZeros ? zeroAt(zeros, perBlock) : scale;
-    scales += perBlock ? 4 : 8;
-    zeros += perBlock ? 1 : 2;
-    for (const stop = weights + max(perBlock, 1) * 16 * sizeof<Level>(); weights < stop;) {
+    store<f32>(out, sumOf(sums0));
+  } else if (width === 2) {
+    for (; weights < end; weights += 16 * sizeof<Level>()) {
+      const scale = scaleAt(scales, hasHalves);
+      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
       const w0 = first<Level>(weights);
       const w1 = second<Level>(weights);
       const w2 = third<Level>(weights);
       const w3 = fourth<Level>(weights);
       sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
       sums1 = addChunk(sums1, x1, w0, w1, w2, w3, scale, zero, hasZeros);
-      weights += 16 * sizeof<Level>();
+      scales += hasHalves ? 8 : 4;
+      zeros += hasHalves ? 2 : 1;
       x0 += CHUNK_BYTES;
       x1 += CHUNK_BYTES;
     }
+    store<f32>(out, sumOf(sums0));
+    store<f32>(out + outBytes, sumOf(sums1));
+  } else {
+    for (; weights < end; weights += 16 * sizeof<Level>()) {
+      const scale = scaleAt(scales, hasHalves);
+      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
+      const w0 = first<Level>(weights);
+      const w1 = second<Level>(weights);
+      const w2 = third<Level>(weights);
+      const w3 = fourth<Level>(weights);
+      sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
+      sums1 = addChunk(sums1, x1, w0, w1, w2, w3, scale, zero, hasZeros);
+      sums2 = addChunk(sums2, x2, w0, w1, w2, w3, scale, zero, hasZeros);
+      sums3 = addChunk(sums3, x3, w0, w1, w2, w3, scale, zero, hasZeros);
+      scales += hasHalves ? 8 : 4;
+      zeros += hasHalves ? 2 : 1;
+      x0 += CHUNK_BYTES;
+      x1 += CHUNK_BYTES;
+      x2 += CHUNK_BYTES;
+      x3 += CHUNK_BYTES;
+    }
+    store<f32>(out, sumOf(sums0));
+    store<f32>(out + outBytes, sumOf(sums1));
+    store<f32>(out + 2 * outBytes, sumOf(sums2));
+    store<f32>(out + 3 * outBytes, sumOf(sums3));
   }
-  store<f32>(out, sumOf(sums0));
-  store<f32>(out + outBytes, sumOf(sums1));
 }
 
 @inline
@@ -147,18 +158,18 @@ function addChunk(
   return madd(whole, f32x4.mul(scale, v128.load32_splat(x, 80)), sums);
 }
 
-/** The scale of a block, or of the two halves of a chunk. */
+/** The scale of a chunk, or of its two halves. */
 @inline
-function scaleAt(scales: usize, perBlock: u32): v128 {
-  if (perBlock) return v128.load32_splat(scales);
+function scaleAt(scales: usize, hasHalves: bool): v128 {
+  if (!hasHalves) return v128.load32_splat(scales);
   const pair = v128.load64_splat(scales);
   return v128.shuffle<i32>(pair, pair, 0, 0, 1, 1);
 }
 
 @inline
-function zeroAt(zeros: usize, perBlock: u32): v128 {
+function zeroAt(zeros: usize, hasHalves: bool): v128 {
   const zero = i32x4.splat(load<u8>(zeros));
-  if (perBlock) return zero;
+  if (!hasHalves) return zero;
   return v128.shuffle<i32>(zero, i32x4.splat(load<u8>(zeros, 1)), 0, 0, 4, 4);
 }
 
