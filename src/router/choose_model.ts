@@ -15,7 +15,6 @@ const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind
   [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
   [/^\/v2\/rerank$/, ["rerank"]],
   [/^\/audio\/voices$/, ["tts"]],
-  [/^\/audio\/models$/, ["asr", "tts"]],
   [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
 ];
 

@@ -12,7 +12,7 @@ import { openApiRoute } from "../server/http/pages/openapi.ts";
 import type { Call, Route } from "../server/http/route.ts";
 import { shutdownRoute, type StopDeps } from "../server/http/shutdown.ts";
 import { MODEL_KINDS } from "../base/config.ts";
-import { ModelObject } from "../wire/model_object.ts";
+import { AudioModelList, ModelObject } from "../wire/model_object.ts";
 import { requireModel } from "./choose_model.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";
 import type { RouterMetrics } from "./router_metrics.ts";
@@ -85,6 +85,21 @@ export function ownRoutes(deps: OwnDeps): Route[] {
         errors: [],
       },
       handle: (call) => call.json({ object: "list", data: pool.states.map(describeModel) }),
+    },
+    {
+      method: "GET",
+      path: "/audio/models",
+      operation: {
+        summary: "The speech models, in a list",
+        response: { description: "The list", content: AudioModelList },
+        errors: [],
+      },
+      handle: (call) => {
+        const data = pool.states.filter(({ model: { kind } }) => kind === "asr" || kind === "tts")
+          .map(describeModel);
+        const models = data.map(({ id }) => ({ id, name: id }));
+        return call.json({ object: "list", data, models });
+      },
     },
     {
       method: "POST",

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
+import { bytesOf, LiveClient, readSamples } from "../fixtures/live_client.ts";
 import { chatBody, ENDLESS } from "../fixtures/server.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
 
 /** Skipped where nginx is not installed; `.ci/run` installs it. */
 const ignore = !HAS_NGINX;
@@ -248,4 +250,27 @@ Deno.test("nginx: no body holds it while it looks for a conversation", { ignore 
     });
     assert.equal(response.status, 400, await response.text());
   }
+});
+
+Deno.test({
+  name: "nginx: live speech passes through it, and ends in order with its replica",
+  ignore,
+  fn: async () => {
+    const port = freePort();
+    await using only = replica(port, ["-m", "hearth-demo-asr"]);
+    await only.ready();
+    await using nginx = await Nginx.start([port, port]);
+    const { samples } = await readSamples(await readRecording(CLIP.file));
+    const client = await LiveClient.open(nginx.url);
+    client.append(bytesOf(samples));
+    client.append(new Uint8Array(48_000));
+    const completed = "conversation.item.input_audio_transcription.completed";
+    assert.equal((await client.until(completed))["transcript"], CLIP_TEXT);
+    // A plain request is told what it is.
+    const plain = await fetch(`${nginx.url}/v1/realtime`);
+    assert.equal(plain.status, 426);
+    await plain.body!.cancel();
+    only.kill("SIGTERM");
+    assert.equal((await client.closed).code, 1001);
+  },
 });
