@@ -11,6 +11,7 @@ import { BusyTurns } from "../base/next_turn.ts";
 import { runStep } from "../base/running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
+import { mostBlocks } from "./pool_size.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
 import { KvPool } from "./kv_pool.ts";
 import { PrefillPace } from "./prefill_pace.ts";
@@ -91,7 +92,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#builder = new StepBuilder(decoder.limits);
     this.#pool = new KvPool({ decoder, scheduler: this.#scheduler });
     if (pacesPrompts) this.#pace = new PrefillPace(decoder.leastPromptTokens);
-    this.metrics = new EngineMetrics(() => this.#scheduler.stats());
+    this.metrics = new EngineMetrics(() => this.#scheduler.stats(), mostBlocks(decoder.limits));
   }
 
   /** The decoder's limits. */

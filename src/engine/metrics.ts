@@ -19,7 +19,8 @@ export class EngineMetrics {
   readonly #stepSeconds: Histogram;
   readonly #stepSequences: Histogram;
 
-  constructor(stats: () => SchedulerStats) {
+  /** @param mostBlocks that the pool may grow to. */
+  constructor(stats: () => SchedulerStats, mostBlocks: number) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
     this.promptTokens = metrics.counter("hearth_prompt_tokens_total", "Prompt tokens taken in.");
@@ -53,6 +54,11 @@ export class EngineMetrics {
       (s) => s.numCachedBlocks,
     );
     gauge("hearth_kv_blocks_free", "KV blocks that hold nothing.", (s) => s.numFreeBlocks);
+    gauge(
+      "hearth_kv_usage_ratio",
+      "Share of the KV blocks that the pool may grow to that sequences hold, from 0 to 1.",
+      (s) => s.numUsedBlocks / mostBlocks,
+    );
     gauge(
       "hearth_kv_window_blocks_used",
       "KV blocks of layers with a window that sequences hold.",

@@ -352,6 +352,17 @@ const CHATS: readonly RecordedBody[] = [{
     n: 1,
   },
 }, {
+  client: "aichat",
+  means: "call",
+  body: {
+    messages: [SYSTEM, WEATHER],
+    temperature: 0,
+    top_p: 0.9,
+    max_tokens: 256,
+    stream: true,
+    tools: TOOLS,
+  },
+}, {
   client: "n8n",
   means: "text",
   body: {

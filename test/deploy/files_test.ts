@@ -7,7 +7,7 @@ import { SERVE_FLAGS } from "../../src/cli/flags.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
-const FILES = ["nginx.conf", "hearth.service", "Dockerfile", "kubernetes.yaml"];
+const FILES = ["nginx.conf", "hearth.service", "Dockerfile", "kubernetes.yaml", "kserve.yaml"];
 /** What may be in an image, by the names that .dockerignore admits. */
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 

@@ -91,7 +91,7 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
     { return_documents: true },
     "/v2/rerank",
   );
-  assert.equal(first!.document, DOCUMENTS[BEST]);
+  assert.deepEqual(first!.document, { text: DOCUMENTS[BEST] });
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 

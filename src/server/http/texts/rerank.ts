@@ -74,8 +74,19 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList
   }));
   return {
     id: call.get("requestId"),
-    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? false }),
+    results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? false })
+      .map(withObject),
     meta: { api_version: { version: "2" }, tokens: { input_tokens: answer.promptTokens } },
+  };
+}
+
+/** Cohere's documents are objects, also where they were sent as texts. */
+function withObject({ document, ...result }: RerankList["results"][number]) {
+  return {
+    ...result,
+    ...(document !== undefined && {
+      document: typeof document === "string" ? { text: document } : document,
+    }),
   };
 }
 
