@@ -75,6 +75,8 @@ export interface ListenSettings {
   readonly trustedProxies: readonly string[];
   /** Time that requests in flight have to finish when the server stops. */
   readonly drainSeconds: number;
+  /** Whether `GET /` answers with the web page. */
+  readonly ui: boolean;
   /** Most open connections; fewer where the process may not open that many files. */
   readonly maxConnections: number;
 }
@@ -88,8 +90,6 @@ export interface ServerSettings extends ListenSettings {
   readonly storedResponsesBytes: number;
   /** Field of chat completions that holds the thought. */
   readonly reasoningField: ReasoningField;
-  /** Whether `GET /` answers with the web page. */
-  readonly ui: boolean;
 }
 
 /** How keys and values are kept: as the device computes with them, or in 8 bits. */

@@ -240,7 +240,7 @@ const {
   trustedProxy,
   logLevel,
   logFormat,
-  ui: _ui,
+  ui,
   ...MODEL_FLAGS
 } = SERVE_FLAGS;
 
@@ -291,6 +291,7 @@ export const ROUTER_FLAGS = {
   apiKey,
   apiKeyFile,
   trustedProxy,
+  ui,
   ...ROUTED_FLAGS,
 } satisfies FlagTable;
 

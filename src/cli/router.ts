@@ -113,6 +113,7 @@ function readSettings(flags: RouterFlags, keys: KeyRing): ListenSettings {
     },
     trustedProxies: flags.trustedProxy,
     drainSeconds: flags.drainSeconds,
+    ui: flags.ui,
     maxConnections: flags.maxConnections,
   };
 }

@@ -13,6 +13,7 @@ import { answerError, CLIENT_DISCONNECTED } from "../server/http/answer_error.ts
 import type { BodyLimits } from "../server/http/body/body.ts";
 import type { App } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
+import { pageRoutes } from "../server/http/pages/page.ts";
 import { nameRequest, plainPath, shownPath } from "../server/http/request_names.ts";
 import type { Call, Env } from "../server/http/route.ts";
 import { announceShutdown, type StopDeps } from "../server/http/shutdown.ts";
@@ -41,7 +42,7 @@ export function createRouterApp(deps: RouterDeps): App {
   app.use(identify(metrics));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
-  addRoutes(app, ownRoutes({ ...deps, metrics }));
+  addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps)]);
   app.all("*", (call) => passToModel(call, deps));
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);

@@ -13,9 +13,12 @@ import { useMetricsHistory } from "./metrics_history.ts";
 import { MattingPage } from "./matting_page.tsx";
 import { OcrPage } from "./ocr_page.tsx";
 import { RerankPage } from "./rerank_page.tsx";
+import { chooseModel, ModelPicker, rememberModel } from "./model_picker.tsx";
 import {
   call,
   hasApiKey,
+  type ListedModel,
+  listModels,
   type PageProps,
   type ServerError,
   type ServerInfo,
@@ -40,7 +43,9 @@ const PAGES: Record<ServerInfo["kind"], { title: string; Page: ComponentType<Pag
 type State =
   | { readonly phase: "waiting"; readonly message: string }
   | { readonly phase: "key"; readonly message: string }
-  | { readonly phase: "ready"; readonly info: ServerInfo };
+  /** Of several models the one that was chosen cannot be loaded. */
+  | { readonly phase: "failed"; readonly message: string; readonly models: readonly ListedModel[] }
+  | { readonly phase: "ready"; readonly info: ServerInfo; readonly models: readonly ListedModel[] };
 
 export function App(): JSX.Element {
   const [state, setState] = useState<State>({ phase: "waiting", message: "Connecting …" });
@@ -48,7 +53,9 @@ export function App(): JSX.Element {
   useEffect(() => {
     let isUnmounted = false;
     const look = async () => {
-      const next = await findState();
+      const next = await findState((message) => {
+        if (!isUnmounted) setState({ phase: "waiting", message });
+      });
       if (isUnmounted) return;
       setState(next);
       if (next.phase === "waiting") setTimeout(look, POLL_MS);
@@ -59,26 +66,43 @@ export function App(): JSX.Element {
     };
   }, [attempt]);
 
-  if (state.phase === "ready") return <Shell info={state.info} />;
+  const choose = (id: string) => {
+    rememberModel(id);
+    setAttempt(attempt + 1);
+  };
+  if (state.phase === "ready") return <Shell {...state} onModel={choose} />;
   return (
     <main class="centre">
       <Logo />
-      {state.phase === "waiting"
-        ? <Waiting message={state.message} />
-        : <KeyForm message={state.message} onKey={() => setAttempt(attempt + 1)} />}
+      {state.phase === "key"
+        ? <KeyForm message={state.message} onKey={() => setAttempt(attempt + 1)} />
+        : <Waiting message={state.message} />}
+      {state.phase === "failed" && (
+        <>
+          <ModelPicker models={state.models} chosen={undefined} onModel={choose} />
+          <button type="button" onClick={() => setAttempt(attempt + 1)}>Try again</button>
+        </>
+      )}
     </main>
   );
 }
 
-async function findState(): Promise<State> {
+async function findState(report: (message: string) => void): Promise<State> {
+  let models: readonly ListedModel[] = [];
   try {
     await call("health");
-    const info = await (await call("info")).json() as ServerInfo;
+    models = await listModels();
+    const chosen = chooseModel(models);
+    if (chosen !== undefined) report(`loading ${chosen.id} …`);
+    const query = chosen === undefined ? "" : `?model=${encodeURIComponent(chosen.id)}`;
+    const info = await (await call(`info${query}`)).json() as ServerInfo;
     document.title = `${info.id} · Hearth`;
-    return { phase: "ready", info };
+    // What is loaded, and of which kind it is, may be known only now.
+    return { phase: "ready", info, models: chosen === undefined ? [] : await listModels() };
   } catch (error) {
     const { status, message } = error as ServerError;
-    return { phase: status === 401 ? "key" : "waiting", message };
+    if (status === 401) return { phase: "key", message };
+    return models.length > 0 ? { phase: "failed", message, models } : { phase: "waiting", message };
   }
 }
 
@@ -137,14 +161,16 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
   );
 }
 
-function Shell({ info }: PageProps): JSX.Element {
+function Shell(
+  { info, models, onModel }: PageProps & { onModel: (id: string) => void },
+): JSX.Element {
   const [isLive, setIsLive] = useState(false);
   const history = useMetricsHistory();
   // A file that no page takes is not opened in place of the page.
   useDroppedFiles(() => {});
   const { title, Page } = PAGES[info.kind];
   // The same element as before is not rendered again when metrics arrive.
-  const page = useMemo(() => <Page info={info} />, [info]);
+  const page = useMemo(() => <Page info={info} models={models} />, [info, models]);
   const where = info.device === "webgpu" ? "GPU" : "CPU";
   return (
     <>
@@ -159,7 +185,9 @@ function Shell({ info }: PageProps): JSX.Element {
           </button>
         </nav>
         <p class="model" title={info.adapter}>
-          <strong>{info.id}</strong>
+          {models.length > 1
+            ? <ModelPicker models={models} chosen={info.id} onModel={onModel} />
+            : <strong>{info.id}</strong>}
           <span class="chip">{info.dtype} · {where}</span>
           {info.context_length !== null && (
             <span class="chip">{info.context_length.toLocaleString("en")} tokens</span>

@@ -1,5 +1,5 @@
 /**
- * Copies text.
+ * Copies text and images.
  *
  * @module
  */
@@ -15,4 +15,16 @@ export async function copyText(text: string): Promise<void> {
   document.execCommand("copy");
   field.remove();
   focused?.focus();
+}
+
+/**
+ * Puts a PNG image on the clipboard.
+ *
+ * @throws {Error} where the browser cannot, with the reason in the user's words.
+ */
+export async function copyImage(image: Blob): Promise<void> {
+  if (navigator.clipboard?.write === undefined) {
+    throw new Error("Only pages at https:// and localhost may copy images");
+  }
+  await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
 }

@@ -33,7 +33,7 @@ export function refuseLarge({ name, size }: File, mostMib: number): string | und
 
 /** An area to drop, paste or choose files of one kind. */
 export function FileDrop(
-  { accept, label, formats, mostMib = MOST_UPLOADED_MIB, onFiles, children }: {
+  { accept, label, formats, mostMib = MOST_UPLOADED_MIB, multiple = false, onFiles, children }: {
     /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
     accept: string;
     label: string;
@@ -41,6 +41,8 @@ export function FileDrop(
     formats: string;
     /** Size of the largest file that is taken. */
     mostMib?: number;
+    /** Whether several can be chosen at once. */
+    multiple?: boolean;
     onFiles: (files: File[]) => void;
     children?: ComponentChildren;
   },
@@ -59,7 +61,9 @@ export function FileDrop(
     <div class="drop" data-over={isOver}>
       <p>{label}</p>
       <div class="row">
-        <button type="button" onClick={() => input.current?.click()}>Choose a file</button>
+        <button type="button" onClick={() => input.current?.click()}>
+          {multiple ? "Choose files" : "Choose a file"}
+        </button>
         {children}
       </div>
       <p class="hint">{formats}, up to {mostMib} MiB</p>
@@ -68,6 +72,7 @@ export function FileDrop(
         ref={input}
         type="file"
         accept={accept}
+        multiple={multiple}
         aria-label={label}
         hidden
         onChange={(event) => {
@@ -162,7 +167,7 @@ export function readDataUrl(blob: Blob): Promise<string> {
 }
 
 /** Makes the browser save a file. */
-function saveFile(blob: Blob, name: string): void {
+export function saveFile(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

@@ -11,13 +11,13 @@ import { colourOf } from "./colour.ts";
 import { Failure } from "./controls.tsx";
 import { type Moment, type Plot, PLOTS } from "./metrics.ts";
 import { type History, KEPT_SECONDS } from "./metrics_history.ts";
-import type { PageProps } from "./server.ts";
+import type { ServerInfo } from "./server.ts";
 
 /** Window of rates and quantiles. */
 const WINDOW_SECONDS = 10;
 const PLOT_HEIGHT = 160;
 
-export function LivePage({ info, history }: PageProps & { history: History }): JSX.Element {
+export function LivePage({ info, history }: { info: ServerInfo; history: History }): JSX.Element {
   const { moments, failure } = history;
   const latest = moments.at(-1);
   return (

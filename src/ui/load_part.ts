@@ -8,6 +8,7 @@
 interface Parts {
   readonly code_colours: typeof import("./lazy/code_colours.ts");
   readonly formulas: typeof import("./lazy/formulas.ts");
+  readonly mcp: typeof import("./lazy/mcp.ts");
 }
 
 const loading = new Map<keyof Parts, Promise<unknown>>();

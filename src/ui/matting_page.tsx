@@ -1,11 +1,13 @@
 /**
- * Background removal: before and after, with an optional background.
+ * Background removal: before and after, with an optional background. Several images are worked on one after the other.
  *
  * @module
  */
+import { zipSync } from "fflate";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
+import { copyImage } from "./clipboard.ts";
 import {
   Failure,
   FileDrop,
@@ -28,16 +30,19 @@ interface Options {
   readonly refine: boolean;
 }
 
+/** What became of one image. */
 interface Result {
-  readonly before: Blob;
-  readonly after: Blob;
+  readonly before: File;
+  /** Absent if it failed. */
+  readonly after?: Blob;
+  readonly failure?: string;
   /** It has another size, so that the two cannot lie on each other. */
   readonly isCropped: boolean;
 }
 
-export function MattingPage(_: PageProps): JSX.Element {
-  const [file, setFile] = useState<File>();
-  const [result, setResult] = useState<Result>();
+export function MattingPage({ info }: PageProps): JSX.Element {
+  const [files, setFiles] = useState<readonly File[]>([]);
+  const [results, setResults] = useState<readonly Result[]>([]);
   const [options, setOptions] = useState<Options>({
     background: "#ffffff",
     hasBackground: false,
@@ -46,67 +51,54 @@ export function MattingPage(_: PageProps): JSX.Element {
     refine: false,
   });
   const work = useWork();
-  const cutOut = (image: File, wanted: Options) =>
+  const cutOut = (images: readonly File[], wanted: Options) =>
     work.start(async (signal) => {
-      setFile(image);
-      const body = new FormData();
-      body.append("image", image);
-      for (const [name, value] of formOf(wanted)) body.append(name, value);
-      if (image !== file) setResult(undefined);
-      const after = await (await call(PATH, { method: "POST", body, signal })).blob();
-      setResult({ before: image, after, isCropped: wanted.crop });
+      if (images !== files) setResults([]);
+      setFiles(images);
+      const done: Result[] = [];
+      for (const before of images) {
+        const result = { before, isCropped: wanted.crop };
+        try {
+          done.push({ ...result, after: await requestOne(before, { info, wanted, signal }) });
+        } catch (error) {
+          if (signal.aborted || images.length === 1) throw error;
+          done.push({ ...result, failure: (error as Error).message });
+        }
+        setResults([...done]);
+      }
     });
   const choose = (change: Partial<Options>) => {
     const next = { ...options, ...change };
     setOptions(next);
-    if (file) cutOut(file, next);
+    if (files.length > 0) cutOut(files, next);
   };
+  const [only] = results;
   return (
     <main class="wide">
       <h1>Remove a background</h1>
       <FileDrop
         accept="image/*,.heic,.heif"
-        label="Drop or paste an image"
+        label="Drop or paste images"
         formats={IMAGE_FORMATS}
-        onFiles={([image]) => cutOut(image!, options)}
+        multiple
+        onFiles={(images) => cutOut(images, options)}
       />
-      <div class="row">
-        <Check
-          label="Colour behind"
-          isOn={options.hasBackground}
-          onChange={(hasBackground) => choose({ hasBackground })}
-        />
-        {options.hasBackground && (
-          <input
-            type="color"
-            aria-label="Background colour"
-            value={options.background}
-            onChange={(event) => choose({ background: event.currentTarget.value })}
-          />
-        )}
-        <Check
-          label="Mask only"
-          isOn={options.maskOnly}
-          onChange={(maskOnly) => choose({ maskOnly })}
-        />
-        <Check
-          label="Crop to what is left"
-          isOn={options.crop}
-          onChange={(crop) => choose({ crop })}
-        />
-        <Check
-          label="Refine edges"
-          isOn={options.refine}
-          onChange={(refine) => choose({ refine })}
-        />
-      </div>
+      <OptionRow options={options} onChange={choose} />
       <Failure message={work.failure} />
-      {work.isBusy && <p class="soft dots" aria-live="polite">Working</p>}
-      {result && (
+      {work.isBusy && (
+        <div class="row">
+          <span class="soft dots" role="status">
+            {files.length > 1 ? `${results.length} of ${files.length} done` : "Working"}
+          </span>
+          <button type="button" onClick={work.stop}>Stop</button>
+        </div>
+      )}
+      {files.length > 1 ? <Batch results={results} isBusy={work.isBusy} /> : only?.after && (
         <>
-          <BeforeAfter {...result} />
+          <BeforeAfter before={only.before} after={only.after} isCropped={only.isCropped} />
           <div class="row">
-            <SaveButton name="cut_out.png" make={() => result.after}>Download PNG</SaveButton>
+            <SaveButton name="cut_out.png" make={() => only.after!}>Download PNG</SaveButton>
+            <CopyImageButton image={only.after} />
             {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
           </div>
         </>
@@ -114,13 +106,134 @@ export function MattingPage(_: PageProps): JSX.Element {
       <RequestCode
         request={{
           path: PATH,
-          file: `image=${file?.name ?? "photo.jpg"}`,
-          form: formOf(options),
+          file: `image=${files[0]?.name ?? "photo.jpg"}`,
+          form: [["model", info.id], ...formOf(options)],
           output: "cut_out.png",
         }}
       />
     </main>
   );
+}
+
+async function requestOne(image: File, { info, wanted, signal }: {
+  readonly info: PageProps["info"];
+  readonly wanted: Options;
+  readonly signal: AbortSignal;
+}): Promise<Blob> {
+  const body = new FormData();
+  body.append("model", info.id);
+  body.append("image", image);
+  for (const [name, value] of formOf(wanted)) body.append(name, value);
+  return await (await call(PATH, { method: "POST", body, signal })).blob();
+}
+
+function OptionRow({ options, onChange }: {
+  options: Options;
+  onChange: (change: Partial<Options>) => void;
+}): JSX.Element {
+  return (
+    <div class="row">
+      <Check
+        label="Colour behind"
+        isOn={options.hasBackground}
+        onChange={(hasBackground) => onChange({ hasBackground })}
+      />
+      {options.hasBackground && (
+        <input
+          type="color"
+          aria-label="Background colour"
+          value={options.background}
+          onChange={(event) => onChange({ background: event.currentTarget.value })}
+        />
+      )}
+      <Check
+        label="Mask only"
+        isOn={options.maskOnly}
+        onChange={(maskOnly) => onChange({ maskOnly })}
+      />
+      <Check
+        label="Crop to what is left"
+        isOn={options.crop}
+        onChange={(crop) => onChange({ crop })}
+      />
+      <Check
+        label="Refine edges"
+        isOn={options.refine}
+        onChange={(refine) => onChange({ refine })}
+      />
+    </div>
+  );
+}
+
+/** The results of several images, each to be saved, or all of them in one file. */
+function Batch({ results, isBusy }: { results: readonly Result[]; isBusy: boolean }): JSX.Element {
+  const done = results.filter(({ after }) => after !== undefined);
+  return (
+    <>
+      {done.length > 0 && (
+        <div class="row">
+          <SaveButton name="cut_outs.zip" make={() => zipImages(done)}>
+            {isBusy
+              ? `Download the first ${done.length} (zip)`
+              : `Download all ${done.length} (zip)`}
+          </SaveButton>
+        </div>
+      )}
+      <ul class="batch">
+        {results.map((result, index) => <BatchItem key={index} result={result} />)}
+      </ul>
+    </>
+  );
+}
+
+function BatchItem({ result: { before, after, failure } }: { result: Result }): JSX.Element {
+  const url = useObjectUrl(after);
+  return (
+    <li>
+      {after && <img src={url} alt={`${before.name} without its background`} />}
+      <p dir="auto">{before.name}</p>
+      <Failure message={failure} />
+      {after && (
+        <div class="row">
+          <SaveButton name={pngName(before.name)} make={() => after}>Download PNG</SaveButton>
+          <CopyImageButton image={after} />
+        </div>
+      )}
+    </li>
+  );
+}
+
+function pngName(name: string): string {
+  return `${name.replace(/\.[^.]*$/, "")}.png`;
+}
+
+/** PNG files are compressed already. Of two images of one name the second gets a number. */
+async function zipImages(results: readonly Result[]): Promise<Blob> {
+  const files: Record<string, Uint8Array> = {};
+  for (const { before, after } of results) {
+    const name = pngName(before.name);
+    let free = name;
+    for (let count = 2; Object.hasOwn(files, free); count++) {
+      free = name.replace(/\.png$/, `_${count}.png`);
+    }
+    files[free] = new Uint8Array(await after!.arrayBuffer());
+  }
+  const bytes = zipSync(files, { level: 0 }) as Uint8Array<ArrayBuffer>;
+  return new Blob([bytes], { type: "application/zip" });
+}
+
+function CopyImageButton({ image }: { image: Blob }): JSX.Element {
+  const [state, setState] = useState("Copy image");
+  const copy = async () => {
+    try {
+      await copyImage(image);
+      setState("Copied");
+    } catch (error) {
+      setState((error as Error).message);
+    }
+    setTimeout(() => setState("Copy image"), 2500);
+  };
+  return <button type="button" onClick={copy}>{state}</button>;
 }
 
 function formOf(options: Options): (readonly [string, string])[] {
@@ -149,7 +262,11 @@ function Check({ label, isOn, onChange }: {
   );
 }
 
-function BeforeAfter({ before, after, isCropped }: Result): JSX.Element {
+function BeforeAfter({ before, after, isCropped }: {
+  before: Blob;
+  after: Blob;
+  isCropped: boolean;
+}): JSX.Element {
   const [percent, setPercent] = useState(50);
   const beforeUrl = useObjectUrl(before);
   const afterUrl = useObjectUrl(after);

@@ -5,9 +5,11 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { openMicrophone } from "./microphone.ts";
 
 /** Called with the finished recording. */
-export function RecordButton({ onRecorded, onFailure }: {
+export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded, onFailure }: {
+  labels?: readonly [begin: string, end: string];
   onRecorded: (file: File) => void;
   onFailure: (message: string) => void;
 }): JSX.Element {
@@ -15,17 +17,11 @@ export function RecordButton({ onRecorded, onFailure }: {
   const recorder = useRef<MediaRecorder | undefined>(undefined);
   useEffect(() => () => recorder.current?.stop(), []);
   const begin = async () => {
-    if (navigator.mediaDevices === undefined) {
-      return onFailure(
-        `Browsers give the microphone only to pages at https:// and at localhost, and this one is at ` +
-          `${location.origin}. Record with another program and choose the file here.`,
-      );
-    }
     let stream: MediaStream;
     try {
-      stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+      stream = await openMicrophone();
     } catch (error) {
-      return onFailure(`The microphone cannot be used: ${(error as Error).message}`);
+      return onFailure((error as Error).message);
     }
     const parts: Blob[] = [];
     const made = recorder.current = new MediaRecorder(stream);
@@ -45,7 +41,7 @@ export function RecordButton({ onRecorded, onFailure }: {
       aria-pressed={isRecording}
       onClick={() => isRecording ? recorder.current?.stop() : begin()}
     >
-      {isRecording ? "Stop recording" : "Record"}
+      {labels[isRecording ? 1 : 0]}
     </button>
   );
 }

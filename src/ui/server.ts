@@ -17,9 +17,19 @@ export interface ServerInfo {
   readonly version: string;
 }
 
+/** One of several models behind one address, as `GET /v1/models` lists them. */
+export interface ListedModel {
+  readonly id: string;
+  /** Absent until it was loaded once, if nothing else tells. */
+  readonly kind?: ServerInfo["kind"];
+  readonly status: { readonly value: string; readonly failed?: boolean };
+}
+
 /** The properties of every kind's page. */
 export interface PageProps {
   readonly info: ServerInfo;
+  /** All models behind a router; none where the server has one model. */
+  readonly models: readonly ListedModel[];
 }
 
 /** A request that the server refused, or could not be sent (`status` 0). */
@@ -64,6 +74,12 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   return response;
 }
 
+/** The models behind a router; none where the server has one model, which has no status. */
+export async function listModels(): Promise<readonly ListedModel[]> {
+  const { data } = await (await call("v1/models")).json() as { data: Partial<ListedModel>[] };
+  return data.filter((model): model is ListedModel => model.status !== undefined);
+}
+
 /** A POST with a JSON body. */
 export function post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   return call(path, {
@@ -71,6 +87,21 @@ export function post(path: string, body: unknown, signal?: AbortSignal): Promise
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     ...(signal && { signal }),
+  });
+}
+
+/**
+ * Opens a WebSocket; the key goes as a sub-protocol, since browsers send no headers with one.
+ *
+ * @throws {ServerError} when the server does not let it.
+ */
+export function openSocket(path: string): Promise<WebSocket> {
+  const keys = apiKey === undefined ? [] : [`openai-insecure-api-key.${apiKey}`];
+  const socket = new WebSocket(addressOf(path).replace(/^http/, "ws"), ["realtime", ...keys]);
+  return new Promise((resolve, reject) => {
+    socket.onopen = () => resolve(socket);
+    socket.onerror = () =>
+      reject(new ServerError(0, "The server does not take a live connection."));
   });
 }
 

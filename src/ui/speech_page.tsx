@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import {
@@ -12,6 +12,7 @@ import {
   formatMs,
   readDataUrl,
   SaveButton,
+  saveFile,
   SOUND_FORMATS,
   useObjectUrl,
 } from "./controls.tsx";
@@ -31,6 +32,8 @@ const EXAMPLE = "Hello there. How are you today?";
 
 interface Result {
   readonly file: Blob;
+  /** What it was asked for with, unless with a recording. */
+  readonly request?: Readonly<Record<string, unknown>>;
   readonly peaks: readonly number[];
   readonly firstSoundMs?: number;
 }
@@ -46,7 +49,7 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
   const work = useWork();
 
   useEffect(() => {
-    call("v1/audio/voices").then(async (response) => {
+    call(`v1/audio/voices?model=${encodeURIComponent(info.id)}`).then(async (response) => {
       const { voices = [] } = await response.json() as { voices?: Voice[] };
       setVoices(voices);
       setVoice(voices[0]?.id ?? "");
@@ -133,7 +136,11 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
         )}
       </div>
       <Failure message={work.failure ?? failure} />
-      {result && <Playback result={result} />}
+      {result && (
+        <Playback result={result}>
+          {result.request && <Mp3Button request={result.request} />}
+        </Playback>
+      )}
       <RequestCode
         request={{
           path: "v1/audio/speech",
@@ -145,7 +152,10 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
   );
 }
 
-async function speakStreamed(body: unknown, signal: AbortSignal): Promise<Result> {
+async function speakStreamed(
+  body: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<Result> {
   const startedMs = performance.now();
   const player = new SpeechPlayer();
   signal.addEventListener("abort", () => player.close());
@@ -158,7 +168,7 @@ async function speakStreamed(body: unknown, signal: AbortSignal): Promise<Result
     }
     await player.finished();
     const samples = player.samples();
-    return { file: wavFile(samples), peaks: peaksOf(samples), firstSoundMs };
+    return { file: wavFile(samples), request: body, peaks: peaksOf(samples), firstSoundMs };
   } finally {
     await player.close();
   }
@@ -196,7 +206,28 @@ function dataUrlToBlob(url: string): Blob {
   return new Blob([bytes], { type: url.slice("data:".length, comma).split(";")[0]! });
 }
 
-function Playback({ result: { file, peaks } }: { result: Result }): JSX.Element {
+/** The same text as MP3, which the server writes. */
+function Mp3Button({ request }: { request: Readonly<Record<string, unknown>> }): JSX.Element {
+  const work = useWork();
+  const save = () =>
+    work.start(async (signal) => {
+      const body = { ...request, response_format: "mp3" };
+      saveFile(await (await post("v1/audio/speech", body, signal)).blob(), "speech.mp3");
+    });
+  return (
+    <>
+      <button type="button" disabled={work.isBusy} onClick={save}>
+        {work.isBusy ? "Making MP3 …" : "Download MP3"}
+      </button>
+      <Failure message={work.failure} />
+    </>
+  );
+}
+
+function Playback({ result: { file, peaks }, children }: {
+  result: Result;
+  children: ComponentChildren;
+}): JSX.Element {
   const audio = useRef<HTMLAudioElement>(null);
   const [fraction, setFraction] = useState(0);
   const url = useObjectUrl(file);
@@ -220,6 +251,7 @@ function Playback({ result: { file, peaks } }: { result: Result }): JSX.Element 
       />
       <div class="row">
         <SaveButton name="speech.wav" make={() => file}>Download WAV</SaveButton>
+        {children}
       </div>
     </section>
   );

@@ -15,6 +15,7 @@ import {
   SOUND_FORMATS,
   useObjectUrl,
 } from "./controls.tsx";
+import { LivePanel } from "./live_panel.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, readEvents, ServerError } from "./server.ts";
@@ -35,7 +36,7 @@ interface Segment extends Span {
 const FIELDS = [["response_format", "verbose_json"], ["stream", "true"]] as const;
 const WORDS = ["timestamp_granularities[]", "word"] as const;
 
-export function TranscriptionPage(_: PageProps): JSX.Element {
+export function TranscriptionPage({ info }: PageProps): JSX.Element {
   const [file, setFile] = useState<File>();
   const [peaks, setPeaks] = useState<readonly number[]>();
   const [segments, setSegments] = useState<readonly Segment[]>([]);
@@ -49,7 +50,7 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
       setSegments([]);
       setPeaks(undefined);
       readPeaks(sound).then(setPeaks);
-      const response = await request(sound, language, signal);
+      const response = await request(sound, { model: info.id, language, signal });
       for await (const event of readEvents(response)) {
         const { type, ...segment } = event as Segment & { type: string };
         if (type === "transcript.text.segment") setSegments((before) => [...before, segment]);
@@ -78,6 +79,7 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
           onInput={(event) => setLanguage(event.currentTarget.value)}
         />
       </label>
+      <LivePanel model={info.id} language={language.trim()} />
       <Failure message={work.failure ?? microphoneFailure} />
       {file && (
         <Player file={file} peaks={peaks} segments={segments} isBusy={work.isBusy}>
@@ -99,7 +101,13 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
         request={{
           path: PATH,
           file: `file=${file?.name ?? "speech.mp3"}`,
-          form: [...FIELDS, ["timestamp_granularities[]", "segment"], WORDS, ...shownLanguage],
+          form: [
+            ["model", info.id],
+            ...FIELDS,
+            ["timestamp_granularities[]", "segment"],
+            WORDS,
+            ...shownLanguage,
+          ],
         }}
       />
     </main>
@@ -107,9 +115,18 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
 }
 
 /** Requests word times, or none if the model has none. */
-async function request(sound: File, language: string, signal: AbortSignal): Promise<Response> {
+async function request(
+  sound: File,
+  { model, language, signal }: {
+    readonly model: string;
+    readonly language: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<Response> {
   const form = (withWords: boolean) => {
     const body = new FormData();
+    // Before the file: a router reads no further.
+    body.append("model", model);
     body.append("file", sound);
     for (const [name, value] of FIELDS) body.append(name, value);
     body.append("timestamp_granularities[]", "segment");

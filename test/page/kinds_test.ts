@@ -152,7 +152,7 @@ pageTest(
   "hearth-demo-matting",
   async ({ tab }) => {
     const { page } = tab;
-    await tab.upload("Drop or paste an image", join(ROOT, "docs/cut_out_before.jpg"));
+    await tab.upload("Drop or paste images", join(ROOT, "docs/cut_out_before.jpg"));
     await page.waitForSelector(".compare .before");
     const sizes = await page.waitForFunction(() => {
       const images = [...document.querySelectorAll<HTMLImageElement>(".compare img")];

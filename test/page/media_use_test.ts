@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeImage } from "../../src/media/image.ts";
-import { decodeWhole, makeWav } from "../fixtures/audio_files.ts";
 import type { Tab } from "../fixtures/browser.ts";
+import { withMicrophone } from "../fixtures/microphone.ts";
 import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../fixtures/page_visit.ts";
 
 import { makeTinyTts } from "../fixtures/tiny_tts.ts";
@@ -85,7 +85,10 @@ pageTest("page: a question whose image is refused is taken back, and the next is
 }, async ({ tab }) => {
   await withFile({ name: "notes.txt", bytes: new Uint8Array(9) }, async (path) => {
     await drop(tab, ".messages", path);
-    await tab.text(".composer .failure", /notes\.txt is no image\. Add PNG, JPEG/);
+    await tab.text(
+      ".composer .failure",
+      /notes\.txt is neither text nor a PDF\. Add images \(PNG, JPEG/,
+    );
   });
   await withFile({ name: "no.png", bytes: new Uint8Array(9) }, async (path) => {
     await drop(tab, "header", path);
@@ -132,7 +135,7 @@ pageTest("page: a model that reads text alone says so of a file", {
   model: "hearth-demo-chat",
 }, async ({ tab }) => {
   await drop(tab, ".composer", CIRCLE);
-  await tab.text(".composer .failure", /circle\.png was not added: this model reads text alone/);
+  await tab.text(".composer .failure", /circle\.png was not added: this model sees no images/);
 });
 
 pageTest("page: boxes around lines are drawn on the image", {
@@ -180,23 +183,6 @@ pageTest("page: a recording is dropped or pasted, and its subtitles saved", {
   await tab.text(".transcript", /Set ?a ?timer ?for ?ten ?minutes/);
 });
 
-/** Runs `use` with flags of a browser whose microphone hears this file once. */
-async function withMicrophone(
-  file: string,
-  use: (browserArgs: readonly string[]) => Promise<void>,
-): Promise<void> {
-  const rate = 48_000;
-  const samples = await decodeWhole(await Deno.readFile(file), rate);
-  const folder = await Deno.makeTempDir({ prefix: "hearth-microphone-" });
-  try {
-    const path = join(folder, "heard.wav");
-    await Deno.writeFile(path, makeWav(samples, { sampleRateHz: rate }));
-    await use([`--use-file-for-fake-audio-capture=${path}`]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 async function record(tab: Tab, seconds: number): Promise<void> {
   await tab.click("Record");
   await tab.page.waitForSelector("::-p-aria([name='Stop recording'])");
@@ -216,6 +202,26 @@ Deno.test({
           await record(tab, 6);
           await tab.text(".transcript", /timer ?for ?ten ?minutes/);
           await tab.page.waitForSelector(".waveform");
+        }),
+    ),
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: what the microphone hears is written while it is spoken",
+  fn: () =>
+    withMicrophone(
+      TIMER,
+      (browserArgs) =>
+        visitPage({ model: "hearth-demo-asr", browserArgs }, async ({ tab }) => {
+          await tab.click("Transcribe live");
+          // The speaker pauses before the file begins again.
+          await tab.text(".live", /timer ?for ?ten ?minutes/);
+          await tab.click("Stop listening");
+          await tab.page.waitForSelector("::-p-aria([name='Transcribe live'])");
+          const text = await download(tab, "Save text", "transcript.txt");
+          assert.match(new TextDecoder().decode(text), /timer ?for ?ten ?minutes/);
+          assert.equal(await tab.page.$("main .failure"), null);
         }),
     ),
 });
@@ -278,4 +284,51 @@ pageTest("page: a cut-out is had as a mask, cropped, refined and before a colour
     return pixel[0]!;
   });
   assert.ok(grey.some((level) => level < 10) && grey.some((level) => level > 245));
+});
+
+pageTest("page: several images are cut out, saved as a zip, and one is copied", {
+  model: "hearth-demo-matting",
+}, async ({ tab, server }) => {
+  const { page } = tab;
+  const broken = new TextEncoder().encode("no image");
+  await withFile({ name: "broken.png", bytes: broken }, async (path) => {
+    await tab.uploadAll("Drop or paste images", [CAR, CIRCLE, path, CIRCLE]);
+    await page.waitForFunction(() =>
+      document.querySelectorAll(".batch li").length === 4 &&
+      document.querySelector("main .dots") === null
+    );
+  });
+  assert.match(await tab.text(".batch li:nth-child(3)", /broken/), /image/);
+  await withFile({
+    name: "all.zip",
+    bytes: await download(tab, "Download all 3 (zip)", "cut_outs.zip"),
+  }, async (path) => {
+    // Python's reader, which checks the sums.
+    const script =
+      "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; " +
+      "print(*[i.filename for i in z.infolist()]); " +
+      "print(all(z.read(n)[1:4] == b'PNG' for n in z.namelist()))";
+    const { stdout, stderr } = await new Deno.Command("python3", { args: ["-c", script, path] })
+      .output();
+    assert.equal(
+      new TextDecoder().decode(stdout),
+      "cut_out_before.png circle.png circle_2.png\nTrue\n",
+      new TextDecoder().decode(stderr),
+    );
+  });
+
+  await page.browserContext().overridePermissions(server.base, [
+    "clipboard-read",
+    "clipboard-write",
+    "clipboard-sanitized-write",
+  ]);
+  await tab.click("Copy image");
+  await tab.text(".batch li", /Copied/);
+  const copied = await page.evaluate(async () => {
+    const [item] = await navigator.clipboard.read();
+    const image = await createImageBitmap(await item!.getType("image/png"));
+    return [image.width, image.height];
+  });
+  const car = await decodeImage(await Deno.readFile(CAR));
+  assert.deepEqual(copied, [car.width, car.height]);
 });

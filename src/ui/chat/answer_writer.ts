@@ -19,7 +19,7 @@ interface LiveAnswer {
 }
 
 /** Where the answers are shown and kept. */
-export interface AnswerKeeper {
+interface AnswerKeeper {
   /** An answer has grown, or has begun. */
   show(turn: Turn): void;
   /** An answer is whole; `failure` says why nothing came of it. */

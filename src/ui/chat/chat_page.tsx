@@ -16,22 +16,26 @@ import { ContextGauge } from "./context_gauge.tsx";
 import type { ChatSettings } from "./conversation.ts";
 import { followAddress, readConversationId, showConversationId } from "./conversation_address.ts";
 import { ConversationList } from "./conversation_list.tsx";
+import { useVoice } from "./voice.ts";
 import { MessageList } from "./message_list.tsx";
 import { defaultSettings } from "./presets.ts";
+import { DictateButton } from "./dictate_button.tsx";
 import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
 
 /** One for the whole page: its answers go on whatever is shown. */
 const store = new ChatStore();
 let isLoading = false;
 
-export function ChatPage({ info }: PageProps): JSX.Element {
+export function ChatPage({ info, models }: PageProps): JSX.Element {
   const state = useChatState();
   const { open, turns, conversations } = state;
   store.model = info.id;
+  store.voice = useVoice(models);
   useEffect(() => {
     const leave = followAddress((id) => store.open(id ?? newId()));
     if (!isLoading) {
       isLoading = true;
+      store.tools.servers.start();
       store.load(readConversationId() ?? newId());
     }
     return leave;
@@ -99,6 +103,10 @@ export function ChatPage({ info }: PageProps): JSX.Element {
               onDraft={(draft) => store.saveDraft({ ...draft, conversationId: open.id })}
               onSend={(message) => store.ask(message)}
               onStop={() => store.stop()}
+              tools={(addText) => {
+                const { listener } = store.voice;
+                return listener && <DictateButton model={listener} onText={addText} />;
+              }}
             />
             <div class="row foot">
               <LastRequest model={info.id} messages={path} settings={settings} />
@@ -108,7 +116,9 @@ export function ChatPage({ info }: PageProps): JSX.Element {
         )}
       </main>
       <ChatSettingsPanel
+        model={info.id}
         settings={settings}
+        servers={store.tools.servers}
         onChange={(next) =>
           store.change(conversations.find(({ id }) => id === open.id) ?? open, { settings: next })}
       />
@@ -213,7 +223,11 @@ function LastRequest({ model, messages, settings }: {
       <RequestCode
         request={{
           path: "v1/chat/completions",
-          json: chatRequest(model, { messages: asked, settings, tools: store.tools() }),
+          json: chatRequest(model, {
+            messages: asked,
+            settings,
+            tools: store.tools.servers.definitions(),
+          }),
         }}
       />
     );

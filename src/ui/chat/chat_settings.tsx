@@ -7,6 +7,8 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, SidePanel } from "../controls.tsx";
 import type { ChatSettings } from "./conversation.ts";
+import { McpPanel } from "./mcp_panel.tsx";
+import type { McpServers } from "./mcp_servers.ts";
 import { PresetPicker } from "./preset_picker.tsx";
 import {
   loadRequestSettings,
@@ -14,8 +16,10 @@ import {
   type SamplingField,
 } from "./sampling_fields.ts";
 
-export function ChatSettingsPanel({ settings, onChange }: {
+export function ChatSettingsPanel({ model, settings, servers, onChange }: {
+  model: string;
   settings: ChatSettings;
+  servers: McpServers;
   onChange: (settings: ChatSettings) => void;
 }): JSX.Element {
   const [{ sampling, efforts }, setFields] = useState<RequestSettings>({
@@ -24,8 +28,8 @@ export function ChatSettingsPanel({ settings, onChange }: {
   });
   const [failure, setFailure] = useState<string>();
   useEffect(() => {
-    loadRequestSettings().then(setFields).catch((error: Error) => setFailure(error.message));
-  }, []);
+    loadRequestSettings(model).then(setFields).catch((error: Error) => setFailure(error.message));
+  }, [model]);
   const setField = (name: string, value: number | undefined) => {
     const { [name]: _, ...others } = settings.sampling;
     onChange({
@@ -70,6 +74,7 @@ export function ChatSettingsPanel({ settings, onChange }: {
         ))}
       </fieldset>
       <Failure message={failure} />
+      <McpPanel servers={servers} />
       <fieldset>
         <legend>For developers</legend>
         <label class="check">

@@ -10,6 +10,8 @@ import { type Conversation, newConversation } from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
 import { followOtherTabs } from "./other_tabs.ts";
 import { defaultSettings } from "./presets.ts";
+import type { Voice } from "./voice.ts";
+import { createTools } from "./tools.ts";
 import { newTurn, pathThrough, titleOf, type Turn, withTurn } from "./turns.ts";
 
 /** What is shown. */
@@ -36,8 +38,10 @@ export interface ChatState {
 export class ChatStore {
   /** Id of the model that answers. */
   model = "";
-  /** Functions that models may call beside those of the settings. */
-  tools: () => readonly unknown[] = () => [];
+  /** Models that listen and speak behind the same address. */
+  voice: Voice = {};
+  /** What models may call beside the functions of the settings. */
+  readonly tools = createTools();
   #state: ChatState = {
     isLoaded: false,
     conversations: [],
@@ -264,7 +268,11 @@ export class ChatStore {
     this.#setFailure(open.id, undefined);
     this.#set({ open: { ...open, headId: begun.id }, deletedTurn: undefined });
     const settings = open.settings ?? defaultSettings();
-    await this.#answers.write(begun, this.model, { ...options, settings, tools: this.tools() });
+    await this.#answers.write(begun, this.model, {
+      ...options,
+      settings,
+      tools: this.tools.servers.definitions(),
+    });
   }
 
   #showAnswer(turn: Turn): void {

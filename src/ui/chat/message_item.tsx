@@ -5,10 +5,11 @@
  */
 import { memo } from "preact/compat";
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { CopyButton, formatMs } from "../controls.tsx";
 import type { ChatStore } from "./chat_store.ts";
 import { Markdown } from "./markdown.tsx";
+import { ReadAloudButton } from "./read_aloud.tsx";
 import { TokenList } from "./token_list.tsx";
 import { ToolCalls } from "./tool_calls.tsx";
 import type { AnswerFigures, Turn } from "./turns.ts";
@@ -80,8 +81,10 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
     ? "Being written in another tab."
     : "The page was closed before the end.";
   const note = turn.isUnfinished ? unfinished : turn.note;
+  const item = useRef<HTMLLIElement>(null);
+  const { speaker } = store.voice;
   return (
-    <li class="message assistant" aria-busy={isStreaming}>
+    <li class="message assistant" aria-busy={isStreaming} ref={item}>
       {reasoning && (
         <details class="thought" open={isThinking}>
           <summary>{isThinking ? "Thinking …" : "Thought"}</summary>
@@ -106,7 +109,8 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
       {isThinking && !reasoning && <p class="soft dots">Waiting</p>}
       {toolCalls && (
         <ToolCalls
-          calls={toolCalls}
+          turn={turn}
+          tools={store.tools}
           onResults={isLast && !isStreaming ? (results) => store.addResults(results) : undefined}
         />
       )}
@@ -118,6 +122,12 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
           <span class="acts">
             <Branches turn={turn} siblings={siblings} store={store} />
             <CopyButton class="quiet act" text={() => text} />
+            {speaker && text !== "" && (
+              <ReadAloudButton
+                model={speaker}
+                text={() => readableText(item.current!, text)}
+              />
+            )}
             <Act onClick={() => store.answer(turn.parentId!)}>Regenerate</Act>
             {isLast && text !== "" && !toolCalls && (
               <Act onClick={() => store.continueAnswer(turn)}>Continue</Act>
@@ -134,6 +144,13 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
       )}
     </li>
   );
+}
+
+/** The answer without the marks of its Markdown; code is not read. */
+function readableText(item: HTMLElement, markdown: string): string {
+  const shown = item.querySelector(".markdown")?.cloneNode(true) as HTMLElement | undefined;
+  for (const part of shown?.querySelectorAll(".code, .katex-html") ?? []) part.remove();
+  return shown?.textContent?.trim() || markdown;
 }
 
 function Act({ isPressed, onClick, children }: {

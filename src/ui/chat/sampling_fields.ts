@@ -37,9 +37,10 @@ interface Schema {
 /** Fields set by the page itself, or useless in it. */
 const OWN = new Set(["n", "top_logprobs", "max_completion_tokens", "prompt_logprobs"]);
 
-/** Reads them from `/openapi.json`. */
-export async function loadRequestSettings(): Promise<RequestSettings> {
-  const description = await (await call("openapi.json")).json() as {
+/** Reads them from `/openapi.json` of the model's server. */
+export async function loadRequestSettings(model: string): Promise<RequestSettings> {
+  const path = `openapi.json?model=${encodeURIComponent(model)}`;
+  const description = await (await call(path)).json() as {
     components: { schemas: Record<string, Schema> };
   };
   const properties = description.components.schemas["ChatRequest"]?.properties ?? {};

@@ -1,40 +1,115 @@
 /**
- * The calls of an answer, with input fields for their results.
+ * The calls of an answer. Tools of MCP servers run when the user allows it; for others there are fields for the results.
  *
  * @module
  */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useReducer, useState } from "preact/hooks";
+import type { Tools } from "./tools.ts";
 import type { ToolCall, Turn } from "./turns.ts";
+
+/** Turns from before need a click, whatever was allowed then. */
+const OPENED_MS = Date.now();
 
 export type Result = Pick<Turn, "text" | "toolCallId">;
 
 /** @param props.onResults where the results go; absent if the conversation has gone on. */
-export function ToolCalls({ calls, onResults }: {
-  calls: readonly ToolCall[];
+export function ToolCalls({ turn, tools: { servers, runs }, onResults }: {
+  turn: Turn;
+  tools: Tools;
   onResults: ((results: readonly Result[]) => void) | undefined;
 }): JSX.Element {
-  const [results, setResults] = useState<Readonly<Record<string, string>>>({});
-  const send = () =>
-    onResults!(calls.map(({ id }) => ({ text: results[id] ?? "", toolCallId: id })));
+  const calls = turn.toolCalls ?? [];
+  const [written, setWritten] = useState<Readonly<Record<string, string>>>({});
+  const [, redraw] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => {
+    const leave = [
+      servers.subscribe(() => redraw(undefined)),
+      runs.subscribe(() => redraw(undefined)),
+    ];
+    return () => leave.forEach((each) => each());
+  }, []);
+  const isOpen = onResults !== undefined;
+  const remote = calls.filter(({ name }) => servers.find(name) !== undefined);
+  const own = calls.filter((call) => !remote.includes(call) && !runs.find(turn, call));
+  const isDone = remote.every((call) => runs.find(turn, call)?.isRunning === false);
+
+  useEffect(() => {
+    if (!isOpen || turn.createdMs < OPENED_MS) return;
+    for (const call of remote) if (runs.isAlwaysAllowed(call.name)) runs.run(turn, call);
+  }, [isOpen]);
+  const send = () => {
+    const results = calls.map((call) => ({
+      text: runs.find(turn, call)?.text ?? written[call.id] ?? "",
+      toolCallId: call.id,
+    }));
+    runs.forget(turn);
+    onResults!(results);
+  };
+  useEffect(() => {
+    if (isOpen && isDone && remote.length > 0 && own.length === 0) send();
+  }, [isOpen, isDone]);
+
   return (
     <div class="calls">
-      {calls.map(({ id, name, arguments: json }) => (
-        <section key={id}>
-          <p class="label">Calls {name}</p>
-          <pre tabIndex={0}>{indent(json)}</pre>
-          {onResults && (
+      {calls.map((call) => (
+        <section key={call.id}>
+          <p class="label">
+            Calls {call.name}
+            {servers.find(call.name) && ` of ${servers.find(call.name)!.server}`}
+          </p>
+          <pre tabIndex={0}>{indent(call.arguments)}</pre>
+          {isOpen && remote.includes(call) && (
+            <Approval turn={turn} call={call} tools={{ servers, runs }} />
+          )}
+          {isOpen && own.includes(call) && (
             <label>
-              Result of {name}
+              Result of {call.name}
               <input
-                value={results[id] ?? ""}
-                onInput={(event) => setResults({ ...results, [id]: event.currentTarget.value })}
+                value={written[call.id] ?? ""}
+                onInput={({ currentTarget: { value } }) =>
+                  setWritten({ ...written, [call.id]: value })}
               />
             </label>
           )}
         </section>
       ))}
-      {onResults && <button type="button" onClick={send}>Go on with these results</button>}
+      {isOpen && own.length > 0 && (
+        <button type="button" disabled={!isDone} onClick={send}>Go on with these results</button>
+      )}
+    </div>
+  );
+}
+
+function Approval({ turn, call, tools: { runs } }: {
+  turn: Turn;
+  call: ToolCall;
+  tools: Tools;
+}): JSX.Element {
+  const run = runs.find(turn, call);
+  if (run?.isRunning) {
+    return (
+      <div class="row">
+        <span class="soft dots" role="status">Running</span>
+        <button type="button" onClick={() => runs.stop(turn, call)}>Stop {call.name}</button>
+      </div>
+    );
+  }
+  if (run !== undefined) return <pre tabIndex={0}>{run.text}</pre>;
+  return (
+    <div class="row" role="group" aria-label={`May ${call.name} run?`}>
+      <button type="button" class="main" onClick={() => runs.run(turn, call)}>Allow</button>
+      <button
+        type="button"
+        title="Until this tab is closed"
+        onClick={() => {
+          runs.alwaysAllow(call.name);
+          runs.run(turn, call);
+        }}
+      >
+        Always allow
+      </button>
+      <button type="button" onClick={() => runs.refuse(turn, call)}>Refuse</button>
     </div>
   );
 }

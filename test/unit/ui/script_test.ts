@@ -13,6 +13,8 @@ const MOST_BYTES = {
   "code_colours.js": 100_000,
   "formulas.js": 90_000,
   "formulas.css": 280_000,
+  "mcp.js": 100_000,
+  "microphone_worklet.js": 1_000,
 } as const;
 
 Deno.test("the page and its parts are small", async () => {

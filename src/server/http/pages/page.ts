@@ -7,25 +7,43 @@ import script from "../../../ui/built/script.js" with { type: "text" };
 import icon from "../../../ui/icon.svg" with { type: "text" };
 import page from "../../../ui/page.html" with { type: "text" };
 import style from "../../../ui/style.css" with { type: "text" };
-import type { AppDeps, Route } from "../route.ts";
+import type { ListenSettings } from "../../../base/config.ts";
+import type { Call, Route } from "../route.ts";
 import { staticRoute } from "./static_route.ts";
 
 /**
  * Styles are set by the style sheets and by scripts (CSSOM); the fonts of formulas are within a style sheet; recordings,
  * files and results are shown from blobs.
  */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "font-src data:",
-  "img-src 'self' data: blob:",
-  "media-src 'self' data: blob:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+function writePolicy(connected: readonly string[]): string {
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "font-src data:",
+    "img-src 'self' data: blob:",
+    "media-src 'self' data: blob:",
+    ["connect-src 'self'", ...connected].join(" "),
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+}
+
+/** More servers than this are not connected with. */
+const MOST_ORIGINS = 20;
+
+/**
+ * The page talks with its own server alone, unless its user has added others, MCP servers: their origins stand in the
+ * page's address, `/?connect=https://mcp.example.org`.
+ */
+function policyOfPage(call: Call): string {
+  return writePolicy((call.req.queries("connect") ?? []).filter(isOrigin).slice(0, MOST_ORIGINS));
+}
+
+function isOrigin(text: string): boolean {
+  return /^https?:\/\/[\w.:[\]-]+$/.test(text) && URL.parse(text)?.origin === text;
+}
 
 /**
  * The page's files, by path. They hold nothing about the model or its users; the page itself asks for the API key. The
@@ -46,6 +64,16 @@ const FILES: Readonly<
     const part = await import("../../../ui/built/formulas.js", { with: { type: "text" } });
     return part.default;
   }],
+  "/page/microphone_worklet.js": ["text/javascript", async () => {
+    const part = await import("../../../ui/built/microphone_worklet.js", {
+      with: { type: "text" },
+    });
+    return part.default;
+  }],
+  "/page/mcp.js": ["text/javascript", async () => {
+    const part = await import("../../../ui/built/mcp.js", { with: { type: "text" } });
+    return part.default;
+  }],
   "/page/formulas.css": ["text/css", async () => {
     const part = await import("../../../ui/built/formulas.css", { with: { type: "text" } });
     return part.default;
@@ -58,11 +86,11 @@ export function isPageFile(path: string): boolean {
 }
 
 /** The page and its parts; with `--no-ui` a link to the API's description instead. */
-export function pageRoutes({ settings }: AppDeps): Route[] {
+export function pageRoutes({ settings }: { readonly settings: ListenSettings }): Route[] {
   if (!settings.ui) {
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];
   }
   return Object.entries(FILES).map(([path, [type, read]]) =>
-    staticRoute(path, { type, policy: CONTENT_SECURITY_POLICY, read })
+    staticRoute(path, { type, policy: path === "/" ? policyOfPage : writePolicy([]), read })
   );
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Route } from "../route.ts";
+import type { Call, Route } from "../route.ts";
 
 /**
  * @param options.policy the Content-Security-Policy.
@@ -13,22 +13,23 @@ export function staticRoute(
   path: string,
   { type, policy, read }: {
     readonly type: string;
-    readonly policy: string;
+    readonly policy: string | ((call: Call) => string);
     readonly read: () => string | Promise<string>;
   },
 ): Route {
   let packed: Promise<Uint8Array<ArrayBuffer>> | undefined;
-  const headers = {
+  const headersFor = (call: Call) => ({
     "content-type": `${type}; charset=utf-8`,
-    "content-security-policy": policy,
+    "content-security-policy": typeof policy === "string" ? policy : policy(call),
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
     "vary": "accept-encoding",
-  };
+  });
   return {
     method: "GET",
     path,
     handle: async (call) => {
+      const headers = headersFor(call);
       const takesGzip = /\bgzip\b/.test(call.req.header("accept-encoding") ?? "");
       if (!takesGzip) return call.body(await read(), 200, headers);
       packed ??= Promise.try(read).then(gzip);

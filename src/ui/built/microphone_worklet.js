@@ -1,0 +1,1 @@
+var s=class extends AudioWorkletProcessor{#s=new Int16Array(2400);#t=0;process([t]){for(let e of t?.[0]??[])this.#s[this.#t++]=Math.max(-1,Math.min(1,e))*32767,!(this.#t<2400)&&(this.port.postMessage(this.#s,[this.#s.buffer]),this.#s=new Int16Array(2400),this.#t=0);return!0}};registerProcessor("microphone",s);

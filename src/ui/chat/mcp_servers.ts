@@ -1,0 +1,181 @@
+/**
+ * The MCP servers whose tools the model may call: kept in this browser, connected with when the page opens. The page's
+ * policy lets it talk to servers alone whose origins stand in its address.
+ *
+ * @module
+ */
+import { loadPart } from "../load_part.ts";
+import type { Connection, RemoteTool } from "../lazy/mcp.ts";
+
+/** A server that the user added. */
+export interface McpServer {
+  readonly url: string;
+  readonly state: "connecting" | "connected" | "failed";
+  readonly name?: string;
+  readonly tools: readonly RemoteTool[];
+  readonly failure?: string;
+}
+
+const SERVERS_KEY = "hearth.mcp";
+/** Tokens are kept for this tab alone. */
+const TOKENS_KEY = "hearth.mcp.tokens";
+
+export class McpServers {
+  #servers: readonly McpServer[] = [];
+  readonly #connections = new Map<string, Connection>();
+  readonly #listeners = new Set<() => void>();
+  #isStarted = false;
+
+  get list(): readonly McpServer[] {
+    return this.#servers;
+  }
+
+  readonly subscribe = (listener: () => void): () => void => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  /** Connects with the servers that are kept; loads the page anew where its address does not name them. */
+  start(): void {
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    const urls = readUrls();
+    if (openPolicyFor(urls)) return;
+    for (const url of urls) this.#connect(url);
+  }
+
+  /**
+   * Adds a server.
+   *
+   * @throws {Error} when that is no address of one.
+   */
+  add(text: string, token: string): void {
+    const url = parseUrl(text);
+    const urls = [...readUrls().filter((each) => each !== url), url];
+    localStorage.setItem(SERVERS_KEY, JSON.stringify(urls));
+    const tokens = { ...readTokens(), [url]: token };
+    sessionStorage.setItem(TOKENS_KEY, JSON.stringify(tokens));
+    if (!openPolicyFor(urls)) this.#connect(url);
+  }
+
+  /** Connects once more with a server that failed. */
+  retry(url: string): void {
+    this.#connect(url);
+  }
+
+  remove(url: string): void {
+    localStorage.setItem(SERVERS_KEY, JSON.stringify(readUrls().filter((each) => each !== url)));
+    this.#connections.get(url)?.close().catch(() => {});
+    this.#connections.delete(url);
+    this.#set(this.#servers.filter((server) => server.url !== url));
+  }
+
+  /** The tools as OpenAI's API takes them, each under a name that no other has. */
+  definitions(): unknown[] {
+    return this.#named().map(({ name, tool: { description, parameters } }) => ({
+      type: "function",
+      function: { name, description, parameters },
+    }));
+  }
+
+  /** The server and the tool that the model means. */
+  find(
+    name: string,
+  ): { readonly url: string; readonly server: string; readonly tool: string } | undefined {
+    const found = this.#named().find((each) => each.name === name);
+    return found && { url: found.url, server: found.server, tool: found.tool.name };
+  }
+
+  /** Runs a tool of {@linkcode find}, with arguments as the model wrote them. */
+  async call(name: string, json: string, signal: AbortSignal): Promise<string> {
+    const found = this.find(name);
+    const connection = found && this.#connections.get(found.url);
+    if (connection === undefined) throw new Error(`There is no tool ${name} any more.`);
+    let args: unknown;
+    try {
+      args = JSON.parse(json.trim() || "{}");
+    } catch (error) {
+      throw new Error(`The arguments are not JSON: ${(error as Error).message}`);
+    }
+    return await connection.call(found!.tool, args as Record<string, unknown>, signal);
+  }
+
+  /** Names have letters, digits, _ and - in OpenAI's API, and 64 of them at most. */
+  #named(): { name: string; url: string; server: string; tool: RemoteTool }[] {
+    const taken = new Set<string>();
+    return this.#servers.flatMap(({ url, name: server = url, tools }) =>
+      tools.map((tool) => {
+        const plain = tool.name.replaceAll(/[^\w-]/g, "_").slice(0, 60);
+        let name = plain;
+        for (let count = 2; taken.has(name); count++) name = `${plain}_${count}`;
+        taken.add(name);
+        return { name, url, server, tool };
+      })
+    );
+  }
+
+  async #connect(url: string): Promise<void> {
+    this.#put({ url, state: "connecting", tools: [] });
+    try {
+      const { connect } = await loadPart("mcp");
+      const connection = await connect(url, readTokens()[url] ?? "");
+      this.#connections.set(url, connection);
+      this.#put({ url, state: "connected", name: connection.name, tools: connection.tools });
+    } catch (error) {
+      this.#put({ url, state: "failed", tools: [], failure: explain(error as Error) });
+    }
+  }
+
+  #put(server: McpServer): void {
+    const at = this.#servers.findIndex(({ url }) => url === server.url);
+    this.#set(at < 0 ? [...this.#servers, server] : this.#servers.with(at, server));
+  }
+
+  #set(servers: readonly McpServer[]): void {
+    this.#servers = servers;
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** Browsers tell no more of a request that was not let through. */
+function explain({ message }: Error): string {
+  return /failed to fetch|networkerror|load failed/i.test(message)
+    ? `It does not answer, or does not let pages of ${location.origin} ask it (CORS).`
+    : message;
+}
+
+function parseUrl(text: string): string {
+  const url = URL.parse(text.trim());
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new Error(`"${text.trim()}" is not an address such as https://example.org/mcp.`);
+  }
+  return url.href;
+}
+
+function readUrls(): string[] {
+  try {
+    const urls: unknown = JSON.parse(localStorage.getItem(SERVERS_KEY) ?? "[]");
+    return Array.isArray(urls)
+      ? urls.filter((url) => typeof url === "string" && URL.canParse(url))
+      : [];
+  } catch {
+    return [];
+  }
+}
+
+function readTokens(): Record<string, string> {
+  return JSON.parse(sessionStorage.getItem(TOKENS_KEY) ?? "{}");
+}
+
+/** Loads the page anew, at its address with the servers' origins, if one is missing there. */
+function openPolicyFor(urls: readonly string[]): boolean {
+  const origins = new Set(urls.map((url) => new URL(url).origin));
+  origins.delete(location.origin);
+  const address = new URL(location.href);
+  const open = new Set(address.searchParams.getAll("connect"));
+  if (origins.isSubsetOf(open)) return false;
+  address.searchParams.delete("connect");
+  for (const origin of origins) address.searchParams.append("connect", origin);
+  location.replace(address);
+  return true;
+}

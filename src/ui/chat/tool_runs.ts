@@ -1,0 +1,97 @@
+/**
+ * Runs of tools that the user allowed, with their results until all calls of an answer have one.
+ *
+ * @module
+ */
+import type { McpServers } from "./mcp_servers.ts";
+import type { ToolCall, Turn } from "./turns.ts";
+
+/** How far a call has come. */
+interface ToolRun {
+  readonly isRunning: boolean;
+  readonly text: string;
+}
+
+/** What the model reads of a call that the user refused. */
+const REFUSED = "The user refused this call.";
+/** Tools that need no question in this tab. */
+const ALLOWED_KEY = "hearth.mcp.allowed";
+
+export class ToolRuns {
+  readonly #servers: McpServers;
+  readonly #runs = new Map<string, ToolRun>();
+  readonly #controllers = new Map<string, AbortController>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(servers: McpServers) {
+    this.#servers = servers;
+  }
+
+  readonly subscribe = (listener: () => void): () => void => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  /** The run of a call, if it was allowed or refused. */
+  find(turn: Turn, call: ToolCall): ToolRun | undefined {
+    return this.#runs.get(keyOf(turn, call));
+  }
+
+  /** Whether the user wants no more questions about a tool. */
+  isAlwaysAllowed(name: string): boolean {
+    const found = this.#servers.find(name);
+    return found !== undefined && readAllowed().includes(`${found.url} ${found.tool}`);
+  }
+
+  alwaysAllow(name: string): void {
+    const found = this.#servers.find(name);
+    if (found === undefined) return;
+    const allowed = [...readAllowed(), `${found.url} ${found.tool}`];
+    sessionStorage.setItem(ALLOWED_KEY, JSON.stringify(allowed));
+  }
+
+  /** Runs a call; what fails is its result, which the model is told. */
+  async run(turn: Turn, call: ToolCall): Promise<void> {
+    const key = keyOf(turn, call);
+    if (this.#runs.has(key)) return;
+    const controller = new AbortController();
+    this.#controllers.set(key, controller);
+    this.#set(key, { isRunning: true, text: "" });
+    let text: string;
+    try {
+      text = await this.#servers.call(call.name, call.arguments, controller.signal);
+    } catch (error) {
+      text = controller.signal.aborted
+        ? "The user stopped this call."
+        : `Error: ${(error as Error).message}`;
+    }
+    this.#controllers.delete(key);
+    this.#set(key, { isRunning: false, text });
+  }
+
+  stop(turn: Turn, call: ToolCall): void {
+    this.#controllers.get(keyOf(turn, call))?.abort();
+  }
+
+  refuse(turn: Turn, call: ToolCall): void {
+    this.#set(keyOf(turn, call), { isRunning: false, text: REFUSED });
+  }
+
+  /** Forgets the runs of an answer, whose results stand in the conversation now. */
+  forget(turn: Turn): void {
+    for (const call of turn.toolCalls ?? []) this.#runs.delete(keyOf(turn, call));
+  }
+
+  #set(key: string, run: ToolRun): void {
+    this.#runs.set(key, run);
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function keyOf(turn: Turn, call: ToolCall): string {
+  return `${turn.id} ${call.id}`;
+}
+
+function readAllowed(): string[] {
+  return JSON.parse(sessionStorage.getItem(ALLOWED_KEY) ?? "[]");
+}

@@ -1,0 +1,117 @@
+/**
+ * Live transcription: sound goes out as it is heard, and the text of each turn comes back when the speaker pauses.
+ *
+ * @module
+ */
+import { listen, openMicrophone } from "./microphone.ts";
+import { openSocket } from "./server.ts";
+
+/** What was said between two pauses, as far as it is known. */
+export interface SpokenTurn {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** After the last sound, the last turn's text is waited for so long. */
+const LAST_TURN_MS = 20_000;
+
+interface ServerEvent {
+  readonly type: string;
+  readonly item_id?: string;
+  readonly delta?: string;
+  readonly transcript?: string;
+  readonly error?: { readonly message?: string };
+}
+
+export class LiveTranscription {
+  readonly #socket: WebSocket;
+  readonly #onTurns: (turns: readonly SpokenTurn[]) => void;
+  readonly #waiting = new Set<string>();
+  readonly #ended = Promise.withResolvers<void>();
+  #turns: readonly SpokenTurn[] = [];
+  #stopListening: (() => Promise<void>) | undefined;
+  #isStopping = false;
+
+  private constructor(socket: WebSocket, onTurns: (turns: readonly SpokenTurn[]) => void) {
+    this.#socket = socket;
+    this.#onTurns = onTurns;
+    socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
+    socket.onclose = ({ wasClean, reason }) => {
+      if (wasClean && (this.#isStopping || reason === "")) this.#ended.resolve();
+      else this.#ended.reject(new Error(reason || "The connection to the server was lost."));
+    };
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @throws {Error} when the microphone or the server does not let it.
+   */
+  static async start({ model, language, onTurns }: {
+    readonly model: string;
+    /** Code of a language; the model's guess if empty. */
+    readonly language: string;
+    readonly onTurns: (turns: readonly SpokenTurn[]) => void;
+  }): Promise<LiveTranscription> {
+    const stream = await openMicrophone();
+    const query = `intent=transcription&model=${encodeURIComponent(model)}`;
+    const live = new LiveTranscription(await openSocket(`v1/realtime?${query}`), onTurns);
+    if (language !== "") {
+      const input = { transcription: { language } };
+      live.#send({ type: "session.update", session: { type: "transcription", audio: { input } } });
+    }
+    live.#stopListening = await listen(stream, (samples) => {
+      live.#send({ type: "input_audio_buffer.append", audio: toBase64(samples) });
+    });
+    return live;
+  }
+
+  /** Resolves when the session is over. @throws {Error} when it ended otherwise than by {@linkcode stop}. */
+  get ended(): Promise<void> {
+    return this.#ended.promise.finally(() => this.#stopListening?.());
+  }
+
+  /** Ends the last turn, and the session when its text has come. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#stopListening?.();
+    this.#send({ type: "input_audio_buffer.commit" });
+    setTimeout(() => this.#socket.close(), LAST_TURN_MS);
+  }
+
+  #send(event: unknown): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(event));
+  }
+
+  #hear({ type, item_id: id = "", delta = "", transcript = "", error }: ServerEvent): void {
+    if (type === "input_audio_buffer.committed") this.#waiting.add(id);
+    if (type === "conversation.item.input_audio_transcription.delta") {
+      this.#put(id, (before) => before + delta);
+    }
+    if (type === "conversation.item.input_audio_transcription.completed") {
+      this.#put(id, () => transcript);
+      this.#waiting.delete(id);
+    }
+    if (type === "conversation.item.input_audio_transcription.failed") {
+      this.#put(id, (before) => `${before} [${error?.message ?? "failed"}]`);
+      this.#waiting.delete(id);
+    }
+    // The last commit may find nothing to transcribe.
+    if (type === "error" && !this.#isStopping) this.#ended.reject(new Error(error?.message));
+    const isAnswer = type !== "input_audio_buffer.committed" && type !== "conversation.item.added";
+    if (this.#isStopping && isAnswer && this.#waiting.size === 0) this.#socket.close();
+  }
+
+  #put(id: string, write: (before: string) => string): void {
+    const at = this.#turns.findIndex((turn) => turn.id === id);
+    const turn = { id, text: write(this.#turns[at]?.text ?? "") };
+    this.#turns = at < 0 ? [...this.#turns, turn] : this.#turns.with(at, turn);
+    this.#onTurns(this.#turns);
+  }
+}
+
+/** Little-endian, as all browsers' machines are. */
+function toBase64(samples: Int16Array<ArrayBuffer>): string {
+  const bytes = new Uint8Array(samples.buffer);
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}

@@ -1,0 +1,39 @@
+/**
+ * Access to the microphone.
+ *
+ * @module
+ */
+
+/** Samples a second of {@linkcode listen}. */
+const LISTEN_RATE = 24_000;
+
+/** @throws {Error} with the reason in the user's words. */
+export async function openMicrophone(): Promise<MediaStream> {
+  if (navigator.mediaDevices === undefined) {
+    throw new Error(
+      `Browsers give the microphone only to pages at https:// and at localhost, and this one is at ` +
+        `${location.origin}. Record with another program and choose the file here.`,
+    );
+  }
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: true });
+  } catch (error) {
+    throw new Error(`The microphone cannot be used: ${(error as Error).message}`);
+  }
+}
+
+/** Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns how to stop that. */
+export async function listen(
+  stream: MediaStream,
+  onSound: (samples: Int16Array<ArrayBuffer>) => void,
+): Promise<() => Promise<void>> {
+  const context = new AudioContext({ sampleRate: LISTEN_RATE });
+  await context.audioWorklet.addModule(new URL("microphone_worklet.js", import.meta.url));
+  const node = new AudioWorkletNode(context, "microphone", { numberOfOutputs: 0 });
+  node.port.onmessage = ({ data }) => onSound(data);
+  context.createMediaStreamSource(stream).connect(node);
+  return async () => {
+    for (const track of stream.getTracks()) track.stop();
+    if (context.state !== "closed") await context.close();
+  };
+}
