@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compileArguments, INCLUDES, KEPT_FOLDERS } from "../../scripts/compile.ts";
+import { documentFile } from "../fixtures/documents.ts";
 import { imageFile } from "../fixtures/images.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
@@ -101,8 +102,14 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
     const read = new Set<string>();
     const image = join(folder, "image.jpg");
     await Deno.writeFile(image, imageFile("jpeg progressive"));
+    const photo = join(folder, "photo.heic");
+    await Deno.writeFile(photo, imageFile("heic 10 bits"));
+    const paper = join(folder, "paper.pdf");
+    await Deno.writeFile(paper, documentFile("text"));
     const uses = [
       ["run", "hearth-demo-matting", "-i", image, "-o", join(folder, "cut_out.png")],
+      ["run", "hearth-demo-matting", "-i", photo, "-o", join(folder, "cut_out.png")],
+      ["run", "hearth-demo-ocr", "-i", paper],
       ["run", "hearth-demo-chat", "-i", "What does a cow say?", "--max-tokens", "2"],
       ["run", "hearth-demo-embed", "-i", "a cow"],
       ["list"],
@@ -128,7 +135,7 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
         numAssets++;
         const own = relative(REPOSITORY, path);
         assert.ok(INCLUDES.some((included) => `${own}/`.startsWith(`${included}/`)), own);
-      } else if (/onnxruntime-web|swagger-ui-dist|@jsquash/.test(path)) {
+      } else if (/onnxruntime-web|swagger-ui-dist|@jsquash|libheif|@embedpdf/.test(path)) {
         numAssets++;
         assert.ok(kept.includes(basename(path)), path);
       } else {
