@@ -124,6 +124,10 @@ function toStored(description: Description): StoredFormat | undefined {
       return { ...common, coding: { kind: "mu-law", bytes: 1, isLittleEndian } };
     case "ima4":
       return { ...common, coding: "Apple IMA ADPCM" };
+    case "ms\0\x02":
+      return { ...common, blockBytes: bytesPerPacket, coding: "Microsoft ADPCM" };
+    case "ms\0\x11":
+      return { ...common, blockBytes: bytesPerPacket, coding: "IMA ADPCM" };
     case "agsm":
       return { ...common, coding: "GSM" };
     case ".mp3":

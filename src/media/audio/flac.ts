@@ -124,6 +124,7 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
   await decoder.ready;
   // Frames may leave their sample rate and bits to it. The package's own parser would pass it over.
   await decoder.decodeFrames([head]);
+  const { bitsPerSample } = readShape(head);
   let isFirst = true;
   return {
     decode: async (frame) => {
@@ -133,10 +134,19 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
       }
       isFirst = false;
       const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
+      for (const samples of channelData) scaleExactly(samples, bitsPerSample);
       return { channels: channelData, sampleRateHz: sampleRate, errors };
     },
     free: () => decoder.free(),
   };
+}
+
+/** The decoder divides by the largest sample; as everywhere else, the smallest is to be -1. */
+function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
+  const full = 2 ** (bitsPerSample - 1);
+  for (let i = 0; i < samples.length; i++) {
+    samples[i] = Math.round(samples[i]! * (full - 1)) / full;
+  }
 }
 
 function createFrameDecoder(head: Uint8Array): FrameDecoder {

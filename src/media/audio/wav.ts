@@ -25,6 +25,11 @@ const CODINGS: Readonly<Record<number, StoredFormat["coding"] | SampleCoding["ki
 };
 /** Encodings that are not read and that recorders are known to write. */
 const UNREAD: Readonly<Record<number, string>> = {
+  0x08: "DTS",
+  0x0a: "WMA Voice",
+  0x10: "OKI ADPCM",
+  0x17: "Dialogic ADPCM",
+  0x20: "Yamaha ADPCM",
   0x22: "TrueSpeech",
   0x42: "G.723.1",
   0x45: "G.726",
@@ -32,10 +37,17 @@ const UNREAD: Readonly<Record<number, string>> = {
   0x65: "G.722",
   0x83: "G.729",
   0xff: "AAC",
+  0x160: "WMA",
   0x161: "WMA",
+  0x162: "WMA Pro",
+  0x163: "WMA Lossless",
+  0x28f: "G.722",
+  0x1610: "AAC",
   0x2000: "AC-3",
   0x2001: "DTS",
+  0x5346: "Flash ADPCM",
   0x674f: "Vorbis",
+  0xa109: "Speex",
   0xf1ac: "FLAC",
 };
 /** Programs that write to a pipe cannot know the size and leave 0, one of these, or the next multiple of a frame. */
@@ -85,7 +97,10 @@ export async function* readWav(
     if (tag === "ds64" && start + LONG_SIZE_AT + 8 <= file.length) {
       longSize = Number(view.getBigUint64(start + LONG_SIZE_AT, true));
     }
-    if (tag === "fmt ") format = readFormat(view, { start, size, isLittleEndian });
+    if (tag === "fmt ") {
+      if (start + size > file.length) throw invalidAudio("The WAV file's format is cut short.");
+      format = readWaveFormat(file.subarray(start, start + size), { isLittleEndian });
+    }
     if (tag === "data") {
       if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
       const promised = size === LONG_SIZE ? longSize : size;
@@ -131,18 +146,22 @@ function* listLong(view: DataView): Generator<Chunk> {
   }
 }
 
-function readFormat(
-  view: DataView,
-  { start, size, isLittleEndian }: {
-    readonly start: number;
-    readonly size: number;
-    readonly isLittleEndian: boolean;
-  },
+/**
+ * Reads a description of sound as WAV files have it (`WAVEFORMATEX`); other containers borrow it.
+ *
+ * @throws {HearthError} `invalid_media` when it is too short.
+ */
+export function readWaveFormat(
+  bytes: Uint8Array,
+  { isLittleEndian = true, container = "WAV" }: {
+    readonly isLittleEndian?: boolean;
+    readonly container?: string;
+  } = {},
 ): StoredFormat {
-  if (size < 16 || start + size > view.byteLength) {
-    throw invalidAudio("The WAV file's format is cut short.");
-  }
-  const u16 = (at: number) => view.getUint16(start + at, isLittleEndian);
+  const size = bytes.length;
+  if (size < 16) throw invalidAudio(`The ${container} file's format is cut short.`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, size);
+  const u16 = (at: number) => view.getUint16(at, isLittleEndian);
   const encoding = u16(0);
   const [numChannels, blockBytes, bitsPerSample] = [u16(2), u16(12), u16(14)];
   // The actual encoding is in the first bytes of the extension's sub-format.
@@ -151,9 +170,9 @@ function readFormat(
   const coding = CODINGS[actual];
   const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
   return {
-    container: "WAV",
+    container,
     numChannels,
-    sampleRateHz: view.getUint32(start + 4, isLittleEndian),
+    sampleRateHz: view.getUint32(4, isLittleEndian),
     blockBytes,
     coding: isSampleKind(coding)
       ? readSampleCoding(coding, { blockBytes, numChannels, bitsPerSample, isLittleEndian })

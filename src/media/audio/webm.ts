@@ -1,5 +1,6 @@
 /**
- * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC, MP3, Apple Lossless and PCM.
+ * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC, MP3, Apple Lossless, PCM, and what
+ * WAV files hold.
  *
  * @module
  */
@@ -14,7 +15,9 @@ import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { readPcm, type SampleCoding } from "./pcm.ts";
 import { type Placement, placeSound } from "./place_sound.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
+import { readStored } from "./stored_sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
+import { readWaveFormat } from "./wav.ts";
 
 interface Track {
   number: number;
@@ -83,6 +86,8 @@ const CODECS: Readonly<
   "A_ALAC": ({ setup }, frames) => decodeAlac(setup, frames),
   "A_MPEG/L3": readMpeg,
   "A_MPEG/L2": readMpeg,
+  "A_MS/ACM": ({ setup }, frames, decoding) =>
+    readStored(joinBytes([...frames]), readWaveFormat(setup, { container: "WebM" }), decoding),
   "A_PCM/INT/LIT": (track, frames) =>
     readSamples(track, frames, { kind: "signed", isLittleEndian: true }),
   "A_PCM/INT/BIG": (track, frames) =>
@@ -99,7 +104,6 @@ const UNREAD: Readonly<Record<string, string>> = {
   "A_MLP": "MLP",
   "A_TTA1": "TTA",
   "A_WAVPACK4": "WavPack",
-  "A_MS/ACM": "a codec of Windows",
   "A_QUICKTIME": "a codec of QuickTime",
   "A_REAL": "RealAudio",
 };

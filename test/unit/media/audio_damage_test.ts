@@ -93,6 +93,9 @@ Deno.test("decodeAudio() names formats that it does not read", async () => {
     "AMR": "#!AMR\n<U",
     "WMA or WMV": "\x30\x26\xb2\x75\x8e\x66\xcf\x11",
     "MPEG transport stream": "\x47\x40\x11\x10",
+    "DTS": "\x7f\xfe\x80\x01\xfc",
+    "TrueHD": "\xf8\x06\0\0\xf8\x72\x6f\xba",
+    "Creative Voice \\(VOC\\)": "Creative Voice File\x1a",
   };
   for (const [name, start] of Object.entries(starts)) {
     const file = new Uint8Array(10_000);

@@ -62,8 +62,7 @@ for (let bits = 4; bits <= 32; bits++) {
       (_, i) => (makeSample(i, 0, bits) + makeSample(i, 1, bits)) / 2,
     );
     assert.equal(decoded.length, expected.length);
-    // The library scales 16 bits by 32,767.
-    assertClose(decoded, expected, { abs: bits === 16 ? 2 ** -15 : 2 ** -23 });
+    assertClose(decoded, expected, { abs: 2 ** -23 });
   });
 }
 
