@@ -37,8 +37,6 @@ const RoutedModelList = z.object({
   data: z.array(RoutedModelObject),
 }).meta({ id: "RoutedModelList" });
 
-const ROOT: Route = { method: "GET", path: "/", handle: (call) => call.redirect("docs") };
-
 /** What they need. */
 interface OwnDeps extends StopDeps {
   readonly pool: ModelPool;
@@ -144,7 +142,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
   const bare = ({ method, path }: Route) => `${method} ${path.replace(/\{.*\}/, "")}`;
   const own = new Set(routes.map(bare));
   const passedOn = describedRoutes().filter((route) => !own.has(bare(route)));
-  return [...routes, openApiRoute([...routes, ...passedOn], DESCRIPTION), ...docsRoutes(), ROOT];
+  return [...routes, openApiRoute([...routes, ...passedOn], DESCRIPTION), ...docsRoutes()];
 }
 
 function stateNamed({ states }: ModelPool, call: Call): ModelState {

@@ -317,8 +317,7 @@ Deno.test("router: it describes its own endpoints and those of the models", asyn
   assert.deepEqual(components.schemas.RoutedModel.properties.status.properties.value.enum, [
     ...["unloaded", "loading", "loaded", "unloading"],
   ]);
-  const page = await fetch(url);
-  assert.equal(page.url, `${url}/docs`);
+  const page = await fetch(`${url}/docs`);
   assert.match(await page.text(), /swagger/i);
   const refused = await post(`${url}/v1/models`, {});
   assert.equal(refused.status, 405);
