@@ -143,8 +143,9 @@ async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: 
   const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
   const rounding = distance(want, exact);
   assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits makes ${rounding}`);
-  // Values a hair from the middle of two 127ths, and halves.
-  const limit = shape.elem === "f16" || isRotated ? 0.25 : 0.05;
+  // Values a hair from the middle of two 127ths, and halves; and cards may round the scale, packed as f16, up or down.
+  const isClose = shape.elem === "f32" && !isRotated && gpu.isFallbackAdapter;
+  const limit = isClose ? 0.05 : 0.25;
   assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);
 }
 
