@@ -14,7 +14,7 @@ import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
 import { loadSource } from "./paged_attention_load.ts";
 import { decodeSource } from "./paged_attention_decode.ts";
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
-import { reduceSource } from "./paged_attention_reduce.ts";
+import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
 
@@ -111,9 +111,9 @@ export class PagedAttention {
     });
     this.#reduce = Kernel.get(gpu, {
       name: "paged_attention_reduce",
-      source: prelude + reduceSource(headFours, tiling.decode.rows),
+      source: prelude + reduceSource,
       bindings: REDUCE,
-      constants: common,
+      constants: { ...common, ROWS: tiling.decode.rows },
     });
   }
 

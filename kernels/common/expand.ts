@@ -1,0 +1,145 @@
+/**
+ * Expands WGSL with loops to be written out and parts to be left out, for a tiling that is known when a program is made.
+ *
+ * Deno's WebGPU (naga) adds a bound to each access of an array and a counter to each loop, so that drivers unroll no loop,
+ * and what a loop indexes lies in memory: shaders for graphics cards have a variable for each element instead. Their
+ * sources are files of WGSL with comments that say what to repeat:
+ *
+ * - `//# for n in 0..COUNT` … `//# end`: the lines between, for each whole number from 0 to `COUNT - 1`
+ * - `//# for e, n in x 0, y 1` … `//# end`: likewise, for each of a list of names and whole numbers
+ * - `//# if NAME` … `//# else` … `//# end`: the lines between where the value is not 0; `!NAME` where it is
+ * - `$name` and `$(n * COUNT + 1)`: what a name stands for, and a whole number
+ *
+ * @module
+ */
+
+/** What names stand for; of a boolean 1 or 0. */
+export type Values = Readonly<Record<string, number | string | boolean>>;
+
+/** A line, or lines that are repeated or left out. */
+type Part = string | Block;
+
+/** A directive and the lines up to its end. */
+interface Block {
+  readonly directive: string;
+  readonly parts: readonly Part[];
+  readonly otherwise: readonly Part[];
+}
+
+const DIRECTIVE = /^\s*\/\/# (.+)$/;
+const templates = new Map<string, readonly Part[]>();
+
+/** The source for these values. @throws {Error} when a directive or a name is not known: a fault of the template. */
+export function expand(template: string, values: Values): string {
+  let parts = templates.get(template);
+  if (parts === undefined) templates.set(template, parts = parse(template));
+  return write(parts, values).join("\n");
+}
+
+function parse(template: string): readonly Part[] {
+  const open: { directive: string; parts: Part[]; otherwise: Part[]; isElse: boolean }[] = [
+    { directive: "all", parts: [], otherwise: [], isElse: false },
+  ];
+  const add = (part: Part) => {
+    const { isElse, parts, otherwise } = open.at(-1)!;
+    (isElse ? otherwise : parts).push(part);
+  };
+  for (const line of template.split("\n")) {
+    const directive = DIRECTIVE.exec(line)?.[1];
+    if (directive === undefined) add(line);
+    else if (directive === "end") add(open.pop()!);
+    else if (directive === "else") open.at(-1)!.isElse = true;
+    else open.push({ directive, parts: [], otherwise: [], isElse: false });
+  }
+  if (open.length !== 1) throw new Error(`"${open.at(-1)?.directive}" has no end.`);
+  return open[0]!.parts;
+}
+
+function write(parts: readonly Part[], values: Values): string[] {
+  return parts.flatMap((part) => {
+    if (typeof part === "string") return substitute(part, values);
+    const [, kind, rest] = /^(if|for) (.+)$/.exec(part.directive) ?? [];
+    if (kind === "if") {
+      return write(holds(rest!, values) ? part.parts : part.otherwise, values);
+    }
+    if (kind !== "for") throw new Error(`"${part.directive}" is no directive.`);
+    return rounds(rest!, values).flatMap((round) => write(part.parts, { ...values, ...round }));
+  });
+}
+
+function holds(condition: string, values: Values): boolean {
+  const isNegated = condition.startsWith("!");
+  return (calculate(condition.slice(isNegated ? 1 : 0), values) !== 0) !== isNegated;
+}
+
+/** What names stand for in each round of a loop. */
+function rounds(loop: string, values: Values): Values[] {
+  const [, names, all] = /^(.+?) in (.+)$/.exec(loop) ?? [];
+  if (all === undefined) throw new Error(`"for ${loop}" names nothing.`);
+  const [from, to] = all.split("..");
+  if (to !== undefined) {
+    const first = calculate(from!, values);
+    const count = Math.max(0, calculate(to, values) - first);
+    return Array.from({ length: count }, (_, i) => ({ [names!]: first + i }));
+  }
+  const keys = names!.split(", ");
+  return all.split(", ").map((item) => {
+    const given = item.split(" ");
+    return Object.fromEntries(keys.map((key, i) => [key, values[given[i]!] ?? given[i]!]));
+  });
+}
+
+function substitute(line: string, values: Values): string {
+  const written = line.replaceAll(
+    /\$(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([a-z]+|[A-Z][A-Z_]*))/g,
+    (_, sum?: string, name?: string) =>
+      sum === undefined ? `${valueOf(name!, values)}` : `${calculate(sum, values)}`,
+  );
+  if (written.includes("$")) throw new Error(`"${line.trim()}" has parentheses three deep.`);
+  return written;
+}
+
+function valueOf(name: string, values: Values): string | number {
+  const value = values[name];
+  if (value === undefined) throw new Error(`"${name}" stands for nothing.`);
+  return typeof value === "boolean" ? Number(value) : value;
+}
+
+/** A sum of products of whole numbers and names; division rounds down. */
+function calculate(sum: string, values: Values): number {
+  const tokens = sum.match(/\d+|\w+|[-+*/%()]/g) ?? [];
+  const factor = (): number => {
+    const token = tokens.shift() ?? "";
+    if (token === "(") {
+      const value = terms();
+      tokens.shift();
+      return value;
+    }
+    const value = Number(/^\d/.test(token) ? token : valueOf(token, values));
+    if (Number.isNaN(value)) throw new Error(`"${token}" in "${sum}" is no number.`);
+    return value;
+  };
+  const factors = (): number => {
+    let value = factor();
+    while (/^[*/%]$/.test(tokens[0] ?? "")) {
+      const operator = tokens.shift();
+      const next = factor();
+      value = operator === "*"
+        ? value * next
+        : operator === "/"
+        ? Math.floor(value / next)
+        : value % next;
+    }
+    return value;
+  };
+  const terms = (): number => {
+    let value = factors();
+    while (/^[-+]$/.test(tokens[0] ?? "")) {
+      value += tokens.shift() === "+" ? factors() : -factors();
+    }
+    return value;
+  };
+  const value = terms();
+  if (tokens.length > 0) throw new Error(`"${sum}" is no sum.`);
+  return value;
+}
