@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Backend } from "../device/backend.ts";
+import type { Backend, Storage } from "../device/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../device/paged_attention.ts";
 import type { KernelExecutor, KernelsOptions } from "../device/kernel_executor.ts";
 import { stateConstants } from "../device/sequence_states.ts";
@@ -23,7 +23,7 @@ import type { GraphSession } from "../device/ort/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";
-import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
+import { embeddedPorts, type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
 import { bytesOf, type ExecutorParts, StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -248,16 +248,27 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   const session = cut.embedding
     ? await backend.openEmbedding(cut.embedding, files)
     : await openEmbedding();
-  const { type } = session.outputs[0]!;
-  if (type !== cut.tokens.dtype) {
+  const ports = embeddedPorts(cut, session.outputs.map(({ name }) => name));
+  for (const { output, port } of ports) {
+    const { type } = session.outputs.find(({ name }) => name === output) ?? {};
+    if (type === port.dtype) continue;
     await session.release();
     throw new StartupError(
-      `The embeddings' graph gives ${type} and the decoder takes ${cut.tokens.dtype}: ` +
+      `The embeddings' graph gives ${
+        type ?? `no "${output}"`
+      } and the decoder takes ${port.dtype}: ` +
         "they are not of one export.",
     );
   }
-  const storage = backend.allocate(bytesOf(cut.tokens, mostOf(limits)));
-  return new TokenEmbeddings({ backend, session, storage });
+  const storages = new Map<string, Storage>();
+  for (const { output, port } of ports) {
+    const storage = backend.allocate(bytesOf(port, mostOf(limits)));
+    if (storage) storages.set(output, storage);
+  }
+  return new TokenEmbeddings({
+    ...{ backend, session, storages },
+    outputs: ports.map(({ output }) => output),
+  });
 }
 
 function readConstants(cut: GraphCut, files: ModelFiles): Promise<Map<string, Float32Array>> {

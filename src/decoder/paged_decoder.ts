@@ -158,10 +158,26 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     if (embeddings === undefined) return;
     const { embeddings: spans = [], completionPositions } = batch;
     const tokens = { ids: tensors.get(embeddings.idsName)!, spans, completionPositions };
-    const dims = dimsOf(cut.tokens, { tokens: batch.numTokens, rows: 0 });
+    const ports = embeddedPorts(cut, embeddings.outputs);
+    const sizes = { tokens: batch.numTokens, rows: 0 };
+    const dims = new Map(ports.map(({ output, port }) => [output, dimsOf(port, sizes)]));
     const outputs = await embeddings.embed(tokens, dims);
-    tensors.set(cut.tokens.name, Object.values(outputs)[0]!);
+    for (const { output, port } of ports) tensors.set(port.name, outputs[output]!);
   }
+}
+
+/**
+ * What the embeddings' graph makes of tokens, and where it enters the cut.
+ *
+ * @param outputs of that graph; the first is the embeddings where none is named as the cut's input.
+ */
+export function embeddedPorts(
+  { tokens, perLayer }: Pick<GraphCut, "tokens" | "perLayer">,
+  outputs: readonly string[],
+): readonly { readonly output: string; readonly port: TensorPort }[] {
+  const output = outputs.includes(tokens.name) ? tokens.name : outputs[0]!;
+  const first = { output, port: tokens };
+  return perLayer ? [first, { output: perLayer.name, port: perLayer }] : [first];
 }
 
 /** Indices of the packed tokens whose rows are wanted. */

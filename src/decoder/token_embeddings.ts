@@ -25,24 +25,22 @@ interface TokenEmbeddingsOptions {
   readonly backend: Backend;
   /** Token ids to embeddings; owned from here on. */
   readonly session: GraphSession;
-  /** Device memory for the embeddings of the largest step; allocated step by step if absent. */
-  readonly storage?: Storage | undefined;
   /** The graph's outputs to compute, embeddings first; those alone if absent. */
   readonly outputs?: readonly string[] | undefined;
+  /** Device memory for outputs of the largest step, by their names; allocated step by step where absent. */
+  readonly storages?: ReadonlyMap<string, Storage> | undefined;
 }
 
 export class TokenEmbeddings {
   readonly #options: TokenEmbeddingsOptions;
-  /** Type and shape of the embeddings. */
-  readonly #output: ValueInfo;
-  readonly #fetches: Readonly<Record<string, null>>;
+  /** Types and shapes of the outputs that are computed, embeddings first. */
+  readonly #outputs: readonly ValueInfo[];
   readonly #takesPositions: boolean;
 
   constructor(options: TokenEmbeddingsOptions) {
     const { session, outputs = [session.outputs[0]!.name] } = options;
     this.#options = options;
-    this.#output = session.outputs.find(({ name }) => name === outputs[0])!;
-    this.#fetches = Object.fromEntries(outputs.map((name) => [name, null]));
+    this.#outputs = outputs.map((wanted) => session.outputs.find(({ name }) => name === wanted)!);
     this.#takesPositions = session.inputs.some(({ name }) => name === POSITIONS);
   }
 
@@ -53,30 +51,36 @@ export class TokenEmbeddings {
 
   /** Names of the outputs that are computed, embeddings first. */
   get outputs(): readonly string[] {
-    return Object.keys(this.#fetches);
+    return this.#outputs.map(({ name }) => name);
   }
 
   /**
    * Embeds tokens.
    *
-   * @param dims of the embeddings, where they go to the storage.
-   * @returns the outputs by name; the caller disposes of those that are not in the storage.
+   * @param dims of outputs that go to their storages, by name.
+   * @returns the outputs by name; the caller disposes of those that are not in a storage.
    * @throws {EncoderError} when a span's rows cannot be made.
    */
-  async embed(tokens: TokensToEmbed, dims?: readonly number[]): Promise<Tensors> {
+  async embed(
+    tokens: TokensToEmbed,
+    dims: ReadonlyMap<string, readonly number[]> = new Map(),
+  ): Promise<Tensors> {
     const { ids, spans } = tokens;
-    const { session, storage } = this.#options;
-    const { name, type } = this.#output;
-    const output = dims && storage?.tensor(type as "float32" | "float16", dims);
-    const fetches = output ? { ...this.#fetches, [name]: output } : this.#fetches;
+    const { session, storages } = this.#options;
+    const fetches: Record<string, Tensor | null> = {};
+    for (const { name, type } of this.#outputs) {
+      const size = dims.get(name);
+      const storage = size && storages?.get(name);
+      fetches[name] = storage?.tensor(type as "float32" | "float16", size!) ?? null;
+    }
     const positions = this.#takesPositions ? { [POSITIONS]: positionsOf(tokens) } : {};
     const outputs = await session.run({ [this.idsName]: ids, ...positions }, fetches);
-    for (const span of spans) await this.#insert(span, outputs[name]!);
+    for (const span of spans) await this.#insert(span, outputs[this.outputs[0]!]!);
     return outputs;
   }
 
   async dispose(): Promise<void> {
-    this.#options.storage?.dispose();
+    for (const storage of this.#options.storages?.values() ?? []) storage.dispose();
     await this.#options.session.release();
   }
 

@@ -20,6 +20,8 @@ export interface DecoderInputs {
   readonly kind: "ids" | "embeddings";
   readonly mask: ValueInfo | undefined;
   readonly positions: ValueInfo | undefined;
+  /** What each token brings to each layer, beside its embedding (Gemma 3n and 4). */
+  readonly perLayer?: ValueInfo | undefined;
   /** Token type ids of an encoder. */
   readonly types?: ValueInfo | undefined;
   /** If given, the graph may test ids for padding, and is fed other ids. */
@@ -63,6 +65,7 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     kind: ids ? "ids" : "embeddings",
     mask: index.inputs.get("attention_mask"),
     positions: index.inputs.get("position_ids"),
+    perLayer: embeddings && index.inputs.get("per_layer_inputs"),
     caches: new Set(caches.map(({ name }) => name)),
     states: new Set(states.map(({ name }) => name)),
   };

@@ -150,6 +150,11 @@ export interface GraphCut {
   readonly experts: readonly ExpertsSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
+  /**
+   * What each token brings to each layer beside its embedding, `[1, tokens, layers, width]`; absent when no segment reads
+   * it. What makes the embeddings makes it too.
+   */
+  readonly perLayer?: TensorPort | undefined;
   /** The table lookup that makes embeddings of token ids, if taken out of the first segment. */
   readonly embedding?: ModelProto | undefined;
   /**

@@ -46,6 +46,9 @@ function feedFor(
       ? { ...value, data: idsOtherThan(padTokenId, numTokens) }
       : value;
   }
+  if (info === inputs.perLayer) {
+    return sizesOf({ ...info, shape: [1, numTokens, ...shape.slice(2)] }, []);
+  }
   if (info === inputs.types) return { dtype, shape: [1, numTokens] };
   if (info === inputs.mask && shape.length === 2) {
     return { dtype, shape: [1, total], data: new Float64Array(total).fill(1) };

@@ -80,8 +80,8 @@ function probeSites(
 
 /** Refuses a graph that still needs its mask or its past without the attentions. */
 function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
-  const { tokens, positions, types } = inputs;
-  const allowed = new Set([tokens, positions, types].map((info) => info?.name));
+  const { tokens, positions, types, perLayer } = inputs;
+  const allowed = new Set([tokens, positions, types, perLayer].map((info) => info?.name));
   const constants = new Set(graph.initializers.map(({ name }) => name));
   for (const { name } of graph.inputs) {
     if (allowed.has(name) || constants.has(name)) continue;

@@ -83,6 +83,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const inputPort = (port: TensorPort): TensorPort =>
     isIndex(port.name, probes.index) ? { ...port, isIndex: true } : port;
   const positions = inputs.positions && crossing.get(inputs.positions.name);
+  const perLayer = inputs.perLayer && crossing.get(inputs.perLayer.name);
   const tokens = portOf(inputs.tokens.name, probes, proof.axes);
   const { longFrom } = prepared;
   const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions)) -
@@ -93,6 +94,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     states: describeStates(prepared, partition.siteLevels),
     experts: describeMixtures(prepared, partition.siteLevels),
     tokens: { ...inputPort(tokens), kind: inputs.kind },
+    perLayer,
     positions: positions && inputPort(positions),
     rows: ROWS,
     output: { ...output, width },

@@ -29,7 +29,7 @@ export function widenCut(cut: GraphCut): GraphCut {
     [...outputs, ...graph.initializers].some(({ dtype }) => dtype === "float16")
   );
   if (!hasHalves || !cut.segments.every(canWiden)) return cut;
-  const outside = new Set([cut.tokens.name]);
+  const outside = new Set([cut.tokens, cut.perLayer].flatMap((port) => port?.name ?? []));
   return {
     ...cut,
     segments: cut.segments.map((segment) => widenSegment(segment, outside)),

@@ -1,0 +1,80 @@
+/**
+ * A decoder whose tokens bring something to each of its layers (Gemma 3n and 4) is cut, and gives what ONNX Runtime gives
+ * over the whole graph: in small chunks, in a batch, and after a prefix from the cache.
+ */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
+import { openEmbeddingGraph } from "../../src/models/folder/graph_file.ts";
+import { generate, type Prompt } from "../fixtures/generate.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { contextOf } from "../fixtures/open_folder.ts";
+import { makeVisionFolder, TINY } from "../fixtures/vision/vision_folder.ts";
+
+const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
+  tokens: Array.from({ length }, (_, i) => 3 + (seed * 97 + i * 37) % 1900),
+  maxTokens: 16,
+}));
+
+/** What the whole graph answers, and then to a second turn of each. */
+async function readGoldens(path: string): Promise<number[][]> {
+  const backend = new CpuBackend();
+  const context = contextOf(await openFolder(path), { backend, dtype: "fp32" });
+  await using files = new FolderFiles(`${path}/onnx`);
+  const decoder = await WholeDecoder.load({
+    ...{ backend, files, model: await readModel(files, "decoder_model_merged.onnx") },
+    contextLength: TINY.contextLength,
+    vocabSize: TINY.decoder.vocab,
+    openEmbedding: () => openEmbeddingGraph(context),
+  });
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const goldens: number[][] = [];
+  for (const prompt of PROMPTS) goldens.push([...(await generate(engine, prompt)).ids]);
+  for (const prompt of secondTurns(goldens)) {
+    goldens.push([...(await generate(engine, prompt)).ids]);
+  }
+  await decoder.dispose();
+  return goldens;
+}
+
+function secondTurns(answers: readonly (readonly number[])[]): Prompt[] {
+  return PROMPTS.map(({ tokens }, i) => ({
+    tokens: [...tokens, ...answers[i]!, 5, 6, 7],
+    maxTokens: 8,
+  }));
+}
+
+async function assertGolden(backend: Backend): Promise<void> {
+  await using folder = await makeVisionFolder("gemma4");
+  const goldens = await readGoldens(folder.path);
+  const engineSettings = { prefixCache: true, maxBatchTokens: 24 };
+  const options = { backend, dtype: "fp32", engine: engineSettings } as const;
+  const { decoder } = await loadDecoder(contextOf(await openFolder(folder.path), options));
+  assert.ok(decoder.limits.maxSequences > 1, "it is cut");
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));
+  const answers = first.map(({ ids }) => [...ids]);
+  assert.deepEqual(answers, goldens.slice(0, 4), "in a batch of four");
+  const second = await Promise.all(
+    secondTurns(answers).map((prompt) => generate(engine, prompt)),
+  );
+  assert.deepEqual(second.map(({ ids }) => [...ids]), goldens.slice(4), "a second turn");
+  const numCached = second.reduce((sum, each) => sum + each.numCachedTokens, 0);
+  assert.ok(numCached > 100, `${numCached} tokens of prefixes`);
+  await decoder.dispose();
+}
+
+Deno.test("loadDecoder() cuts a decoder with inputs for each layer, on the CPU", () =>
+  assertGolden(new CpuBackend()));
+
+gpuTest(
+  "loadDecoder() cuts a decoder with inputs for each layer, on WebGPU",
+  async (gpu) => await assertGolden(await WebGpuBackend.create(gpu)),
+);
