@@ -8,6 +8,7 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import { ELEM } from "../common/elem.ts";
 import source from "./linear_attention.wgsl" with { type: "text" };
+import { linearAttentionLoop } from "./linear_attention_loop.ts";
 import type { StateStepBuffer } from "./state_step.ts";
 
 /** Where a token's heads lie in a tensor, in elements. */
@@ -68,9 +69,11 @@ const BINDINGS = {
   out: "read_write",
 } as const;
 /** Columns of a state that a workgroup has, and groups of its rows. */
-const [COLUMNS, GROUPS] = [16, 16];
+const [COLUMNS, GROUPS] = [32, 8];
 /** Rows of a state that a thread keeps in registers. */
-const MAX_ROWS = 16;
+const MAX_ROWS = 32;
+/** Most tokens whose keys and queries are in workgroup memory, and the floats that it has for them. */
+const [MAX_STAGED, STAGED_FLOATS] = [8, 3072];
 
 /**
  * With `S` a head's state, `[keyDim, valueDim]`, zeros before the sequence's first token, for each token in turn:
@@ -88,9 +91,17 @@ export class LinearAttentionKernel {
     const { elem, heads, queryHeads, keyHeads, keyDim, valueDim, scale, decay } = params;
     this.#step = step;
     this.#workgroups = [Math.ceil(valueDim / COLUMNS), heads];
+    const fours = Math.ceil(keyDim / (4 * GROUPS));
+    const keyFours = fours * GROUPS;
+    const staged = Math.min(MAX_STAGED, Math.floor((STAGED_FLOATS / 4 / keyFours - 1) / 2));
+    const loop = {
+      fours,
+      isDelta: params.rates > 0,
+      decaysRows: decay !== undefined && params.decaysRows,
+    };
     this.#kernel = Kernel.get(gpu, {
       name: "linear_attention",
-      source: ELEM[elem] + source,
+      source: ELEM[elem] + source + linearAttentionLoop(loop),
       bindings: BINDINGS,
       constants: {
         HEADS: heads,
@@ -101,7 +112,6 @@ export class LinearAttentionKernel {
         SCALE: scale,
         DECAYS: decay === undefined ? 0 : 1,
         IS_LOGARITHM: decay === "logarithm" ? 1 : 0,
-        DECAYS_ROWS: params.decaysRows ? 1 : 0,
         RATES: params.rates,
         Q_STRIDE: params.q.stride,
         Q_OFFSET: params.q.offset,
@@ -113,6 +123,10 @@ export class LinearAttentionKernel {
         DECAY_OFFSET: params.decays.offset,
         BETA_STRIDE: params.betas.stride,
         BETA_OFFSET: params.betas.offset,
+        KEY_FOURS: keyFours,
+        STAGED: staged,
+        NUM_KEYS: (staged + 1) * keyFours,
+        NUM_QUERIES: staged * keyFours,
       },
     });
   }

@@ -1,7 +1,12 @@
-// Linear attention with a state. See linear_attention.ts for formula and shapes.
+// Linear attention with a state: declarations. See linear_attention.ts for formula and shapes, and linear_attention_loop.ts
+// for the entry point.
 //
-// One workgroup goes through all tokens of one sequence for 16 columns of one head's state, which are independent of
-// the others: 16 threads share a column, each with its rows in registers. Workgroup memory: 256 floats.
+// One workgroup goes through all tokens of one sequence for 32 columns of one head's state, which are independent of the
+// others: 8 threads share a column, each with its rows in registers. Keys and queries of some tokens at a time lie in
+// workgroup memory, with the next token's key after them: what it finds in a state is added up in the pass that takes a
+// token in, so that the threads of a column meet once a token.
+//
+// Workgroup memory: 1,024 floats for sums, the keys of STAGED + 1 tokens and the queries of STAGED.
 
 // First row, end of the rows, slot, whether the state is fresh.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
@@ -22,8 +27,6 @@ override SCALE: f32;
 override DECAYS: bool;
 // Whether a decay is given as its logarithm.
 override IS_LOGARITHM: bool;
-// Whether each row of a state has its own.
-override DECAYS_ROWS: bool;
 // Of the delta rule: of a token, or of each head of it; none without the rule.
 override RATES: u32;
 override Q_STRIDE: u32;
@@ -36,92 +39,79 @@ override DECAY_STRIDE: u32;
 override DECAY_OFFSET: u32;
 override BETA_STRIDE: u32;
 override BETA_OFFSET: u32;
+// Fours of rows that all threads of a column have, those beyond KEY_DIM included.
+override KEY_FOURS: u32;
+// Tokens that are brought to workgroup memory at a time.
+override STAGED: u32;
+override NUM_KEYS: u32;
+override NUM_QUERIES: u32;
 
-const COLUMNS = 16u;
-const GROUPS = 16u;
-const MAX_ROWS = 16u;
+const COLUMNS = 32u;
+const GROUPS = 8u;
 const THREADS = 256u;
 
-var<workgroup> parts: array<f32, THREADS>;
+var<workgroup> keys: array<vec4<f32>, NUM_KEYS>;
+var<workgroup> queries: array<vec4<f32>, NUM_QUERIES>;
+// What a thread has of a column's result, and of what the next key finds: those of a token beside those of the one before.
+var<workgroup> parts: array<vec2<f32>, 512>;
+
+fn key_element(token: u32, head: u32, i: u32) -> f32 {
+  if (i >= KEY_DIM) {
+    return 0.0;
+  }
+  return f32(k[token * K_STRIDE + K_OFFSET + head * KEY_HEADS / HEADS * KEY_DIM + i]);
+}
+
+fn query_element(token: u32, head: u32, i: u32) -> f32 {
+  if (i >= KEY_DIM) {
+    return 0.0;
+  }
+  return f32(q[token * Q_STRIDE + Q_OFFSET + head * QUERY_HEADS / HEADS * KEY_DIM + i]);
+}
+
+// Brings keys and queries from token `first` on to workgroup memory; beyond the sequence's end they are 0.
+fn stage(first: u32, end: u32, head: u32, thread: u32) {
+  for (var at = thread; at < NUM_KEYS; at += THREADS) {
+    let token = first + at / KEY_FOURS;
+    let i = at % KEY_FOURS * 4u;
+    var key = vec4<f32>();
+    var query = vec4<f32>();
+    if (token < end) {
+      for (var e = 0u; e < 4u; e++) {
+        key[e] = key_element(token, head, i + e);
+        query[e] = query_element(token, head, i + e);
+      }
+    }
+    keys[at] = key;
+    if (at < NUM_QUERIES) {
+      queries[at] = query;
+    }
+  }
+}
+
+fn decay_at(token: u32, at: u32) -> f32 {
+  let decay = decays[token * DECAY_STRIDE + DECAY_OFFSET + at];
+  return select(decay, exp(decay), IS_LOGARITHM);
+}
+
+// The decays of four rows of a state.
+fn decay_four(token: u32, head: u32, four: u32) -> vec4<f32> {
+  var result = vec4<f32>(1.0);
+  for (var e = 0u; e < 4u; e++) {
+    let i = four * 4u + e;
+    if (i < KEY_DIM) {
+      result[e] = decay_at(token, head * KEY_DIM + i);
+    }
+  }
+  return result;
+}
 
 // The sum of what the threads of a column have.
-fn total(thread: u32, own: f32) -> f32 {
-  workgroupBarrier();
-  parts[thread] = own;
-  workgroupBarrier();
-  var sum = 0.0;
-  for (var at = thread % COLUMNS; at < THREADS; at += COLUMNS) {
-    sum += parts[at];
+fn total(first: u32, thread: u32) -> vec2<f32> {
+  var sum = vec2<f32>();
+  for (var g = 0u; g < GROUPS; g++) {
+    sum += parts[first + g * COLUMNS + thread % COLUMNS];
   }
   return sum;
 }
 
-@compute @workgroup_size(THREADS)
-fn linear_attention(
-  @builtin(workgroup_id) group: vec3<u32>,
-  @builtin(local_invocation_index) thread: u32,
-) {
-  let range = step[group.z];
-  let head = group.y;
-  let rows = thread / COLUMNS;
-  let column = group.x * COLUMNS + thread % COLUMNS;
-  let has_column = column < VALUE_DIM;
-  let base = (range.z * HEADS + head) * KEY_DIM * VALUE_DIM + column;
-  let q_head = Q_OFFSET + head * QUERY_HEADS / HEADS * KEY_DIM;
-  let k_head = K_OFFSET + head * KEY_HEADS / HEADS * KEY_DIM;
-  // Row `rows + r * GROUPS` is the thread's `r`-th.
-  var own: array<f32, MAX_ROWS>;
-  for (var r = 0u; r < MAX_ROWS; r++) {
-    let i = rows + r * GROUPS;
-    if (i < KEY_DIM && has_column && range.w == 0u) {
-      own[r] = state[base + i * VALUE_DIM];
-    }
-  }
-  for (var token = range.x; token < range.y; token++) {
-    var held = 0.0;
-    for (var r = 0u; r < MAX_ROWS; r++) {
-      let i = rows + r * GROUPS;
-      if (i >= KEY_DIM) {
-        break;
-      }
-      if (DECAYS) {
-        let at = token * DECAY_STRIDE + DECAY_OFFSET;
-        var decay = decays[at + select(head, head * KEY_DIM + i, DECAYS_ROWS)];
-        if (IS_LOGARITHM) {
-          decay = exp(decay);
-        }
-        own[r] *= decay;
-      }
-      if (RATES > 0u) {
-        held += own[r] * f32(k[token * K_STRIDE + k_head + i]);
-      }
-    }
-    var gain = 0.0;
-    if (has_column) {
-      gain = f32(v[token * V_STRIDE + V_OFFSET + head * VALUE_DIM + column]);
-    }
-    if (RATES > 0u) {
-      let rate = betas[token * BETA_STRIDE + BETA_OFFSET + select(0u, head, RATES > 1u)];
-      gain = rate * (gain - total(thread, held));
-    }
-    var read = 0.0;
-    for (var r = 0u; r < MAX_ROWS; r++) {
-      let i = rows + r * GROUPS;
-      if (i >= KEY_DIM) {
-        break;
-      }
-      own[r] += f32(k[token * K_STRIDE + k_head + i]) * gain;
-      read += own[r] * f32(q[token * Q_STRIDE + q_head + i]);
-    }
-    let sum = total(thread, read);
-    if (rows == 0u && has_column) {
-      out[(token * HEADS + head) * VALUE_DIM + column] = elem(SCALE * sum);
-    }
-  }
-  for (var r = 0u; r < MAX_ROWS; r++) {
-    let i = rows + r * GROUPS;
-    if (i < KEY_DIM && has_column) {
-      state[base + i * VALUE_DIM] = own[r];
-    }
-  }
-}
