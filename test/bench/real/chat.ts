@@ -8,6 +8,7 @@ import type { Comparison, Contender, Running, Series } from "./comparison.ts";
 import { qwen3Gguf } from "./gguf.ts";
 import { type BenchDevice, type HearthOptions, RunningHearth } from "./hearth.ts";
 import { PeerProcess } from "./peer_process.ts";
+import { hybridFolder, type HybridName } from "./hybrid.ts";
 import { type Qwen3Dtype, qwen3Folder } from "./qwen3.ts";
 import { PromptMaker } from "./prompt_maker.ts";
 
@@ -34,6 +35,26 @@ const PROMPTS = [
   { length: 463, comesTwice: true, goals: { "transformers.js": 1.5, "llama.cpp": 0.6 } },
   { length: 2000, comesTwice: false, goals: { "transformers.js": 1.2, "llama.cpp": 0.6 } },
 ];
+
+/** What is wanted of a model beside the others. */
+interface ChatGoals {
+  /** Of one stream, beside transformers.js. */
+  readonly stream: number;
+  readonly lengths: readonly {
+    readonly length: number;
+    readonly comesTwice: boolean;
+    readonly goals: Readonly<Record<string, number>>;
+  }[];
+  /** The share of a prompt's time that is left when it comes again. */
+  readonly again: number;
+}
+
+const ATTENTION: ChatGoals = { stream: 1.2, lengths: PROMPTS, again: 0.05 };
+const HYBRID: ChatGoals = {
+  stream: 1.5,
+  lengths: [{ length: 463, comesTwice: true, goals: { "transformers.js": 2 } }],
+  again: 0.1,
+};
 
 /** Its device, and how many sequences share a batch. */
 const LLAMA_ARGS: Readonly<Record<BenchDevice, readonly string[]>> = {
@@ -100,7 +121,40 @@ export async function compareChat(
   };
 }
 
-function seriesOf(prompts: PromptMaker, streams: readonly Streams[]): Series<RunningChat>[] {
+/** The comparison of a hybrid decoder in q4 on the CPU, without llama.cpp. */
+export async function compareHybrid(
+  name: HybridName,
+  hearth: HearthOptions,
+): Promise<Comparison<RunningChat>> {
+  const folder = await hybridFolder(name);
+  const prompts = await PromptMaker.create();
+  const [dtype, device] = ["q4", "cpu"] as const;
+  const hearthOptions = { ...hearth, dtype, device };
+  return {
+    title: `${name} ${dtype}`,
+    contenders: [
+      {
+        name: "Hearth",
+        start: async () => hearthChat(await RunningHearth.start(folder, hearthOptions)),
+      },
+      {
+        name: "transformers.js",
+        start: async () => {
+          const task = { task: "text-generation", dtype, device };
+          return { ...asChat(await PeerProcess.transformers(folder, task)), isSerial: true };
+        },
+      },
+    ],
+    series: seriesOf(prompts, STREAMS.cpu, HYBRID),
+    startGoals: { "transformers.js": { ready: 1, peak: 1 } },
+  };
+}
+
+function seriesOf(
+  prompts: PromptMaker,
+  streams: readonly Streams[],
+  { stream, lengths, again: againGoal }: ChatGoals = ATTENTION,
+): Series<RunningChat>[] {
   const timeToFirst = async (
     running: RunningChat,
     { length, round }: { readonly length: number; readonly round: number },
@@ -118,7 +172,7 @@ function seriesOf(prompts: PromptMaker, streams: readonly Streams[]): Series<Run
       label: `${count} ${count === 1 ? "stream" : "streams"} of ${tokens} tokens`,
       unit: "tokens/s",
       compare: "gain",
-      goals: { "transformers.js": count === 1 ? 1.2 : 4, "llama.cpp": 1 },
+      goals: { "transformers.js": count === 1 ? stream : 4, "llama.cpp": 1 },
       measure: async (running, round) => {
         if (batchedOnly && running.isSerial) return undefined;
         return await rateOf(() =>
@@ -131,12 +185,12 @@ function seriesOf(prompts: PromptMaker, streams: readonly Streams[]): Series<Run
         );
       },
     })),
-    ...PROMPTS.flatMap(({ length, comesTwice, goals }): Series<RunningChat>[] => {
+    ...lengths.flatMap(({ length, comesTwice, goals }): Series<RunningChat>[] => {
       const again: Series<RunningChat> = {
         label: "the same again",
         unit: "ms",
         compare: "share",
-        goals: { "transformers.js": 0.05 },
+        goals: { "transformers.js": againGoal },
         measure: async (running, round) =>
           running.keepsNothing ? undefined : await timeToFirst(running, { length, round }),
       };

@@ -1,5 +1,5 @@
 /**
- * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
+ * `deno task bench real [chat|chat-q4f16|chat-lfm2|chat-qwen3.5|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
  * beside what people would use in its place, with the goals. `--device webgpu` runs all on the adapter that WebGPU finds.
  * `--rounds <n>` measures more often than 3 times, `--write` puts the tables into docs/performance.md and the README,
  * `--hearth <main.ts>` measures another checkout.
@@ -14,7 +14,7 @@ import { fillFigures, PERFORMANCE_PAGE, README } from "../../../scripts/docs.ts"
 import { findAdapter } from "../../../src/gpu/device.ts";
 import { formatTable } from "../report.ts";
 import { compareAsr } from "./asr.ts";
-import { compareChat } from "./chat.ts";
+import { compareChat, compareHybrid } from "./chat.ts";
 import { compare, type Comparison, headerOf, type Running, toRows } from "./comparison.ts";
 import { compareEmbed } from "./embed.ts";
 import type { BenchDevice, HearthOptions } from "./hearth.ts";
@@ -28,6 +28,8 @@ type Prepare = (hearth: HearthOptions) => Promise<Comparison<any>>;
 const KINDS: Readonly<Record<string, Prepare>> = {
   chat: (hearth) => compareChat("q4", hearth),
   "chat-q4f16": (hearth) => compareChat("q4f16", hearth),
+  "chat-lfm2": (hearth) => compareHybrid("lfm2-350m", hearth),
+  "chat-qwen3.5": (hearth) => compareHybrid("qwen3.5-0.8b", hearth),
   asr: compareAsr,
   embed: compareEmbed,
   matting: compareMatting,
