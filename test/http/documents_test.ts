@@ -5,7 +5,7 @@ import OpenAI, { BadRequestError } from "openai";
 import { PdfDocument } from "../../src/media/pdf/pdf_document.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { readPageResolution } from "../../src/models/documents/read_page_resolution.ts";
-import { documentFile, writeBomb } from "../fixtures/documents.ts";
+import { documentFile, writeBomb, writePage } from "../fixtures/documents.ts";
 import { TestServer, type TestServerOptions } from "../fixtures/server.ts";
 import { makeTinyOcr } from "../fixtures/tiny_ocr.ts";
 
@@ -137,6 +137,39 @@ Deno.test("documents: an OCR model reads page by page, in every family of the AP
       body: typeLast,
     });
     assert.equal((await raw.json()).content[0].text, wanted);
+  }));
+
+Deno.test("documents: files of many megabytes are no text, in every family of the API", () =>
+  withServer({ model: "hearth-demo-ocr" }, async ({ openai, anthropic, server }) => {
+    const model = "hearth-demo-ocr";
+    // An object that nothing refers to, larger than all text of a request may be.
+    const file = writePage("/MediaBox [0 0 200 100]", `% ${"x".repeat(7 * 2 ** 20)}`);
+    const data = file.toBase64();
+    for (const head of ["", "data:application/pdf;base64,", "base64://"]) {
+      const { choices } = await openai.chat.completions.create(ask(model, [
+        filePart(file, { head }),
+      ]));
+      assert.equal(choices[0]!.message.content, "");
+      const { status } = await openai.responses.create({
+        model,
+        input: [{ role: "user", content: [{ type: "input_file", file_data: `${head}${data}` }] }],
+      });
+      assert.equal(status, "completed");
+    }
+    const source = { type: "base64", media_type: "application/pdf", data } as const;
+    const content = [{ type: "document", source } as const];
+    const request = { model, max_tokens: 9, messages: [{ role: "user" as const, content }] };
+    assert.equal((await anthropic.messages.create(request)).stop_reason, "end_turn");
+    const { type, ...rest } = source;
+    const raw = await fetch(`${server.base}/messages`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        ...request,
+        messages: [{ role: "user", content: [{ type: "document", source: { ...rest, type } }] }],
+      }),
+    });
+    assert.equal(raw.status, 200);
   }));
 
 Deno.test("documents: max_tokens and stop strings end the reading of pages", () =>

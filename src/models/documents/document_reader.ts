@@ -26,6 +26,8 @@ export class DocumentReader {
     const module = new URL("./document_thread.ts", import.meta.url);
     this.#workers = new WorkerPool({
       size: MAX_THREADS,
+      // Few requests have documents, and PDFium takes memory.
+      numKept: 0,
       start: () => new WorkerRpc<DocumentThread>(module, "thread that reads PDF files"),
     });
   }

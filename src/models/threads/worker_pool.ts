@@ -17,8 +17,10 @@ interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   readonly first?: WorkerRpc<Functions>;
   /** Requests of more work take at most half of the workers. */
   readonly maxSmall?: number;
-  /** How long a worker waits for a request before it is ended, unless it is the last; 20 s if absent. */
+  /** How long a worker waits for a request before it is ended, unless it is one of those kept; 20 s if absent. */
   readonly idleMs?: number;
+  /** How many workers are kept though they are idle; 1 if absent. */
+  readonly numKept?: number;
 }
 
 /** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
@@ -91,7 +93,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
 
   #endWhenIdle(permit: number): void {
     const timer = setTimeout(() => {
-      if (this.numWorkers > 1) this.#end(permit);
+      if (this.numWorkers > (this.#options.numKept ?? 1)) this.#end(permit);
     }, this.#options.idleMs ?? IDLE_MS);
     timer.unref();
     this.#idle.set(permit, timer);

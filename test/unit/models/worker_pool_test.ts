@@ -83,6 +83,19 @@ Deno.test("WorkerPool ends workers that are idle, but not the last", async () =>
   pool.close();
 });
 
+Deno.test("WorkerPool ends the last idle worker too if none is to be kept", async () => {
+  let numStarted = 0;
+  const pool = new WorkerPool<NumberedWorker>({
+    ...{ size: 2, idleMs: 20, numKept: 0 },
+    start: () => startWorker(numStarted++),
+  });
+  const ask = () => pool.call("number", undefined, { signal: never });
+  await Promise.all([ask(), ask()]);
+  while (pool.numWorkers > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(await ask(), 2);
+  pool.close();
+});
+
 Deno.test("WorkerPool.close() fails what is under way", async () => {
   const pool = open(1);
   const hanging = pool.call("hang", undefined, { signal: never });
