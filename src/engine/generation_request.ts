@@ -4,6 +4,7 @@
  * @module
  */
 import type { SamplingParams } from "../decoder/decoder.ts";
+import type { DryOptions } from "./dry_penalty.ts";
 import type { Grammar } from "./grammar/grammar.ts";
 import type { MediaSpan, SectionPositions } from "./sequence.ts";
 import type { TokenRules } from "./token_rules.ts";
@@ -20,6 +21,8 @@ export interface GenerationRequest {
    */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** A penalty on what would go on a repetition. */
+  readonly dry?: DryOptions | undefined;
   /** None of `endTokenIds` is chosen until a completion has this many tokens. */
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */

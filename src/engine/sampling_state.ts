@@ -3,8 +3,10 @@ import type {
   SamplingParams,
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
+import { type DryOptions, DryPenalty } from "./dry_penalty.ts";
 import { refusal } from "./grammar/compiler.ts";
 import type { Grammar } from "./grammar/grammar.ts";
+import { Int32List } from "./int32_list.ts";
 import type { TokenRules } from "./token_rules.ts";
 
 /** A mask that allows nothing, however many words of it are read. */
@@ -19,6 +21,8 @@ export interface SamplingOptions {
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
+  /** A penalty on what would go on a repetition. */
+  readonly dry?: DryOptions | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20; absent: no log-probabilities at all. */
   readonly topLogprobs?: number | undefined;
   /** What the completion must match. */
@@ -39,6 +43,7 @@ export class SamplingState implements SampleRow {
   readonly #table: AdjustmentTable | undefined;
   readonly #options: SamplingOptions;
   readonly #rules: TokenRules | undefined;
+  readonly #dry: RepetitionBias | undefined;
   #failure: unknown;
   #tokenIndex = 0;
 
@@ -49,11 +54,17 @@ export class SamplingState implements SampleRow {
     const { minTokens = 0, endTokenIds = [], logitBias } = options;
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = options.params;
     const counts = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
-    if (counts || (logitBias?.size ?? 0) > 0 || minTokens > 0) {
+    if (counts || (logitBias?.size ?? 0) > 0 || minTokens > 0 || options.dry !== undefined) {
       this.#table = new AdjustmentTable({ counts, window: options.params.repetitionWindow });
       for (const [tokenId, bias] of logitBias ?? []) this.#table.setBias(tokenId, bias);
       if (minTokens > 0) { for (const id of endTokenIds) this.#table.setBias(id, -Infinity); }
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
+      if (options.dry !== undefined) {
+        this.#dry = new RepetitionBias(promptTokens, options.dry, {
+          setBias: (tokenId, bias) => this.#table!.setBias(tokenId, bias),
+          biasOf: (tokenId) => this.#biasOf(tokenId),
+        });
+      }
     }
     this.adjustments = this.#table;
     this.#rules = options.grammar?.createMatcher() ?? options.rules;
@@ -92,9 +103,18 @@ export class SamplingState implements SampleRow {
     this.#tokenIndex++;
     this.#table?.addCompletion(tokenId);
     this.#guard(() => this.#rules?.accept?.(tokenId));
+    const { minTokens = 0, endTokenIds = [] } = this.#options;
+    if (this.#tokenIndex === minTokens) {
+      for (const id of endTokenIds) this.#table?.setBias(id, this.#biasOf(id));
+    }
+    this.#dry?.push(tokenId);
+  }
+
+  /** What the request adds to a token's logit at this place. */
+  #biasOf(tokenId: number): number {
     const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
-    if (this.#tokenIndex !== minTokens) return;
-    for (const id of endTokenIds) this.#table?.setBias(id, logitBias?.get(id) ?? 0);
+    if (this.#tokenIndex < minTokens && endTokenIds.includes(tokenId)) return -Infinity;
+    return logitBias?.get(tokenId) ?? 0;
   }
 
   #guard<T>(use: () => T): T | undefined {
@@ -105,6 +125,39 @@ export class SamplingState implements SampleRow {
       this.#failure = refusal(error);
       return undefined;
     }
+  }
+}
+
+/** Where biases are set, and what they are without repetitions. */
+interface Biases {
+  setBias(tokenId: number, bias: number): void;
+  biasOf(tokenId: number): number;
+}
+
+/** Keeps the biases of what would go on a repetition. */
+class RepetitionBias {
+  readonly #tokens: Int32List;
+  readonly #penalty: DryPenalty;
+  readonly #biases: Biases;
+  #penalised: ReadonlyMap<number, number> = new Map();
+
+  constructor(promptTokens: Int32Array, options: DryOptions, biases: Biases) {
+    this.#tokens = new Int32List(promptTokens);
+    this.#penalty = new DryPenalty(options);
+    this.#biases = biases;
+    this.#update();
+  }
+
+  push(tokenId: number): void {
+    this.#tokens.push(tokenId);
+    this.#update();
+  }
+
+  #update(): void {
+    const { setBias, biasOf } = this.#biases;
+    for (const id of this.#penalised.keys()) setBias(id, biasOf(id));
+    this.#penalised = this.#penalty.of(this.#tokens.view());
+    for (const [id, penalty] of this.#penalised) setBias(id, biasOf(id) - penalty);
   }
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, integerFrom, numberFrom, stopField } from "./fields.ts";
+import { flag, integerFrom, listOf, numberFrom, stopField, text } from "./fields.ts";
 
 /** Tokens of context that llama.cpp's repeat penalty looks back on. */
 const REPEAT_LAST_N = 64;
@@ -39,6 +39,26 @@ const Limit = () => integerFrom(-2).nullish();
 
 const other = (name: string) => ({ deprecated: true, description: `Another name of ${name}` });
 
+const MAX_BREAKERS = 64;
+/** As llama.cpp and text-generation-webui have them. */
+const DRY = { base: 1.75, allowedLength: 2, breakers: ["\n", ":", '"', "*"] };
+
+/** A list, or its JSON: text-generation-webui takes it as its users write it. */
+function breakersField() {
+  return z.preprocess(
+    (value) => typeof value === "string" ? readList(value) : value,
+    listOf(text(), { max: MAX_BREAKERS }),
+  );
+}
+
+function readList(written: string): unknown {
+  try {
+    return JSON.parse(written);
+  } catch {
+    return written;
+  }
+}
+
 /** Spellings of limits of tokens and stop strings. */
 const GENERATION_SPELLINGS = {
   n_predict: Limit().meta(other("max_tokens")),
@@ -50,6 +70,16 @@ const GENERATION_SPELLINGS = {
     deprecated: true,
     description: "repetition_penalty on the last repeat_last_n tokens alone",
   }),
+  dry_multiplier: numberFrom(0, 100).nullish()
+    .describe("Strength of DRY, llama.cpp's penalty on what would go on a repetition; default 0"),
+  dry_base: numberFrom(0, 100).nullish()
+    .describe("How fast it grows with the repetition's length; default 1.75; below 1 it is off"),
+  dry_allowed_length: integerFrom(0).nullish()
+    .describe("Longest repetition that it lets pass; default 2"),
+  dry_penalty_last_n: integerFrom(-1).nullish()
+    .describe("Tokens that it looks back on; default -1, all; 0 switches it off"),
+  dry_sequence_breakers: breakersField().nullish()
+    .describe('Repetitions do not reach across tokens with these; default line breaks, : " *'),
   repeat_last_n: integerFrom(-1).nullish().meta({
     deprecated: true,
     description: `Default ${REPEAT_LAST_N}; -1 stands for all, 0 switches repeat_penalty off`,
@@ -98,6 +128,15 @@ export interface LimitSpellings {
   readonly max_output_tokens?: number | null | undefined;
 }
 
+/** A wish for DRY. */
+interface DryWish {
+  readonly multiplier: number;
+  readonly base: number;
+  readonly allowedLength: number;
+  readonly window: number | undefined;
+  readonly breakers: readonly string[];
+}
+
 /** The limit of tokens that `request` sets under another name; `undefined` if it sets none. */
 export function otherLimitOf(request: LimitSpellings): number | undefined {
   return request.max_output_tokens ?? request.max_new_tokens ?? request.n_predict ??
@@ -111,6 +150,20 @@ export function repeatPenaltyOf(
   const numTokens = window ?? REPEAT_LAST_N;
   if ((penalty ?? 1) === 1 || numTokens === 0) return undefined;
   return { penalty: penalty!, window: numTokens < 0 ? Infinity : numTokens };
+}
+
+/** DRY as a request wants it; `undefined` if it wants none. */
+export function dryOf(request: Spelled): DryWish | undefined {
+  const { dry_multiplier: multiplier, dry_penalty_last_n: window } = request;
+  const base = request.dry_base ?? DRY.base;
+  if (!multiplier || base < 1 || window === 0) return undefined;
+  return {
+    multiplier,
+    base,
+    allowedLength: Math.max(1, request.dry_allowed_length ?? DRY.allowedLength),
+    window: (window ?? -1) < 0 ? undefined : window!,
+    breakers: request.dry_sequence_breakers ?? DRY.breakers,
+  };
 }
 
 /** How much the model is to think, by any of the names; `undefined` leaves it to the model. */

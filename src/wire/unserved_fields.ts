@@ -66,7 +66,6 @@ const PASSED_OVER_BY_TEXT: Unserved = {
   tfs_z: "top_p",
   top_a: "min_p",
   mirostat: "temperature",
-  dry_multiplier: "frequency_penalty",
   xtc_probability: "temperature",
 };
 

@@ -81,6 +81,34 @@ Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () =>
   assert.ok(windowed !== plain && windowed !== penalised);
 });
 
+Deno.test("DRY keeps a completion from going on a repetition, up to breakers and within its window", async () => {
+  await using app = await new TestApp().ready();
+  const prompt = "one two three one two three one two three one two";
+  const text = async (fields: Fields) => {
+    const body = chatBody({ prompt, max_tokens: 16, temperature: 0, ...fields });
+    const response = await app.post("/v1/completions", body);
+    assert.deepEqual([response.status, response.headers.get("warning")], [200, null]);
+    return (await response.json()).choices[0].text as string;
+  };
+  const repeated = " three one two three one two three one two three one two three one two three";
+  assert.equal(await text({}), repeated);
+  const breakers = { dry_sequence_breakers: [] };
+  const penalised = await text({ dry_multiplier: 5, ...breakers });
+  assert.ok(!penalised.includes("three one two three one two"), penalised);
+  assert.equal(await text({ dry_multiplier: "5", dry_sequence_breakers: "[]" }), penalised);
+  for (
+    const off of [
+      { dry_multiplier: 0 },
+      { dry_multiplier: 5, ...breakers, dry_base: 0 },
+      { dry_multiplier: 5, ...breakers, dry_penalty_last_n: 0 },
+      { dry_multiplier: 5, ...breakers, dry_penalty_last_n: 3 },
+      { dry_multiplier: 5, ...breakers, dry_allowed_length: 40 },
+      // Each word has one.
+      { dry_multiplier: 5, dry_sequence_breakers: [" "] },
+    ]
+  ) assert.equal(await text(off), repeated, JSON.stringify(off));
+});
+
 Deno.test("chat: thinking is switched on and off by each of its names", async () => {
   await using app = await new TestApp().ready();
   const thought = "The user asks for the capital of France.";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DryOptions } from "../../engine/dry_penalty.ts";
 import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../engine/grammar/spec.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
@@ -128,6 +129,13 @@ export interface GenerationOptions {
   readonly repetitionPenalty?: number | undefined;
   /** Most recent tokens that the repetition penalty applies to; all if absent. */
   readonly repetitionWindow?: number | undefined;
+  /** The penalty DRY; off if absent. */
+  readonly dry?:
+    | Omit<DryOptions, "isBreaker"> & {
+      /** A repetition does not reach across tokens with one of these. */
+      readonly breakers: readonly string[];
+    }
+    | undefined;
   /** `[tokenId, bias]`, each token once. */
   readonly logitBias?: readonly (readonly [number, number])[] | undefined;
   /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own stream derived from it. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DryOptions } from "../../engine/dry_penalty.ts";
 import type { EngineLoop } from "../../engine/loop.ts";
 import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { HearthError } from "../../base/errors.ts";
@@ -13,7 +14,8 @@ import { type GenerationDefaults, samplingOfChoices } from "./generation_default
 import type { AnswerForm } from "./chat/answer_form.ts";
 import { answerGrammarOf } from "./chat/answer_grammar.ts";
 import { answerFormOf, markersOf } from "./chat/answer_form.ts";
-import type { ChatEvent, ChatTask } from "../task.ts";
+import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
+import type { TokenTexts } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
 /** The model's input: tokens, and media among them or encoded apart from them. */
@@ -94,6 +96,7 @@ export function generateChat(
     samples: samplingOfChoices(options, defaults),
     maxTokens: options.maxTokens,
     logitBias: biasOf(task, { form, tokenizer }),
+    dry: dryOf(options.dry, tokenTexts),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
@@ -114,6 +117,20 @@ export function generateChat(
 }
 
 const NONE_HIDDEN: ReadonlySet<number> = new Set();
+
+/** DRY by tokens. */
+function dryOf(
+  dry: GenerationOptions["dry"],
+  tokenTexts: Pick<TokenTexts, "bytesOf">,
+): DryOptions | undefined {
+  if (dry === undefined) return undefined;
+  const decoder = new TextDecoder();
+  const isBreaker = (tokenId: number) => {
+    const text = decoder.decode(tokenTexts.bytesOf(tokenId));
+    return dry.breakers.some((breaker) => text.includes(breaker));
+  };
+  return { ...dry, isBreaker };
+}
 
 /** The request's own biases, and one against the start of a call that is not wanted. */
 function biasOf(

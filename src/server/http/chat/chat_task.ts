@@ -4,7 +4,7 @@
  * @module
  */
 import { type ChatRequest, maxTokensOf, topLogprobsOf } from "../../../wire/chat_request.ts";
-import { effortOf, repeatPenaltyOf } from "../../../wire/spellings.ts";
+import { dryOf, effortOf, repeatPenaltyOf } from "../../../wire/spellings.ts";
 import { findWritten } from "../../../wire/written_json.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
@@ -84,6 +84,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     frequencyPenalty: request.frequency_penalty ?? undefined,
     repetitionPenalty: request.repetition_penalty ?? repeat?.penalty,
     repetitionWindow: (request.repetition_penalty ?? null) === null ? repeat?.window : undefined,
+    dry: dryOf(request),
     logitBias: request.logit_bias
       ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
       : undefined,

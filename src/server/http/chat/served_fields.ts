@@ -32,6 +32,7 @@ const NO_WEIGHTS: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
   logit_bias: "weighs no tokens",
+  dry_multiplier: "weighs no tokens",
   presence_penalty: "weighs no tokens",
   frequency_penalty: "weighs no tokens",
   repetition_penalty: "weighs no tokens",
