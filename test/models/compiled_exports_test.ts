@@ -48,6 +48,8 @@ const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   glm4_dynamo_18: [1, 4, 4],
   // Norms of all queries and of all keys of a token are the attention's.
   olmo2_dynamo_18: [1, 4, 4],
+  // Mixtures of experts, which are not counted either, end segments.
+  qwen3_moe_dynamo_18: [1, 3, 2, 3, 2],
 };
 
 /** Of GPT-J's rotation and of OPT's table of positions there is a form for a GPU alone. */

@@ -116,7 +116,7 @@ function byScatteredScores(
 }
 
 /** The bias that is added to scores for the choice: none, or a constant. `undefined` if it is chosen by something else. */
-function choiceBy(
+export function choiceBy(
   index: GraphIndex,
   choice: string,
   scores: string,
@@ -132,7 +132,7 @@ function choiceBy(
 }
 
 /** `x` of `Sigmoid(x)`, or of `1 / (1 + exp(-x))`. */
-function logitsOfSigmoid(index: GraphIndex, name: string): string | undefined {
+export function logitsOfSigmoid(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType === "Sigmoid") return node.inputs[0];
   if (node?.opType !== "Reciprocal") return undefined;

@@ -7,9 +7,12 @@ import { checkExperts } from "../../../kernels/experts/experts_params.ts";
 import { SITE_DOMAIN } from "../attention/attention_sites.ts";
 import type { Value } from "../evaluate/value.ts";
 import { type Graph, makeNode, type Node } from "../file/proto.ts";
-import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
+import { GraphIndex } from "../graph_index.ts";
+import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { findExperts } from "./find_experts.ts";
+import { findGatheredExperts } from "./gathered_experts.ts";
+import { findLoopedExperts } from "./looped_experts.ts";
 import { expertsParams, type FoundMixture, type MixtureSearch, weightsOf } from "./mixture.ts";
 
 /** A mixture and the node that stands for it: its inputs are rows and logits. */
@@ -28,44 +31,85 @@ export interface MixtureGraph {
   readonly notes: readonly string[];
 }
 
-const FINDERS = [findExperts];
+const FINDERS = [findExperts, findGatheredExperts, findLoopedExperts];
 
 /** Mixtures that Hearth's kernels do not compute stay as they are. */
 export function placeExperts(search: MixtureSearch): MixtureGraph {
-  const { index: { graph }, probes } = search;
+  const { inputs } = search.probes;
   const mixtures: PlacedMixture[] = [];
-  const notes = new Set<string>();
-  for (const node of graph.nodes) {
+  let notes: ReadonlySet<string>;
+  const values: ((lengths: Lengths) => [string, Value] | undefined)[] = [];
+  let { index, probes } = search;
+  // Behind a mixture that exporters spell out nothing is known before it is placed.
+  for (;;) {
+    const { placing, refusals } = findMixtures({ index, probes });
+    notes = refusals;
+    if (placing.length === 0) break;
+    const placed = new Map(placing.map((mixture) => [mixture.node.outputs[0]!, mixture.node]));
+    for (const { found } of placing) {
+      const before = probes;
+      values.push((lengths) => {
+        const value = resultOf(found, before, lengths);
+        return value && [found.output, value];
+      });
+    }
+    mixtures.push(...placing);
+    const nodes = index.graph.nodes.map((node) => placed.get(node.outputs[0] ?? "") ?? node);
+    index = new GraphIndex({ ...index.graph, nodes });
+    probes = new Probes(index, inputs, knownFrom([...values]));
+  }
+  return { graph: index.graph, mixtures, known: knownFrom(values), notes: [...notes] };
+}
+
+/** Its type and shape; where loops over chosen rows hide them, a row for each token. */
+function resultOf(
+  { x, output, mixture: { hidden } }: FoundMixture,
+  probes: Probes,
+  lengths: Lengths,
+): Value | undefined {
+  const run = probes.at(lengths);
+  const { dtype, shape } = run.value(output) ?? {
+    dtype: run.value(x)?.dtype,
+    shape: [lengths.numTokens, hidden],
+  };
+  return dtype && { dtype, shape };
+}
+
+function knownFrom(
+  values: readonly ((lengths: Lengths) => [string, Value] | undefined)[],
+): MixtureGraph["known"] {
+  return (lengths) =>
+    new Map(values.map((read) => read(lengths)).filter((value) => value !== undefined));
+}
+
+/** The mixtures that can be found with what is known, and why others are left. */
+function findMixtures(
+  search: MixtureSearch,
+): { readonly placing: readonly PlacedMixture[]; readonly refusals: ReadonlySet<string> } {
+  const refusals = new Set<string>();
+  const placing = search.index.graph.nodes.flatMap((node): PlacedMixture | [] => {
     try {
       const found = FINDERS.map((find) => find(node, search)).find((each) => each !== undefined);
-      if (found === undefined) continue;
+      if (found === undefined) return [];
       requireComputable(found, search);
       const { x, logits, output, name } = found;
       const site = makeNode("ExpertsSite", [x, logits], [output], { domain: SITE_DOMAIN, name });
-      mixtures.push({ found, node: site });
+      return { found, node: site };
     } catch (error) {
       // A kernel refuses sizes by a RangeError.
       if (!(error instanceof Refusal) && !(error instanceof RangeError)) throw error;
-      notes.add(`Experts run in ONNX Runtime: ${error.message}`);
+      refusals.add(`Experts run in ONNX Runtime: ${error.message}`);
+      return [];
     }
-  }
-  const placed = new Map(mixtures.map(({ node }) => [node.outputs[0]!, node]));
-  const nodes = graph.nodes.map((node) => placed.get(node.outputs[0] ?? "") ?? node);
-  const known = (lengths: Lengths) =>
-    new Map([...placed.keys()].flatMap((output): [string, Value][] => {
-      const value = probes.at(lengths).value(output);
-      return value === undefined ? [] : [[output, { dtype: value.dtype, shape: value.shape }]];
-    }));
-  return { graph: { ...graph, nodes }, mixtures, known, notes: [...notes] };
+  });
+  return { placing, refusals };
 }
 
 /** @throws {Refusal} or {RangeError} when the kernels do not compute it. */
-function requireComputable(
-  { mixture, x, output, logits }: FoundMixture,
-  { probes }: MixtureSearch,
-) {
+function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
+  const { mixture, x, output, logits } = found;
   const valueOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name);
-  const dtype = valueOf(output)?.dtype;
+  const dtype = resultOf(found, probes, SHORT_LENGTHS[0])?.dtype;
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`"${output}" is ${dtype ?? "unknown"}; they compute in float32 or float16.`);
   }

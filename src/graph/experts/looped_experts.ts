@@ -1,0 +1,242 @@
+/**
+ * Mixtures of experts one after the other, each over the rows that chose it: PyTorch's exports of loops (Qwen3-MoE and
+ * Mixtral by Optimum), their products quantised or not.
+ *
+ * @module
+ */
+import type { ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
+import { nameOf } from "../attention/attention.ts";
+import { eitherInput, scalarOf, vectorOf } from "../constants.ts";
+import { valueOfTensor } from "../evaluate/value.ts";
+import {
+  intAttribute,
+  type Node,
+  stringAttribute,
+  type Tensor,
+  tensorAttribute,
+} from "../file/proto.ts";
+import { decodeTensorMessage } from "../file/proto_decode.ts";
+import type { StoredTensor } from "../file/stored_tensor.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
+import { Refusal } from "../refusal.ts";
+import { elementsBehind } from "./find_router.ts";
+import { joinHalves } from "./join_halves.ts";
+import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
+import { findGate, findSpelledRouter, producerBehind } from "./spelled_parts.ts";
+import { stackExperts, transposeMatrix } from "./stack_experts.ts";
+
+/** A product with the matrix of one expert. */
+interface ExpertProduct {
+  readonly input: string;
+  readonly matrix: ExpertMatrix | "columns";
+  readonly k: number;
+  readonly outputs: number;
+  readonly weights: Tensor;
+  readonly scales?: Tensor | undefined;
+  readonly zeroPoints?: Tensor | undefined;
+  readonly bias?: Tensor | undefined;
+}
+
+/** One expert: what it computes, of which rows, and the tensors that weigh it. */
+interface FoundExpert {
+  readonly expert: number;
+  readonly numExperts: number;
+  readonly indices: string;
+  readonly weights: string;
+  readonly x: string;
+  readonly activation: FoundMixture["mixture"]["activation"];
+  /** One product of gate and up, or one of each. */
+  readonly first: readonly ExpertProduct[];
+  readonly second: ExpertProduct;
+}
+
+/** Rows that are added at indices. */
+interface Term {
+  readonly indices: string;
+  readonly updates: string;
+}
+
+/** The last of the sums over all experts. */
+export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMixture | undefined {
+  const isSum = node.opType === "Add" || node.opType.startsWith("Scatter");
+  const terms = isSum ? termsOf(index, node.outputs[0]!) : undefined;
+  if (terms === undefined || terms.length < 2) return undefined;
+  const found = terms.map((term) => findExpert(index, term));
+  const experts = found.filter((each) => each !== undefined)
+    .toSorted((a, b) => a.expert - b.expert);
+  const [one] = experts;
+  if (one === undefined || experts.length !== terms.length) return undefined;
+  const { numExperts, indices, weights, x, activation } = one;
+  const isWhole = experts.length === numExperts &&
+    experts.every((each, e) =>
+      each.expert === e && each.indices === indices && each.weights === weights && each.x === x &&
+      JSON.stringify(each.activation) === JSON.stringify(activation)
+    );
+  if (!isWhole) return undefined;
+  const router = findSpelledRouter(index, { weights, indices, experts: numExperts });
+  if (router === undefined) {
+    throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
+  }
+  const parts = one.first.map((_, i) => stackProducts(experts.map(({ first }) => first[i]!)));
+  const [gate, up] = parts as [ExpertWeights, ExpertWeights?];
+  return {
+    name: nameOf(node),
+    mixture: {
+      ...{ experts: numExperts, topK: router.topK, router: router.router, activation },
+      hidden: one.second.outputs,
+      inner: one.second.k,
+      first: up === undefined ? gate : joinHalves(gate, up),
+      second: stackProducts(experts.map(({ second }) => second)),
+    },
+    ...{ x, logits: router.logits, output: node.outputs[0]! },
+  };
+}
+
+/** What is added up from zeros. */
+function termsOf(index: GraphIndex, tensor: string): Term[] | undefined {
+  const node = producerBehind(index, tensor);
+  if (node?.opType === "ConstantOfShape") return isOfZeros(node) ? [] : undefined;
+  if (node?.opType === "Add") {
+    const [left, right] = node.inputs.map((input) => termsOf(index, input));
+    return left && right && [...left, ...right];
+  }
+  if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
+  const [data, indices, updates] = node.inputs as [string, string, string];
+  const before = termsOf(index, data);
+  // A token is once at most among the rows of an expert, but may have chosen one before it.
+  const adds = before?.length === 0 || stringAttribute(node, "reduction") === "add";
+  return before && adds ? [...before, { indices, updates }] : undefined;
+}
+
+function isOfZeros(node: Node): boolean {
+  const value = tensorAttribute(node, "value");
+  return value === undefined ||
+    !valueOfTensor(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
+}
+
+/** The tensor that others only reshape or repeat. */
+function withoutRepeats(index: GraphIndex, tensor: string): string {
+  let name = elementsBehind(index, tensor);
+  for (
+    let node = index.producers.get(name);
+    node?.opType === "Expand";
+    node = index.producers.get(name)
+  ) name = elementsBehind(index, node.inputs[0]!);
+  return name;
+}
+
+function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExpert | undefined {
+  const rows = withoutRepeats(index, at);
+  const choice = findChoice(index, rows);
+  const weighed = index.producers.get(withoutRepeats(index, updates));
+  if (choice === undefined || weighed?.opType !== "Mul") return undefined;
+  for (const [left, right] of [weighed.inputs, weighed.inputs.toReversed()] as [string, string][]) {
+    const second = findProduct(index, left);
+    const share = producerBehind(index, right);
+    if (second === undefined || !share?.opType.startsWith("Gather")) continue;
+    const gate = findGate(index, second.input);
+    if (gate === undefined) return undefined;
+    const names = gate.gate === gate.up ? [gate.gate] : [gate.gate, gate.up];
+    const first = names.map((name) => findProduct(index, name));
+    if (!first.every((product) => product !== undefined)) return undefined;
+    const gathers = first.map(({ input }) => producerBehind(index, input));
+    const isOfRows = gathers.every((gather) =>
+      gather?.opType === "Gather" && elementsBehind(index, gather.inputs[1]!) === rows
+    );
+    const { k, outputs } = second;
+    const isWhole = first.every((product) =>
+      product.k === outputs && product.outputs * first.length === 2 * k
+    );
+    if (!isWhole) return undefined;
+    const xs = gathers.map((gather) => elementsBehind(index, gather?.inputs[0] ?? ""));
+    if (!isOfRows || xs.some((x) => x !== xs[0])) return undefined;
+    return {
+      ...choice,
+      weights: elementsBehind(index, share.inputs[0]!),
+      ...{ x: xs[0]!, activation: gate.activation, first, second },
+    };
+  }
+  return undefined;
+}
+
+/** Which expert's rows these are: those where a one-hot choice is not zero. */
+function findChoice(
+  index: GraphIndex,
+  rows: string,
+): Pick<FoundExpert, "expert" | "numExperts" | "indices"> | undefined {
+  const part = index.producers.get(rows);
+  if (part?.opType !== "Split" && part?.opType !== "Gather") return undefined;
+  let name = elementsBehind(index, part.inputs[0]!);
+  const turned = index.producers.get(name);
+  if (turned?.opType === "Transpose") name = elementsBehind(index, turned.inputs[0]!);
+  const found = index.producers.get(name);
+  const mask = found?.opType === "NonZero" ? producerBehind(index, found.inputs[0]) : undefined;
+  if (mask?.opType !== "Gather") return undefined;
+  const expert = scalarOf(index, mask.inputs[1]);
+  const swapped = producerBehind(index, mask.inputs[0]);
+  const oneHot = swapped?.opType === "Transpose"
+    ? producerBehind(index, swapped.inputs[0])
+    : undefined;
+  if (oneHot?.opType !== "OneHot" || expert === undefined) return undefined;
+  const numExperts = scalarOf(index, oneHot.inputs[1]);
+  if (numExperts === undefined) return undefined;
+  return { expert, numExperts, indices: elementsBehind(index, oneHot.inputs[0]!) };
+}
+
+function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefined {
+  const node = producerBehind(index, tensor);
+  if (node?.opType === "Add") {
+    const biased = eitherInput(node, (input) => vectorOf(index, input));
+    const product = biased && findProduct(index, biased.other);
+    return product && { ...product, bias: biased.found };
+  }
+  const weights = index.constants.get(node?.inputs[1] ?? "");
+  if (node === undefined || weights === undefined) return undefined;
+  const [input] = node.inputs as [string];
+  if (node.opType === "MatMul" && weights.shape.length === 2) {
+    const [k, outputs] = weights.shape as [number, number];
+    return { input, matrix: "columns", k, outputs, weights };
+  }
+  if (node.opType !== "MatMulNBits") return undefined;
+  const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
+    intAttribute(node, name)!
+  ) as [number, number, number];
+  const bits = intAttribute(node, "bits") ?? 4;
+  const [, , scales, zeroPoints] = node.inputs.map((name) => index.constants.get(name));
+  if ((bits !== 4 && bits !== 8) || scales === undefined || (node.inputs[4] ?? "") !== "") {
+    throw new Refusal(`The experts' product ${describeNode(node)} is none that Hearth knows.`);
+  }
+  const hasZeroPoints = zeroPoints !== undefined;
+  const matrix = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
+  return { ...{ input, matrix, k, outputs, weights, scales, zeroPoints } };
+}
+
+/** The same product of all experts. @throws {Refusal} where they differ in form. */
+function stackProducts(products: readonly ExpertProduct[]): ExpertWeights {
+  const [{ matrix, k, outputs, weights: own }] = products as [ExpertProduct];
+  const stack = (
+    key: "weights" | "scales" | "zeroPoints" | "bias",
+    shape: readonly number[],
+    turn = (tensor: StoredTensor) => tensor,
+  ) => {
+    const tensors = products.map((product) => product[key]).filter((each) => each !== undefined);
+    if (tensors.length === 0) return undefined;
+    if (tensors.length < products.length) {
+      throw new Refusal(`Some experts beside that of "${own.name}" have no constants like it.`);
+    }
+    return stackExperts(tensors.map(turn), shape);
+  };
+  const bias = stack("bias", [outputs]);
+  if (matrix === "columns" || matrix.kind === "rows") {
+    const weights = stack("weights", [outputs, k], transposeMatrix)!;
+    return { matrix: { kind: "rows" }, weights, bias };
+  }
+  const blocks = k / matrix.blockSize;
+  return {
+    matrix,
+    weights: stack("weights", [outputs, k * matrix.bits / 8])!,
+    scales: stack("scales", [outputs, blocks]),
+    zeroPoints: stack("zeroPoints", [outputs, Math.ceil(blocks * matrix.bits / 8)]),
+    bias,
+  };
+}
