@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
-import { additiveMask, rootOfScale, spelledOut } from "./spelled_out.ts";
-import { decoder, MASK, POSITIONS } from "./test_decoder.ts";
+import {
+  additiveMask,
+  cached,
+  joinHeads,
+  repeatHeads,
+  rootOfScale,
+  spelledOut,
+  splitHeads,
+} from "./spelled_out.ts";
+import { decoder, MASK, POSITIONS, projections } from "./test_decoder.ts";
 
 Deno.test("splitGraph() cuts attention as PyTorch exports it: repeated heads, rotary by position_ids, scale split over q and k", async () => {
   const model = decoder(
@@ -45,6 +53,28 @@ Deno.test("splitGraph() recovers scale and softcap from what is done to the scor
   const [site] = (await assertSameAsWhole(model)).attentions;
   assert.ok(Math.abs(site!.scale - 0.25) < 1e-6, String(site!.scale));
   assert.ok(Math.abs(site!.softcap! - 0.75) < 1e-6, String(site!.softcap));
+});
+
+Deno.test("splitGraph() cuts a layer that attends to the keys and values of another, as Gemma 3n's last ones do", async () => {
+  const model = decoder((graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = projections(graph, layer);
+    const append = (past: string, rows: string, present: string) =>
+      cached(graph, past, splitHeads(graph, rows, kvHeads), present);
+    append(layer.pastKey, k, layer.presentKey);
+    append(layer.pastValue, v, layer.presentValue);
+    const [keys, values] = ["key", "value"].map((kind) =>
+      repeatHeads(graph, `present.0.${kind}`)
+    ) as [string, string];
+    const turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+    const product = graph.add("MatMul", [splitHeads(graph, q, heads), turned]);
+    const scores = graph.add("Add", [product, additiveMask(graph)]);
+    const weights = graph.add("Softmax", [scores], { attributes: { axis: -1 } });
+    return joinHeads(graph, graph.add("MatMul", [weights, values]));
+  });
+  const [own, other] = (await assertSameAsWhole(model)).attentions;
+  assert.deepEqual([other!.k, other!.v], [own!.k, own!.v]);
+  assert.notDeepEqual(other!.q, own!.q);
 });
 
 Deno.test("splitGraph() looks through what guards against NaN after the softmax", async () => {
