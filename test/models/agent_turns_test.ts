@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Decoder, StepBatch } from "../../src/decoder/decoder.ts";
+import type { Decoder, StepBatch, WindowLimits } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
@@ -19,10 +19,10 @@ class CountingDecoder implements Decoder {
   numComputed = 0;
   readonly #simulated: SimulatedDecoder;
 
-  constructor(numBlocks: number) {
+  constructor(numBlocks: number, windows?: readonly WindowLimits[]) {
     this.limits = limitsOf({
       ...{ contextLength: 40_960, maxBatchTokens: 512, blockSize: 16 },
-      numBlocks,
+      ...{ numBlocks, windows },
     });
     this.#simulated = new SimulatedDecoder(this.limits);
   }
@@ -78,32 +78,61 @@ function turnsOf(count: number) {
   });
 }
 
+/** The prompts of four turns. */
+async function renderTurns(): Promise<readonly number[][]> {
+  const tokenizer = await loadTokenizer(await openAnyFolder(FOLDER));
+  const prompts = turnsOf(4).map((messages) =>
+    tokenizer.encode(
+      tokenizer.template!.render(messages as never, {
+        ...{ tools: TOOLS, add_generation_prompt: true },
+      } as never),
+    )
+  );
+  assert(prompts[0]!.length > 18_000, `${prompts[0]!.length} tokens`);
+  return prompts.map((prompt) => [...prompt]);
+}
+
+/** Asks all turns, of each of which only what is new is computed. */
+async function askTurns(
+  engine: EngineLoop,
+  decoder: CountingDecoder,
+  prompts: readonly (readonly number[])[],
+): Promise<void> {
+  assert.equal(await decoder.ask(engine, prompts[0]!), prompts[0]!.length);
+  for (let turn = 1; turn < prompts.length; turn++) {
+    const [before, now] = [prompts[turn - 1]!, prompts[turn]!];
+    const numSame = now.findIndex((id, i) => id !== before[i]);
+    assert(now.length - numSame < 600, "a turn is short");
+    const numComputed = await decoder.ask(engine, now);
+    const most = now.length - numSame + decoder.limits.blockSize;
+    assert(numComputed <= most, `turn ${turn}: ${numComputed} computed, ${most} new`);
+  }
+}
+
+Deno.test({
+  name: "an agent's turns go on from the window before each, in layers that have one" +
+    unlessThere(IS_THERE, "tokenizers/qwen3", "an agent's conversation in Qwen3's template"),
+  ignore: !IS_THERE,
+  fn: async () => {
+    const prompts = await renderTurns();
+    // Twice what a step takes, of a prompt of more than a thousand blocks.
+    const decoder = new CountingDecoder(2048, [{ window: 512, numBlocks: 130 }]);
+    const engine = new EngineLoop(decoder, { prefixCache: true });
+    await askTurns(engine, decoder, prompts);
+    await engine.close();
+  },
+});
+
 Deno.test({
   name:
     "the prefix cache leaves only the new of an agent's turns to compute, and moves out the oldest" +
     unlessThere(IS_THERE, "tokenizers/qwen3", "an agent's conversation in Qwen3's template"),
   ignore: !IS_THERE,
   fn: async () => {
-    const tokenizer = await loadTokenizer(await openAnyFolder(FOLDER));
-    const prompts = turnsOf(4).map((messages) =>
-      tokenizer.encode(
-        tokenizer.template!.render(messages as never, {
-          ...{ tools: TOOLS, add_generation_prompt: true },
-        } as never),
-      )
-    );
-    assert(prompts[0]!.length > 18_000, `${prompts[0]!.length} tokens`);
+    const prompts = await renderTurns();
     const decoder = new CountingDecoder(2048);
     const engine = new EngineLoop(decoder, { prefixCache: true });
-    assert.equal(await decoder.ask(engine, prompts[0]!), prompts[0]!.length);
-    for (let turn = 1; turn < prompts.length; turn++) {
-      const [before, now] = [prompts[turn - 1]!, prompts[turn]!];
-      const numSame = now.findIndex((id, i) => id !== before[i]);
-      assert(now.length - numSame < 600, "a turn is short");
-      const numComputed = await decoder.ask(engine, now);
-      const most = now.length - numSame + decoder.limits.blockSize;
-      assert(numComputed <= most, `turn ${turn}: ${numComputed} computed, ${most} new`);
-    }
+    await askTurns(engine, decoder, prompts);
     assert.equal(await metricOf(engine, "hearth_prefix_evicted_blocks_total"), 0);
     // Another conversation takes blocks; the agent's next turn finds what is left of its own.
     const other = prompts[0]!.map((id) => id + 1);
