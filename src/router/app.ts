@@ -52,7 +52,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   const { pool, bodyLimits: limits, settings } = deps;
   const { raw } = call.req;
   using share = limits.budget.open();
-  const named = await readModelName(raw, { limits, share });
+  const named = await readModelName(raw, { limits, share, isWhole: call.env.isWhole });
   const name = named.name ?? call.req.query("model");
   const path = call.req.path.replace(/^\/v1(?=\/)/, "");
   const model = chooseModel(pool.states.map((state) => state.model), { name, path });

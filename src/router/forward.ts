@@ -16,11 +16,11 @@ import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
 
 /** Headers of one connection (RFC 9110, 7.6.1), and those that this router decides. */
-const OWN_HEADERS: readonly string[] = [
+const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"],
   ...["host", "content-length", "origin", "authorization", "x-api-key", "accept-encoding"],
-  ...PROXY_HEADERS,
-];
+  ...["x-request-id", ...PROXY_HEADERS],
+]);
 
 const HOP_HEADERS: readonly string[] = [
   "connection",
@@ -91,18 +91,13 @@ async function sendOn(request: Request, passage: Passage): Promise<ModelAnswer> 
 
 function chooseHeaders(
   from: Headers,
-  { lease, requestId, remoteAddress, upgrade }: Passage,
-): Headers {
-  const headers = new Headers(from);
-  for (const name of OWN_HEADERS) headers.delete(name);
-  headers.set("host", new URL(lease.address.url).host);
-  headers.set("authorization", `Bearer ${lease.address.key}`);
-  headers.set("x-request-id", requestId);
-  if (remoteAddress !== undefined) headers.set("x-forwarded-for", remoteAddress);
-  if (upgrade !== undefined) {
-    headers.set("connection", "Upgrade");
-    headers.set("upgrade", "websocket");
-  }
+  { lease: { address }, requestId, remoteAddress, upgrade }: Passage,
+): [name: string, value: string][] {
+  const headers = [...from].filter(([name]) => !OWN_HEADERS.has(name));
+  headers.push(["host", address.host], ["authorization", `Bearer ${address.key}`]);
+  headers.push(["x-request-id", requestId]);
+  if (remoteAddress !== undefined) headers.push(["x-forwarded-for", remoteAddress]);
+  if (upgrade !== undefined) headers.push(["connection", "Upgrade"], ["upgrade", "websocket"]);
   return headers;
 }
 

@@ -18,7 +18,7 @@ interface ModelRequest {
   readonly method: string;
   /** With its query. */
   readonly path: string;
-  readonly headers: Headers;
+  readonly headers: Iterable<readonly [name: string, value: string]>;
   readonly body: Uint8Array | ReadableStream<Uint8Array> | null;
   /** Of the body; unknown if absent, if it is a stream. */
   readonly bodyBytes?: number | undefined;

@@ -92,6 +92,7 @@ export class ModelPool {
     signal.throwIfAborted();
     if (this.#isClosing) throw shuttingDown();
     const slot = this.#slotOf(model);
+    if (takesRequests(slot)) return this.#lease(slot);
     const waiter = Promise.withResolvers<Lease>();
     if (slot.waiting.size === 0) slot.waitingSince = ++this.#clock;
     slot.waiting.add(waiter);
@@ -155,19 +156,16 @@ export class ModelPool {
 
   /** Gives all that wait for a loaded model their leases. */
   #serve(slot: Slot): void {
-    const { address } = slot;
-    if (slot.status !== "loaded" || slot.isLeaving || address === undefined) return;
-    for (const waiter of slot.waiting) {
-      clearTimeout(slot.idleTimer);
-      slot.numInUse++;
-      slot.lastUse = ++this.#clock;
-      waiter.resolve(this.#lease(slot, address));
-    }
+    if (!takesRequests(slot)) return;
+    for (const waiter of slot.waiting) waiter.resolve(this.#lease(slot));
     slot.waiting.clear();
   }
 
-  #lease(slot: Slot, address: ModelAddress): Lease {
-    const { model, process } = slot;
+  #lease(slot: Slot & { readonly address: ModelAddress }): Lease {
+    const { model, process, address } = slot;
+    clearTimeout(slot.idleTimer);
+    slot.numInUse++;
+    slot.lastUse = ++this.#clock;
     let isHeld = true;
     const release = () => {
       // A process that ended took its requests with it.
@@ -231,6 +229,11 @@ export class ModelPool {
   #slotOf({ id }: RoutedModel): Slot {
     return this.#slots.find(({ model }) => model.id === id)!;
   }
+}
+
+/** Whether requests go to it at once. */
+function takesRequests(slot: Slot): slot is Slot & { readonly address: ModelAddress } {
+  return slot.status === "loaded" && !slot.isLeaving && slot.address !== undefined;
 }
 
 function newSlot(model: RoutedModel): Slot {

@@ -12,6 +12,8 @@ import type { RoutedModel } from "./routed_model.ts";
 /** Where a loaded model answers. */
 export interface ModelAddress {
   readonly url: string;
+  /** The host of the URL, with its port. */
+  readonly host: string;
   /** The key that it wants. */
   readonly key: string;
   /** The connections to it. */
@@ -116,7 +118,8 @@ async function readReports(
       void readToEnd(reader);
       const { kind, contextLength } = report;
       const client = new ModelClient(port);
-      return { url: `http://127.0.0.1:${port}`, key, client, kind, contextLength };
+      const host = `127.0.0.1:${port}`;
+      return { url: `http://${host}`, host, key, client, kind, contextLength };
     }
   }
 }

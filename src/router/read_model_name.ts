@@ -30,10 +30,14 @@ export interface NamedBody {
  */
 export async function readModelName(
   request: Request,
-  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
+  { limits, share, isWhole = false }: {
+    readonly limits: BodyLimits;
+    readonly share: BodyShare;
+    /** Whether all of the body has arrived. */
+    readonly isWhole?: boolean | undefined;
+  },
 ): Promise<NamedBody> {
-  const { body, headers } = request;
-  if (body === null) return { name: undefined, body };
+  const { headers } = request;
   const declaredBytes = Number(headers.get("content-length") ?? Infinity);
   if (Number.isFinite(declaredBytes)) {
     requireAtMost(declaredBytes, limits.maxBytes, "request body");
@@ -41,6 +45,16 @@ export async function readModelName(
   const contentType = headers.get("content-type") ?? "";
   const isForm = /^multipart\/form-data\s*(;|$)/i.test(contentType);
   const scanner = isForm ? new FormModelName(contentType) : new JsonModelName();
+  if (isWhole) {
+    // Its stream would take longer than all else here.
+    const bytes = await request.bytes();
+    if (bytes.length === 0) return { name: undefined, body: null };
+    share.take(bytes.length);
+    scanner.push(bytes);
+    return { name: scanner.name, body: bytes };
+  }
+  const { body } = request;
+  if (body === null) return { name: undefined, body };
   const reader = body.getReader();
   const chunks: Uint8Array[] = [];
   let numBytes = 0;

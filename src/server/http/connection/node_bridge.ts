@@ -36,6 +36,8 @@ export interface Exchange {
   readonly callerAddress: string;
   /** `1.0` or `1.1`. */
   readonly httpVersion: string;
+  /** Whether the request's body has arrived, all of it; not if absent. */
+  readonly isWhole?: boolean;
   /** Resolves when the answer was sent, or the client disconnected. */
   readonly completed: Promise<void>;
   /**
@@ -69,11 +71,12 @@ export function bridge(
     outgoing.on("error", () => {});
     // A small body sent with the headers is complete by then.
     await undefined;
+    const { complete: isWhole } = incoming;
     const request = readRequest(incoming, disconnected.signal);
     if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
-    const exchange = { callerAddress, httpVersion, completed: completed.promise };
+    const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
     const response = await app(request, exchange);
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
