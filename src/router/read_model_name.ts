@@ -38,12 +38,12 @@ export async function readModelName(
   },
 ): Promise<NamedBody> {
   const { headers } = request;
-  const declaredBytes = Number(headers.get("content-length") ?? Infinity);
-  if (Number.isFinite(declaredBytes)) {
-    requireAtMost(declaredBytes, limits.maxBytes, "request body");
-  }
   const contentType = headers.get("content-type") ?? "";
   const isForm = /^multipart\/form-data\s*(;|$)/i.test(contentType);
+  // A form has its file, and text around it.
+  const maxBytes = limits.maxBytes + (isForm ? limits.maxTextBytes : 0);
+  const declaredBytes = Number(headers.get("content-length") ?? Infinity);
+  if (Number.isFinite(declaredBytes)) requireAtMost(declaredBytes, maxBytes, "request body");
   const scanner = isForm ? new FormModelName(contentType) : new JsonModelName();
   if (isWhole) {
     // Its stream would take longer than all else here.
@@ -63,7 +63,7 @@ export async function readModelName(
     const { done, value } = await readInTime(reader, limits);
     if (done) return { name: scanner.name, body: joinBytes(chunks) };
     share.take(value.length);
-    requireAtMost(numBytes += value.length, limits.maxBytes, "request body");
+    requireAtMost(numBytes += value.length, maxBytes, "request body");
     chunks.push(value);
     isKnown ||= scanner.push(value);
   }

@@ -13,7 +13,7 @@ import { median } from "./report.ts";
 const DEFAULT_REQUESTS = 1000;
 const NUM_TOKENS = 400;
 const NUM_STREAMS = 7;
-const UPLOAD_BYTES = 90 * 2 ** 20;
+const UPLOAD_BYTES = 100 * 2 ** 20;
 const NUM_UPLOADS = 5;
 
 type Ask = (url: string) => Promise<void>;

@@ -212,6 +212,7 @@ Deno.test("live speech: a client that vanishes takes its work with it", async ()
   const budget = new BodyBudget(2 ** 26);
   await using server = await openSpeechServer({ bodyLimits: { ...BODY_LIMITS, budget } });
   const connection = await openWebSocket(server.base);
+  assert.equal(await server.figure("hearth_live_sessions"), 1);
   const long = new Uint8Array(20 * 2 * RATE_HZ);
   const event = { type: "input_audio_buffer.append", audio: long.toBase64() };
   for (const message of [MANUAL, event, { type: "input_audio_buffer.commit" }, event]) {
@@ -221,6 +222,7 @@ Deno.test("live speech: a client that vanishes takes its work with it", async ()
   connection.close();
   while (budget.numBytes > 0) await new Promise((resolve) => setTimeout(resolve, 10));
   await server.untilIdle();
+  assert.equal(await server.figure("hearth_live_sessions"), 0);
   assert.equal(await transcribe(server, CLIP_SAMPLES.wav), CLIP_TEXT);
 });
 

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
+import { readModelName } from "../../src/router/read_model_name.ts";
 import { FormModelName } from "../../src/router/form_model_name.ts";
 import { JsonModelName, type NameScanner } from "../../src/router/json_model_name.ts";
 
@@ -105,4 +107,35 @@ Deno.test("FormModelName takes boundaries and names without quotation marks, and
     const scanner = new FormModelName(`multipart/form-data; boundary="b 1"; charset=utf-8`);
     assert.equal(scan(scanner, body, length).name, "x");
   }
+});
+
+Deno.test("readModelName() lets a form have a file of the limit and text around it, and JSON the limit", async () => {
+  const limits = { ...BODY_LIMITS, maxBytes: 1000, maxTextBytes: 500 };
+  const read = async (body: BodyInit, type: string, isWhole: boolean) => {
+    const headers = { "content-type": type };
+    const request = new Request("http://a/", { method: "POST", body, headers });
+    using share = limits.budget.open();
+    return await readModelName(request, { limits, share, isWhole });
+  };
+  const { body, contentType } = await writeForm([["file", new File([new Uint8Array(1000)], "a")], [
+    "model",
+    "whisper-1",
+  ]]);
+  const named = await read(body as BodyInit, contentType, false);
+  assert.equal(named.name, "whisper-1");
+  assert.deepEqual(await new Response(named.body).bytes(), body);
+  const json = `{"model":"a","input":"${"x".repeat(900)}"}`;
+  for (const isWhole of [false, true]) {
+    const { name, body } = await read(json, "application/json", isWhole);
+    assert.equal(name, "a");
+    assert.equal(await new Response(body).text(), json);
+  }
+  // One that has not arrived is read as far as the name, then counted as it passes.
+  const late = `{"input":"${"x".repeat(1000)}","model":"a"}`;
+  await assert.rejects(
+    read(ReadableStream.from([encoder.encode(late)]), "application/json", false),
+    {
+      kind: "payload_too_large",
+    },
+  );
 });

@@ -86,7 +86,7 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     ...rerankRoutes(deps),
     scoreRoute(deps),
     ...transcriptionsRoutes(deps),
-    realtimeRoute(deps),
+    realtimeRoute(deps, metrics),
     removeBackgroundRoute(deps),
     speechRoute(deps),
     voicesRoute(deps),

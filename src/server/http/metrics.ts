@@ -30,6 +30,7 @@ interface Observation {
 export class ServerMetrics {
   readonly #session: Session;
   #numInFlight = 0;
+  #numLiveSessions = 0;
   readonly #metrics = new MetricSet();
   readonly #registry = this.#metrics.registry;
   readonly #requests = new Counter({
@@ -53,6 +54,11 @@ export class ServerMetrics {
       "hearth_requests_in_flight",
       "Requests whose head has come and whose answer has not been sent whole",
       () => this.#numInFlight,
+    );
+    metrics.gauge(
+      "hearth_live_sessions",
+      "Open sessions of live speech",
+      () => this.#numLiveSessions,
     );
     metrics.gauge(
       "process_resident_memory_bytes",
@@ -127,6 +133,12 @@ export class ServerMetrics {
   begin(completed: Promise<void>): void {
     this.#numInFlight++;
     completed.then(() => this.#numInFlight--);
+  }
+
+  /** Records a live session that ends when `completed` resolves. */
+  beginLiveSession(completed: Promise<void>): void {
+    this.#numLiveSessions++;
+    completed.then(() => this.#numLiveSessions--);
   }
 
   observe({ route, method, status, seconds }: Observation): void {

@@ -7,6 +7,7 @@ import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { requireEndpoint } from "../../../wire/endpoints.ts";
 import { BODY_LIMITS } from "../body/body.ts";
+import type { ServerMetrics } from "../metrics.ts";
 import { MessageSocket } from "../connection/message_socket.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { LiveSession } from "./live_session.ts";
@@ -17,7 +18,7 @@ const MIB = 2 ** 20;
 const MAX_MESSAGE_BYTES = 20 * MIB + 1024;
 
 /** Live sessions. */
-export function realtimeRoute(deps: AppDeps): Route {
+export function realtimeRoute(deps: AppDeps, metrics: ServerMetrics): Route {
   return {
     method: "GET",
     path: PATH,
@@ -40,7 +41,11 @@ export function realtimeRoute(deps: AppDeps): Route {
         "shutting_down",
       ],
     },
-    handle: (call) => openSession(call, deps),
+    handle: (call) => {
+      const answer = openSession(call, deps);
+      metrics.beginLiveSession(call.env.completed);
+      return answer;
+    },
   };
 }
 
