@@ -12,7 +12,6 @@ import {
   PAGE_TEST,
   pageTest,
   setField,
-  shoot,
   withFile,
 } from "../fixtures/page_visit.ts";
 import { TestServer } from "../fixtures/server.ts";
@@ -237,7 +236,6 @@ Deno.test({
       await tab.click("Send");
       await tab.text(".assistant .figures", /tokens/);
       await checkAccessibility(tab);
-      await shoot(tab, "dark-1280");
       const kept = await tab.page.evaluate(() =>
         JSON.stringify([{ ...localStorage }, document.cookie])
       );
