@@ -132,7 +132,7 @@ export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
 }
 
 /** Whether the window matches a media query, kept up to date. */
-function useMedia(query: string): boolean {
+export function useMedia(query: string): boolean {
   const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
   useEffect(() => {
     const list = matchMedia(query);

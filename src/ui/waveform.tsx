@@ -6,6 +6,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { colourOf } from "./colour.ts";
+import { useMedia } from "./controls.tsx";
 
 const NUM_BARS = 200;
 const WIDTH = 1000;
@@ -44,6 +45,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
   onSeek: (fraction: number) => void;
 }): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
+  const isDark = useMedia("(prefers-color-scheme: dark)");
   useEffect(() => {
     const context = canvas.current!.getContext("2d")!;
     // A canvas does not show its children, so the probe can be one.
@@ -56,7 +58,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
       const height = Math.max(2, (peak / most) * HEIGHT);
       context.fillRect(index * step, (HEIGHT - height) / 2, step * 0.65, height);
     });
-  }, [peaks, fraction]);
+  }, [peaks, fraction, isDark]);
   return (
     <canvas
       ref={canvas}

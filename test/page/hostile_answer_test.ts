@@ -2,6 +2,7 @@
 /// <reference lib="dom" />
 import assert from "node:assert/strict";
 import { BROWSER_PATH } from "../fixtures/browser.ts";
+import { HOSTILE_HTML } from "../fixtures/hostile_html.ts";
 import { withAnswer } from "../fixtures/page_answer.ts";
 
 /** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
@@ -60,6 +61,68 @@ Deno.test("page: what a model writes does nothing but stand there", options, asy
   });
 });
 
+/** All that an answer may consist of, formulas apart, whose elements are KaTeX's. */
+const ELEMENTS = new Set(
+  ("p br wbr hr em strong del code pre blockquote ul ol li h1 h2 h3 h4 h5 h6 a table caption thead " +
+    "tbody tfoot tr th td span input b i u s ins sub sup kbd samp var mark small q cite abbr div " +
+    "center dl dt dd details summary figure figcaption button").split(" "),
+);
+const ATTRIBUTES = new Set(
+  ("href rel target class align start type checked disabled colspan rowspan dir tabindex open title")
+    .split(" "),
+);
+
+Deno.test(
+  "page: none of 70 known attacks does anything, at once or as it streams",
+  options,
+  async () => {
+    assert.equal(HOSTILE_HTML.length, 70);
+    for (const size of [100_000, 11]) {
+      await withAnswer({ text: HOSTILE_HTML.join("\n\n"), size }, async (tab) => {
+        await tab.page.waitForSelector(".katex");
+        const seen = await tab.page.evaluate(() => {
+          const answer = document.querySelector(".assistant .markdown")!;
+          const own = [...answer.querySelectorAll("*")].filter((each) => !each.closest(".katex"));
+          const all = [...answer.querySelectorAll<HTMLElement>("*")];
+          // Whoever reads it may point at it, press it and leave it.
+          for (const each of all) {
+            for (const type of ["pointerenter", "mouseover", "focus", "toggle"]) {
+              each.dispatchEvent(new Event(type));
+            }
+            const isLink = each.closest("a") !== null;
+            if (!isLink) each.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+          }
+          return {
+            elements: own.map(({ localName }) => localName),
+            attributes: own.flatMap((each) => each.getAttributeNames()),
+            handlers: all.flatMap((each) =>
+              each.getAttributeNames().filter((name) => /^on/.test(name))
+            ),
+            addresses: all.flatMap((each) =>
+              ["href", "src", "action", "xlink:href", "background", "formaction"].map((name) =>
+                each.getAttribute(name)
+              )
+            ).filter((address) => address !== null),
+            fixed: all.filter((each) => getComputedStyle(each).position === "fixed").length,
+            ids: all.filter(({ id }) => id !== "").length,
+          };
+        });
+        assert.deepEqual(seen.elements.filter((name) => !ELEMENTS.has(name)), []);
+        assert.deepEqual(seen.attributes.filter((name) => !ATTRIBUTES.has(name)), []);
+        assert.deepEqual(seen.handlers, []);
+        assert.deepEqual(seen.addresses.filter((address) => !/^https?:\/\//.test(address)), []);
+        assert.deepEqual([seen.fixed, seen.ids], [0, 0]);
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        const harmed = await tab.page.evaluate(() => (globalThis as { harmed?: number }).harmed);
+        assert.equal(harmed, undefined);
+        assert.equal(new URL(tab.page.url()).pathname, "/");
+        await tab.fill("Message", "still here");
+        assert.deepEqual(tab.errors, []);
+      });
+    }
+  },
+);
+
 Deno.test("page: a line of a megabyte is shown and leaves the page alive", options, async () => {
   const line = "ab<*_`[" + "x".repeat(1_000_000);
   await withAnswer({ text: line, size: 20_000 }, async (tab) => {
@@ -73,7 +136,7 @@ Deno.test("page: a line of a megabyte is shown and leaves the page alive", optio
 });
 
 Deno.test("page: deeply nested Markdown is shown as it is written", options, async () => {
-  for (const marks of ["> ", "- ", "1. ", "*", "_", "[", "> - "]) {
+  for (const marks of ["> ", "- ", "1. ", "*", "_", "[", "> - ", "<div>", "<b>", "<details>"]) {
     const text = `${marks.repeat(3_000)}the end\n\nAfter it.`;
     await withAnswer({ text, size: 2_000 }, async (tab) => {
       const shown = await tab.page.$eval(".assistant .markdown", (answer) => answer.textContent!);
