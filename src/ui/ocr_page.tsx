@@ -61,9 +61,9 @@ export function OcrPage({ info }: PageProps): JSX.Element {
     <main class="wide">
       <h1>Read the text of an image</h1>
       <FileDrop
-        accept="image/*,.heic,.heif"
+        accept="image/*,.heic,.heif,application/pdf"
         label="Drop or paste an image"
-        formats={IMAGE_FORMATS}
+        formats={`${IMAGE_FORMATS}, or PDF`}
         mostMib={MOST_IN_JSON_MIB}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
@@ -91,7 +91,9 @@ export function OcrPage({ info }: PageProps): JSX.Element {
       <Failure message={work.failure} />
       {image && (
         <div class="two">
-          <BoxedImage url={image} boxes={boxes ?? []} />
+          {image.startsWith("data:application/pdf")
+            ? <p class="soft">The pages of a PDF file, one after the other</p>
+            : <BoxedImage url={image} boxes={boxes ?? []} />}
           <section>
             <pre class="result" dir="auto" aria-live="polite" aria-busy={work.isBusy}>
               {shown || (work.isBusy ? "Reading …" : work.failure ? "" : "Nothing was read.")}
