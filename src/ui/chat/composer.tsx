@@ -4,7 +4,7 @@
  * @module
  */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure, useDroppedFiles, usePastedFiles } from "../controls.tsx";
 import { readAttachments } from "./attachments.ts";
 import type { Draft } from "./chat_database.ts";
@@ -115,7 +115,8 @@ function useKeptDraft(written: Written, onDraft: (draft: Written) => void): void
   keep.current = onDraft;
   const pending = useRef<() => void>(undefined);
   const isFirst = useRef(true);
-  useEffect(() => {
+  // Not after the next frame: the page may be left before it.
+  useLayoutEffect(() => {
     if (isFirst.current) {
       isFirst.current = false;
       return;
