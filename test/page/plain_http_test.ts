@@ -35,7 +35,7 @@ Deno.test({
       await tab.click("What is the capital of France?");
       await page.waitForSelector(".assistant footer");
       const answer = await tab.text(".assistant .markdown", /France/);
-      await tab.click("Copy");
+      await page.locator(".assistant footer button ::-p-text(Copy)").click();
       await tab.text(".assistant footer", /Copied/);
       await page.focus(".composer textarea");
       await page.keyboard.press("KeyV", { commands: ["Paste"] });
