@@ -139,31 +139,41 @@ interface Planes {
 function planesOf(matrix: NbitsMatrix, part: FilePart): Planes {
   const { k, bits, blockSize } = matrix;
   const perOutput = fileBytes(matrix);
-  const [fileBlocks, halves, blocks] = [perOutput.scales / 4, blockSize < BLOCK ? 2 : 1, k / BLOCK];
+  const [fileBlocks, halves] = [perOutput.scales / 4, blockSize < BLOCK ? 2 : 1];
   const outputs = part.scales.length / fileBlocks;
-  const length = outputs * blocks * numPlanes(matrix);
   const isPlain = bits === 4 && halves === 1 && k === fileBlocks * blockSize;
+  // As the file has them.
+  if (isPlain && blockSize === BLOCK && !part.zeroPoints) {
+    return { levels: part.levels, scales: part.scales, zeros: new Uint8Array(0) };
+  }
+  const numParts = k / BLOCK * halves;
+  const planesOfPart = bits === 8 ? 2 : 1;
+  const length = outputs * numParts * planesOfPart;
   const levels = isPlain ? part.levels : new Uint8Array(length * PLANE_BYTES);
   const [scales, zeros] = [new Float32Array(length), new Uint8Array(length)];
+  const partsPerScale = blockSize * halves / BLOCK;
+  const partBytes = BLOCK * bits / 8;
+  const middle = 1 << (bits - 1);
   let plane = 0;
   for (let output = 0; output < outputs; output++) {
-    for (let block = 0; block < blocks * halves; block++) {
-      const scaleAt = Math.floor(block * BLOCK / halves / blockSize);
+    for (let i = 0; i < numParts; i++) {
+      const scaleAt = Math.floor(i / partsPerScale);
       const scale = part.scales[output * fileBlocks + scaleAt]!;
       const zero = part.zeroPoints
         ? levelAt(part.zeroPoints, bits, output * perOutput.zeroPoints * 8 / bits + scaleAt)
-        : 2 ** (bits - 1);
-      // Of half a block all of it is unpacked.
-      const from = output * perOutput.levels + Math.floor(block / halves) * BLOCK * bits / 8;
-      for (let shift = 0; shift < bits; shift += 4, plane++) {
-        scales[plane] = scale * 2 ** shift;
-        zeros[plane] = bits < 4 ? ZERO : (zero >> shift) & 15;
-        if (isPlain) continue;
-        const into = levels.subarray(plane * PLANE_BYTES, (plane + 1) * PLANE_BYTES);
-        unpackBlock(part.levels, into, { bits, from, shift, added: bits < 4 ? ZERO - zero : 0 });
+        : middle;
+      if (!isPlain) {
+        // Of half a block all of it is unpacked.
+        const from = output * perOutput.levels + Math.floor(i / halves) * partBytes;
+        unpackBlock(part.levels, levels, { bits, zero, from, to: plane * PLANE_BYTES });
+      }
+      for (let p = 0; p < planesOfPart; p++, plane++) {
+        scales[plane] = p === 0 ? scale : scale * 16;
+        zeros[plane] = bits < 4 ? ZERO : (zero >> (4 * p)) & 15;
+        if (halves === 1) continue;
         // The other half of the block adds nothing.
-        const rest = (block + 1) % 2 * PLANE_BYTES / 2;
-        if (halves === 2) into.fill(zeros[plane]! * 0x11, rest, rest + PLANE_BYTES / 2);
+        const rest = plane * PLANE_BYTES + (i + 1) % 2 * PLANE_BYTES / 2;
+        levels.fill(zeros[plane]! * 0x11, rest, rest + PLANE_BYTES / 2);
       }
     }
   }
@@ -172,30 +182,56 @@ function planesOf(matrix: NbitsMatrix, part: FilePart): Planes {
 
 /** Level number `index` of some, the first in the lowest bits. */
 function levelAt(levels: Uint8Array, bits: number, index: number): number {
-  return (levels[Math.floor(index * bits / 8)]! >> (index * bits % 8)) & (2 ** bits - 1);
+  return (levels[index * bits >> 3]! >> (index * bits & 7)) & ((1 << bits) - 1);
 }
 
-/**
- * A plane of a block.
- *
- * @param how.from the byte of its first level.
- * @param how.shift the first of the bits that it has of each level.
- * @param how.added what is added to each level.
- */
+/** Writes a block's planes from byte `to` on; its first level is in byte `from`. */
 function unpackBlock(
   levels: Uint8Array,
   into: Uint8Array,
-  { bits, from, shift, added }: {
-    readonly bits: number;
+  { bits, zero, from, to }: {
+    readonly bits: LevelBits;
+    readonly zero: number;
     readonly from: number;
-    readonly shift: number;
-    readonly added: number;
+    readonly to: number;
   },
 ): void {
-  const first = from * 8 / bits;
-  for (let i = 0; i < PLANE_BYTES; i++) {
-    const low = (levelAt(levels, bits, first + 2 * i) >> shift) + added;
-    const high = (levelAt(levels, bits, first + 2 * i + 1) >> shift) + added;
-    into[i] = (low & 15) | (high & 15) << 4;
+  if (bits === 4) {
+    for (let i = 0; i < PLANE_BYTES; i++) into[to + i] = levels[from + i]!;
+    return;
   }
+  if (bits === 8) {
+    for (let i = 0; i < PLANE_BYTES; i++) {
+      const [first, second] = [levels[from + 2 * i]!, levels[from + 2 * i + 1]!];
+      into[to + i] = (first & 15) | (second & 15) << 4;
+      into[to + PLANE_BYTES + i] = (first >> 4) | (second & 0xf0);
+    }
+    return;
+  }
+  const table = tableOf(bits, zero);
+  const perByte = 4 / bits;
+  for (let i = 0; i < PLANE_BYTES / perByte; i++) {
+    const first = levels[from + i]! * perByte;
+    for (let j = 0; j < perByte; j++) into[to + i * perByte + j] = table[first + j]!;
+  }
+}
+
+const tables = new Map<number, Uint8Array>();
+
+/** For each byte of levels of 1 or 2 bits the same in 4 bits, the zero point taken off. */
+function tableOf(bits: 1 | 2, zero: number): Uint8Array {
+  const key = bits * 4 + zero;
+  let table = tables.get(key);
+  if (table === undefined) {
+    const perByte = 4 / bits;
+    table = Uint8Array.from({ length: 256 * perByte }, (_, at) => {
+      const byte = Uint8Array.of(Math.floor(at / perByte));
+      const [low, high] = [0, 1].map((i) =>
+        levelAt(byte, bits, at % perByte * 2 + i) + ZERO - zero
+      ) as [number, number];
+      return low | high << 4;
+    });
+    tables.set(key, table);
+  }
+  return table;
 }
