@@ -13,6 +13,7 @@ import { compileCut, type CompiledSegment, refuseSegments } from "../program/com
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
+import { sharesScales } from "../program/shared_scales.ts";
 import { unpacksWeights } from "../program/unpacked_weights.ts";
 import { weightsOf } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
@@ -115,6 +116,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const decoder = new PagedDecoder({
     ...{ backend, cut, embeddings, executor, weights, attention, states, experts, limits },
     maxFewRows: rule.maxFewRows,
+    isApart: cut.segments.some(sharesScales),
     isExact: runsAll && parts.kernels?.isExact && experts?.isExact !== false,
     sampler: backend.openSampler({
       vocabSize: limits.vocabSize,

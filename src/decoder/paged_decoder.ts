@@ -34,6 +34,8 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly maxFewRows: number;
   /** Whether the kernels that run all of a step are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
+  /** Whether a row is computed by the rows beside it, so that sequences do not share a part of a step. */
+  readonly isApart?: boolean | undefined;
   /** That the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;

@@ -19,15 +19,20 @@ export interface StepPart {
  *
  * @param rule.maxFewRows most decoding sequences that run as few rows; more run as many do, with the prompts.
  * @param rule.isExact whether both lowerings compute a row alike: then one pass over the weights is enough.
+ * @param rule.isApart whether a row is computed by the rows beside it: then each sequence is a part of its own.
  */
 export function divideStep(
   batch: StepBatch,
-  { maxFewRows, isExact = false }: {
+  { maxFewRows, isExact = false, isApart = false }: {
     readonly maxFewRows: number;
     readonly isExact?: boolean | undefined;
+    readonly isApart?: boolean | undefined;
   },
 ): StepPart[] {
   const { sequences } = batch;
+  if (isApart && sequences.length > 1) {
+    return sequences.flatMap((_, i) => divideStep(sliceStep(batch, i, i + 1), { maxFewRows }));
+  }
   const numDecoding = sequences.filter(({ isDecoding }) => isDecoding).length;
   const hasFew = numDecoding > 0 && numDecoding <= maxFewRows;
   if (!hasFew) return [{ lowering: "many", batch }];

@@ -18,11 +18,15 @@ import { readModel } from "../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../src/graph/file/proto_write.ts";
 import { loadNative } from "../../src/device/ort/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
-import { generate, withWholeEngine } from "../fixtures/generate.ts";
+import { generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
-import { type BlockForm, quantizeBlocks } from "../fixtures/quantize_blocks.ts";
+import {
+  type BlockForm,
+  quantizeBlocks,
+  quantizeDynamically,
+} from "../fixtures/quantize_blocks.ts";
 import { promptOf, Ties } from "../fixtures/small_steps.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 
@@ -148,6 +152,23 @@ for (const form of FORMS) {
     () => withCpu((cpu) => assertAnswers({ backend: cpu, cpu }, form)),
   );
 }
+
+Deno.test("int8, whose rows are rounded together: an answer is the same to the bit alone and beside others", () =>
+  withCpu(async (backend) => {
+    await using folder = await writeFolder(FORMS[0]!);
+    await using files = new FolderFiles(join(MODEL, "onnx"));
+    const graph = await quantizeDynamically(await readModel(files, "model.onnx"), files);
+    await Deno.writeFile(join(folder.path, "onnx", "model_int8.onnx"), writeModel(graph));
+    const options = { backend, folder: folder.path, dtype: "int8" } as const;
+    const ask = async (engine: EngineLoop, seed: number) =>
+      (await generate(engine, requestOf(seed))).tokens;
+    await withEngine({ ...options, engine: { prefixCache: false } }, async (engine) => {
+      const alone = [];
+      for (const seed of SEEDS) alone.push(await ask(engine, seed));
+      const together = await Promise.all(SEEDS.map((seed) => ask(engine, seed)));
+      assert.deepEqual(together, alone, "beside others");
+    });
+  }));
 
 for (const form of FORMS.filter(({ bits }) => bits < 4)) {
   gpuTest(`${describe(form)}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {

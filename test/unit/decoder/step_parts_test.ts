@@ -57,6 +57,16 @@ Deno.test("divideStep() leaves a mixed step whole where both parts are computed 
   assert.deepEqual(divideStep(decoding, rule), [{ lowering: "few", batch: decoding }]);
 });
 
+Deno.test("divideStep() gives each sequence a part where rows depend on those beside them", () => {
+  const rule = { maxFewRows: 4, isApart: true };
+  const parts = divideStep(stepOf([1, 1, 5]), rule);
+  assert.deepEqual(parts.map(({ lowering }) => lowering), ["few", "few", "many"]);
+  assert.deepEqual(parts.map(({ batch }) => batch.numTokens), [1, 1, 5]);
+  assert.deepEqual(parts.map(({ batch }) => batch.tokenIds[0]), [100, 101, 102]);
+  const alone = stepOf([5]);
+  assert.deepEqual(divideStep(alone, rule), [{ lowering: "many", batch: alone }]);
+});
+
 Deno.test("divideStep() gives each part the tokens of its own sequences", () => {
   const [few, many, ...more] = divideStep(stepOf([1, 1, 3, 2]), { maxFewRows: Infinity });
   assert.deepEqual(more, []);
