@@ -1,18 +1,18 @@
 /**
- * The memory that gpt-oss-20b takes once it is loaded on the CPU, from twins of one layer and of three: what a layer takes,
+ * The memory that gpt-oss-20b takes once it is loaded on the CPU, from twins of few layers and of more: what a layer takes,
  * and what 24 of them would. The twins are those that `real/gpt_oss.py` writes.
  *
- *     deno task bench experts_memory FOLDER_OF_1_LAYER FOLDER_OF_3_LAYERS
+ *     deno task bench experts_memory FOLDER_OF_1_LAYER FOLDER_OF_8_LAYERS
  *
  * @module
  */
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import process from "node:process";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { formatTable } from "./report.ts";
 
-const LAYERS = [1, 3];
 const ALL_LAYERS = 24;
 const PROMPT = Array.from({ length: 64 }, (_, i) => 100 + i * 31);
 const NUM_TOKENS = 8;
@@ -47,6 +47,10 @@ async function measureHere(folder: string): Promise<Measured> {
   });
 }
 
+async function readLayers(folder: string): Promise<number> {
+  return JSON.parse(await Deno.readTextFile(join(folder, "config.json"))).num_hidden_layers;
+}
+
 async function measure(folder: string): Promise<Measured> {
   const args = ["run", "-A", "--no-check", fileURLToPath(import.meta.url), "--here", folder];
   const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "inherit" }).output();
@@ -61,18 +65,22 @@ if (import.meta.main) {
     console.log(JSON.stringify(await measureHere(second!)));
     process.exit();
   }
-  const [one, three] = [await measure(first!), await measure(second!)];
-  const each = LAYERS[1]! - LAYERS[0]!;
-  const whole = (key: keyof Measured) =>
-    one[key] + (three[key] - one[key]) / each * (ALL_LAYERS - LAYERS[0]!);
+  const folders = [first!, second!];
+  const [few, more] = await Promise.all(folders.map(readLayers)) as [number, number];
+  const [one, other] = [await measure(first!), await measure(second!)];
+  const each = (key: keyof Measured) => (other[key] - one[key]) / (more - few);
   const rows = (["resident", "peak", "loadMs", "tokenMs"] as const).map((key) => [
     key,
-    one[key].toFixed(0),
-    three[key].toFixed(0),
-    ((three[key] - one[key]) / each).toFixed(0),
-    whole(key).toFixed(0),
+    ...[one[key], other[key], each(key), one[key] + each(key) * (ALL_LAYERS - few)]
+      .map((value) => value.toFixed(0)),
   ]);
-  const header = ["MiB or ms", "1 layer", "3 layers", "each layer", `${ALL_LAYERS} layers`];
+  const header = [
+    "MiB or ms",
+    `${few} layers`,
+    `${more} layers`,
+    "each layer",
+    `${ALL_LAYERS} layers`,
+  ];
   // deno-lint-ignore no-console -- a table is what a benchmark is run for
   console.log(formatTable(header, rows));
 }

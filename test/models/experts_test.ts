@@ -12,7 +12,7 @@ import { splitGraph } from "../../src/graph/cut/split.ts";
 import { decodeModel } from "../fixtures/decode_model.ts";
 import { EXPERT_LAYERS, EXPERT_SIZES, type ExpertLayer } from "../fixtures/expert_layers.ts";
 import { generate, type Generated, withEngine, withWholeEngine } from "../fixtures/generate.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { gpuTest, withLimits } from "../fixtures/gpu.ts";
 import { countStep } from "../fixtures/small_steps.ts";
 import { decoder, lengths, projections } from "../unit/graph/test_decoder.ts";
 
@@ -149,6 +149,21 @@ for (const name of ["qwen3_moe_dynamo_18", "qwen3_moe_script_17", "qwen3_moe_loo
     isExported: true,
   }));
 }
+
+gpuTest("experts that the GPU cannot read as one are refused, with both sizes", async (gpu) => {
+  const layer = EXPERT_LAYERS["MoE, biases, clamped SwiGLU"]!;
+  await using folder = await makeFolder(buildGraph(layer));
+  // Larger than everything but the first matrices: 5 experts of 128 by 64 f32.
+  const limited = withLimits(gpu, { maxStorageBufferBindingSize: 160_000 });
+  const backend = await WebGpuBackend.create(limited);
+  await assert.rejects(
+    withEngine({ backend, folder: folder.path, dtype: "fp32" }, () => Promise.resolve()),
+    {
+      name: "StartupError",
+      message: /largest tensor .+ takes 164 kB, and a buffer of this device at most 160 kB\. /,
+    },
+  );
+});
 
 gpuTest("a mixture of experts is three dispatches of a step of few rows", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
