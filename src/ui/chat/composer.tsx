@@ -54,6 +54,8 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
     if (isEmpty || isBusy) return;
     onSend(written);
     setWritten(NOTHING);
+    // At once: what was sent must not come back as a draft.
+    onDraft(NOTHING);
     setFailure(undefined);
   };
   return (
