@@ -85,7 +85,7 @@ async function writeFolder(form: BlockForm): Promise<ModelFolder> {
 }
 
 const requestOf = (seed: number) => ({
-  ...{ tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 },
+  ...{ tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 4 },
 });
 
 /**
