@@ -38,6 +38,29 @@ fn stage_queries(item: Item, kv_head: u32, thread: u32) {
   }
 }
 
+// Stores what a thread has of a tile.
+//# part store
+//# for n in 0..LOADS
+//# if HAS_REST
+if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
+//# end
+  kv_tile[(first + $(n * THREADS)u) / $(FOURS)u * $(STRIDE)u + (first + $(n * THREADS)u) % $(FOURS)u] = $UNPACK($what$n);
+//# if HAS_REST
+}
+//# end
+//# end
+//# end
+
+// Brings a tile of keys or values to workgroup memory.
+//# part copy
+for (var first = thread; first < $(KEYS * FOURS)u; first += $(LOADS * THREADS)u) {
+  //# for n in 0..LOADS
+  let staged$n = load_$what(item, clamp(tile + (first + $(n * THREADS)u) / $(FOURS)u, first_seen, key_end - 1u), kv_head, (first + $(n * THREADS)u) % $(FOURS)u);
+  //# end
+  //# put store what staged
+}
+//# end
+
 fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   let block = thread / $(LANES)u;
   let lane = thread % $(LANES)u;
@@ -89,30 +112,9 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   //# end
   for (var tile = key_start; tile < key_end; tile += $(KEYS)u) {
     //# if KEEPS_LOADS
-    //# for n in 0..LOADS
-    //# if HAS_REST
-    if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
-    //# end
-    kv_tile[(first + $(n * THREADS)u) / $(FOURS)u * $(STRIDE)u + (first + $(n * THREADS)u) % $(FOURS)u] = $UNPACK(staged_key$n);
-    //# if HAS_REST
-    }
-    //# end
-    //# end
+    //# put store what staged_key
     //# else
-    for (var first = thread; first < $(KEYS * FOURS)u; first += $(LOADS * THREADS)u) {
-      //# for n in 0..LOADS
-      let staged$n = load_key(item, clamp(tile + (first + $(n * THREADS)u) / $(FOURS)u, first_seen, key_end - 1u), kv_head, (first + $(n * THREADS)u) % $(FOURS)u);
-      //# end
-      //# for n in 0..LOADS
-      //# if HAS_REST
-      if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
-      //# end
-      kv_tile[(first + $(n * THREADS)u) / $(FOURS)u * $(STRIDE)u + (first + $(n * THREADS)u) % $(FOURS)u] = $UNPACK(staged$n);
-      //# if HAS_REST
-      }
-      //# end
-      //# end
-    }
+    //# put copy what key
     //# end
     workgroupBarrier();
     //# if KEEPS_LOADS
@@ -185,33 +187,12 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     workgroupBarrier();
 
     //# if KEEPS_LOADS
-    //# for n in 0..LOADS
-    //# if HAS_REST
-    if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
-    //# end
-    kv_tile[(first + $(n * THREADS)u) / $(FOURS)u * $(STRIDE)u + (first + $(n * THREADS)u) % $(FOURS)u] = $UNPACK(staged_value$n);
-    //# if HAS_REST
-    }
-    //# end
-    //# end
+    //# put store what staged_value
     //# for n in 0..LOADS
     staged_key$n = load_key(item, clamp(tile + $(KEYS)u + (first + $(n * THREADS)u) / $(FOURS)u, first_seen, key_end - 1u), kv_head, (first + $(n * THREADS)u) % $(FOURS)u);
     //# end
     //# else
-    for (var first = thread; first < $(KEYS * FOURS)u; first += $(LOADS * THREADS)u) {
-      //# for n in 0..LOADS
-      let staged$n = load_value(item, clamp(tile + (first + $(n * THREADS)u) / $(FOURS)u, first_seen, key_end - 1u), kv_head, (first + $(n * THREADS)u) % $(FOURS)u);
-      //# end
-      //# for n in 0..LOADS
-      //# if HAS_REST
-      if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
-      //# end
-      kv_tile[(first + $(n * THREADS)u) / $(FOURS)u * $(STRIDE)u + (first + $(n * THREADS)u) % $(FOURS)u] = $UNPACK(staged$n);
-      //# if HAS_REST
-      }
-      //# end
-      //# end
-    }
+    //# put copy what value
     //# end
     let first_lane = thread - lane;
     //# for q in 0..QUADS

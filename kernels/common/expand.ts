@@ -8,7 +8,8 @@
  * - `//# for n in 0..COUNT` … `//# end`: the lines between, for each whole number from 0 to `COUNT - 1`
  * - `//# for e, n in x 0, y 1` … `//# end`: likewise, for each of a list of names and whole numbers
  * - `//# if NAME` … `//# else` … `//# end`: the lines between where the value is not 0; `!NAME` where it is
- * - `$name` and `$(n * COUNT + 1)`: what a name stands for, and a whole number
+ * - `//# part load` … `//# end`, and `//# put load from next`: lines with a name, and where they go; `from` stands for `next`
+ * - `$name` and `$(n * COUNT + 1)`: what a name stands for, and a whole number; `a < b` is 1 or 0
  *
  * @module
  */
@@ -19,51 +20,75 @@ export type Values = Readonly<Record<string, number | string | boolean>>;
 /** A line, or lines that are repeated or left out. */
 type Part = string | Block;
 
-/** A directive and the lines up to its end. */
+/** A directive and the lines up to its end, if it has one. */
 interface Block {
   readonly directive: string;
   readonly parts: readonly Part[];
   readonly otherwise: readonly Part[];
 }
 
-const DIRECTIVE = /^\s*\/\/# (.+)$/;
-const templates = new Map<string, readonly Part[]>();
-
-/** The source for these values. @throws {Error} when a directive or a name is not known: a fault of the template. */
-export function expand(template: string, values: Values): string {
-  let parts = templates.get(template);
-  if (parts === undefined) templates.set(template, parts = parse(template));
-  return write(parts, values).join("\n");
+/** A shader, and its parts that have names. */
+interface Template {
+  readonly parts: readonly Part[];
+  readonly named: ReadonlyMap<string, readonly Part[]>;
 }
 
-function parse(template: string): readonly Part[] {
-  const open: { directive: string; parts: Part[]; otherwise: Part[]; isElse: boolean }[] = [
-    { directive: "all", parts: [], otherwise: [], isElse: false },
-  ];
+const DIRECTIVE = /^\s*\/\/# (.+)$/;
+const templates = new Map<string, Template>();
+
+/** The source for these values. @throws {Error} when a directive or a name is not known: a fault of the template. */
+export function expand(source: string, values: Values): string {
+  let template = templates.get(source);
+  if (template === undefined) templates.set(source, template = parse(source));
+  return write(template.parts, values, template).join("\n");
+}
+
+function parse(source: string): Template {
+  const open: { directive: string; parts: Part[]; otherwise: Part[]; isElse: boolean }[] = [];
+  const begin = (directive: string) =>
+    open.push({ directive, parts: [], otherwise: [], isElse: false });
   const add = (part: Part) => {
     const { isElse, parts, otherwise } = open.at(-1)!;
     (isElse ? otherwise : parts).push(part);
   };
-  for (const line of template.split("\n")) {
+  const named = new Map<string, readonly Part[]>();
+  begin("all");
+  for (const line of source.split("\n")) {
     const directive = DIRECTIVE.exec(line)?.[1];
     if (directive === undefined) add(line);
-    else if (directive === "end") add(open.pop()!);
     else if (directive === "else") open.at(-1)!.isElse = true;
-    else open.push({ directive, parts: [], otherwise: [], isElse: false });
+    else if (directive.startsWith("put ")) add({ directive, parts: [], otherwise: [] });
+    else if (directive === "end") {
+      const block = open.pop()!;
+      if (block.directive.startsWith("part ")) named.set(block.directive.slice(5), block.parts);
+      else add(block);
+    } else begin(directive);
   }
   if (open.length !== 1) throw new Error(`"${open.at(-1)?.directive}" has no end.`);
-  return open[0]!.parts;
+  return { parts: open[0]!.parts, named };
 }
 
-function write(parts: readonly Part[], values: Values): string[] {
+function write(parts: readonly Part[], values: Values, template: Template): string[] {
   return parts.flatMap((part) => {
     if (typeof part === "string") return substitute(part, values);
-    const [, kind, rest] = /^(if|for) (.+)$/.exec(part.directive) ?? [];
-    if (kind === "if") {
-      return write(holds(rest!, values) ? part.parts : part.otherwise, values);
+    const [, kind, rest] = /^(if|for|put) (.+)$/.exec(part.directive) ?? [];
+    switch (kind) {
+      case "if":
+        return write(holds(rest!, values) ? part.parts : part.otherwise, values, template);
+      case "for":
+        return rounds(rest!, values).flatMap((round) =>
+          write(part.parts, { ...values, ...round }, template)
+        );
+      case "put": {
+        const [name, key, ...value] = rest!.split(" ");
+        const put = template.named.get(name!);
+        if (put === undefined) throw new Error(`No part is called "${name}".`);
+        const given = key === undefined ? {} : { [key]: substitute(value.join(" "), values) };
+        return write(put, { ...values, ...given }, template);
+      }
+      default:
+        throw new Error(`"${part.directive}" is no directive.`);
     }
-    if (kind !== "for") throw new Error(`"${part.directive}" is no directive.`);
-    return rounds(rest!, values).flatMap((round) => write(part.parts, { ...values, ...round }));
   });
 }
 
@@ -107,7 +132,7 @@ function valueOf(name: string, values: Values): string | number {
 
 /** A sum of products of whole numbers and names; division rounds down. */
 function calculate(sum: string, values: Values): number {
-  const tokens = sum.match(/\d+|\w+|[-+*/%()]/g) ?? [];
+  const tokens = sum.match(/\d+|\w+|[-+*/%()<]/g) ?? [];
   const factor = (): number => {
     const token = tokens.shift() ?? "";
     if (token === "(") {
@@ -139,7 +164,11 @@ function calculate(sum: string, values: Values): number {
     }
     return value;
   };
-  const value = terms();
+  let value = terms();
+  if (tokens[0] === "<") {
+    tokens.shift();
+    value = Number(value < terms());
+  }
   if (tokens.length > 0) throw new Error(`"${sum}" is no sum.`);
   return value;
 }

@@ -36,6 +36,27 @@ Deno.test("expand() leaves out what a value tells it to", () => {
   assert.deepEqual(lines(expand(template, { IS_HALF: false })), ["single", "only single"]);
 });
 
+Deno.test("expand() puts parts that have a name where they are wanted", () => {
+  const template = `
+    //# part load
+    //# for n in 0..2
+    word$n = words[$from + $(n * 8)u];
+    //# end
+    //# end
+    //# put load from 0u
+    //# if 2 < COUNT
+    //# put load from (next + $(COUNT)u)
+    //# end`;
+  const once = ["word0 = words[0u + 0u];", "word1 = words[0u + 8u];"];
+  assert.deepEqual(lines(expand(template, { COUNT: 2 })), once);
+  assert.deepEqual(lines(expand(template, { COUNT: 3 })), [
+    ...once,
+    "word0 = words[(next + 3u) + 0u];",
+    "word1 = words[(next + 3u) + 8u];",
+  ]);
+  assert.throws(() => expand("//# put load", {}), /No part is called "load"/);
+});
+
 Deno.test("expand() puts numbers in the place of sums, and names beside letters", () => {
   const values = { COUNT: 7, n: 3, q: 2, what: "key" };
   assert.equal(expand("score$n_$q = $(COUNT * (n - 1) + 10 / 4 % 3)u;", values), "score3_2 = 16u;");
