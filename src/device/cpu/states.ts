@@ -18,8 +18,12 @@ import {
   linearParams,
   type SequenceStates,
   type StateCopy,
+  stateSize,
   type StatesOptions,
 } from "../sequence_states.ts";
+
+/** Bytes of the states in one memory: with its other contents less than a memory of WebAssembly may hold. */
+const MEMORY_BYTES = 3 * 2 ** 30;
 
 /** A site's operands by the kernels' names. */
 type OperandNames = Readonly<Partial<Record<Exclude<keyof StateArrays, "out">, string>>>;
@@ -28,7 +32,9 @@ type OperandNames = Readonly<Partial<Record<Exclude<keyof StateArrays, "out">, s
 export class CpuStates implements SequenceStates {
   readonly #sites: readonly StateSite[];
   readonly #names: readonly OperandNames[];
-  readonly #states: SimdStates;
+  readonly #memories: readonly SimdStates[];
+  /** Of each site its memory, and its number there. */
+  readonly #places: readonly (readonly [memory: SimdStates, index: number])[];
   #ranges: readonly StateRange[] = [];
 
   /**
@@ -41,12 +47,20 @@ export class CpuStates implements SequenceStates {
   ) {
     this.#sites = sites;
     this.#names = sites.map(namesOf);
-    const simdSites = sites.map((site) => simdSiteOf(site, constants));
-    this.#states = new SimdStates(simdSites, { numSlots, maxSequences, threads });
+    const groups = divideSites(sites, numSlots);
+    this.#memories = groups.map((group) => {
+      const simdSites = group.map((site) => simdSiteOf(site, constants));
+      return new SimdStates(simdSites, { numSlots, maxSequences, threads });
+    });
+    this.#places = groups.flatMap((group, i) =>
+      group.map((_, index) => [this.#memories[i]!, index] as const)
+    );
   }
 
   begin(step: StateStep & { readonly stateCopies?: readonly StateCopy[] | undefined }): void {
-    for (const { from, to } of step.stateCopies ?? []) this.#states.copy(from, to);
+    for (const { from, to } of step.stateCopies ?? []) {
+      for (const states of this.#memories) states.copy(from, to);
+    }
     this.#ranges = rangesOf(step);
   }
 
@@ -56,12 +70,13 @@ export class CpuStates implements SequenceStates {
       [role, tensors.get(name)!.data] as const
     );
     const arrays = { ...Object.fromEntries(operands), out: out.data } as unknown as StateArrays;
-    this.#states.run(index, arrays, this.#ranges);
+    const [states, number] = this.#places[index]!;
+    states.run(number, arrays, this.#ranges);
     return out;
   }
 
   dispose(): void {
-    this.#states.dispose();
+    for (const states of this.#memories) states.dispose();
   }
 
   #makeOutput({ dtype, output: { shape } }: StateSite): Tensor {
@@ -71,6 +86,22 @@ export class CpuStates implements SequenceStates {
     if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
     return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
   }
+}
+
+/** The sites, in their order, by the memories that their states fit in. */
+function divideSites(sites: readonly StateSite[], numSlots: number): StateSite[][] {
+  const groups: StateSite[][] = [];
+  let bytes = Infinity;
+  for (const site of sites) {
+    const own = numSlots * stateSize(site) * Float32Array.BYTES_PER_ELEMENT;
+    if (bytes + own > MEMORY_BYTES) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)!.push(site);
+    bytes += own;
+  }
+  return groups;
 }
 
 function namesOf(site: StateSite): OperandNames {
