@@ -65,6 +65,8 @@ interface WantedRows {
  * Together with eight next tokens these fill a small tile of rounded rows: a pass over the weights is what takes time.
  */
 const EXACT_PROMPT_TOKENS = 24;
+/** On the CPU a step that decodes and reads a prompt passes over the weights twice: a few tokens share what that costs. */
+const CPU_PROMPT_TOKENS = 4;
 
 export class PagedDecoder<Token extends SampledToken = SampledToken> implements Decoder<Token> {
   readonly limits: DecoderLimits;
@@ -82,7 +84,8 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   }
 
   get leastPromptTokens(): number {
-    return this.#parts.isExact ? EXACT_PROMPT_TOKENS : 1;
+    const { isExact, backend } = this.#parts;
+    return isExact ? EXACT_PROMPT_TOKENS : backend.kind === "cpu" ? CPU_PROMPT_TOKENS : 1;
   }
 
   /** The output whose rows {@linkcode forward} returns. */
