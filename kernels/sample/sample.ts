@@ -39,7 +39,7 @@ const BINDINGS = {
 
 /** Most log-probabilities per row. */
 const MAX_TOP = 20;
-const ROW_WORDS = 13;
+const ROW_WORDS = 14;
 const PAIR_BYTES = 8;
 const NO_TOKEN = 0xffffffff;
 const NO_BITMAP = 0xffffffff;
@@ -195,6 +195,7 @@ export class SampleKernel {
     words[at + 10] = row.adjustments === undefined ? words[at + 12]! : this.#packBitmap(row);
     words[at + 9] = this.#packAdjustments(row);
     words[at + 8] = (this.#numExtras - words[at + 9]!) / 2;
+    floats[at + 13] = params.topNSigma ?? 0;
     words[at + 11] = Math.min(row.topLogprobs ?? 0, this.#options.vocabSize);
   }
 

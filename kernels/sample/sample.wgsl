@@ -100,6 +100,27 @@ fn settle(
   return choice;
 }
 
+// Logits further below the largest count as if they were this far: the squares stay finite.
+const FURTHEST = 10000.0;
+
+// The lowest exponent that top-n-sigma keeps: so many standard deviations of the logits below the largest.
+fn sigma_exponent(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
+  var count = 0.0;
+  var moments = vec2<f32>();
+  for (var i = thread; i < count_fours(row, start); i += THREADS) {
+    let keys = load_tokens(row, start, i).keys;
+    let is_real = keys != vec4<u32>();
+    let below = max(to_values(keys) - largest, vec4<f32>(-FURTHEST));
+    let distances = select(vec4<f32>(), below, is_real);
+    count += dot(select(vec4<f32>(), vec4<f32>(1.0), is_real), vec4<f32>(1.0));
+    moments += vec2<f32>(dot(distances, vec4<f32>(1.0)), dot(distances, distances));
+  }
+  count = sum_of_all(thread, vec2<f32>(count, 0.0)).x;
+  moments = sum_of_all(thread, moments) / count;
+  let deviation = sqrt(max(moments.y - moments.x * moments.x, 0.0));
+  return -row.sigmas * deviation * row.scale;
+}
+
 // What tokens weigh by the model's logits.
 fn raw_mass(tokens: Tokens, largest: f32) -> f32 {
   let weights = exp(to_values(tokens.raw_keys) - largest);
@@ -112,7 +133,7 @@ fn sample(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,
 ) {
-  let row = rows[group.x];
+  var row = rows[group.x];
   let start = group.x * ROW_STRIDE;
   let end = count_fours(row, start);
 
@@ -134,6 +155,12 @@ fn sample(
   let raw_largest = to_value(likeliest.score);
   let largest = to_value(best.score);
   let is_drawn = row.is_greedy == 0u;
+  if (is_drawn && row.sigmas > 0.0) {
+    row.lowest_exponent = max(
+      row.lowest_exponent,
+      sigma_exponent(row, start, thread, largest),
+    );
+  }
   let is_small = is_drawn && row.top_k > 0u && row.top_k <= THREADS;
   var bound = 0u;
   if (is_small) {

@@ -8,7 +8,7 @@
  *    `- frequency * count - presence * (count > 0) + bias`.
  * 2. Temperature 0: the largest `a`, the lowest id among equals.
  * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
- *    `s ≥ ln(minP)`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
+ *    `s ≥ ln(minP)` and, with top-n-sigma, `a ≥ max a - n σ`, σ the standard deviation of `a`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
  * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
  *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
  *
@@ -23,7 +23,13 @@ import { widen } from "../common/half.ts";
 import { exponential, mix32, rowKey, uniform } from "./random.ts";
 import { NothingToSampleError } from "./sample_error.ts";
 import type { SampledToken, SampleRow, SamplingParams } from "./sample_row.ts";
-import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
+import {
+  addend,
+  inverseTemperature,
+  LARGEST_FLOAT32,
+  lowestExponent,
+  sigmaExponent,
+} from "./sample_terms.ts";
 
 const { fround } = Math;
 /** Widens a bound that was computed in float64, so that the float32 comparison after it decides. */
@@ -159,27 +165,32 @@ export class ReferenceSampler {
   #choose(row: ChunkedRow, max: number, { params, tokenIndex }: SampleRow): number {
     const scale = inverseTemperature(params);
     const key = rowKey(params.seed, tokenIndex);
-    if (params.topK === 0 && params.topP >= 1 && params.minP === 0) {
+    const { topNSigma: sigmas = 0 } = params;
+    if (params.topK === 0 && params.topP >= 1 && params.minP === 0 && !(sigmas > 0)) {
       return raceAll(row, max, scale, key);
     }
     this.#keep(row, max, scale, params);
     return race(this.#candidates, key);
   }
 
-  /** Fills the candidates with what min-p, top-k and top-p keep, and their weights. */
+  /** Fills the candidates with what min-p, top-n-sigma, top-k and top-p keep, and their weights. */
   #keep(row: ChunkedRow, max: number, scale: number, params: SamplingParams): void {
-    const { topK, topP, minP } = params;
+    const { topK, topP, topNSigma: sigmas = 0 } = params;
     const list = this.#candidates;
-    let bound = minP > 0 ? max + (Math.log(minP) - MARGIN) / scale : -Infinity;
+    const lowest = Math.max(
+      lowestExponent(params),
+      sigmas > 0 ? sigmaExponent(row.values, { max, scale, sigmas }) : -Infinity,
+    );
+    let bound = max + (lowest - MARGIN) / scale;
     if (topK > 0) bound = Math.max(bound, row.lowerBound(topK));
     let total: number | undefined;
-    if (topP < 1 && topK === 0 && minP === 0) {
+    if (topP < 1 && topK === 0 && lowest === -Infinity) {
       total = row.sumWeights(max, scale);
       // Even vocabSize tokens of this weight lie within the 1 - topP that is cut off.
       bound = max + (Math.log((1 - topP) * total / this.vocabSize) - MARGIN) / scale;
     }
     row.gather(list, bound);
-    if (minP > 0) dropBelow(list, max, scale, lowestExponent(params));
+    if (lowest > -Infinity) dropBelow(list, max, scale, lowest);
     if (topK > 0) list.keepLargest(topK);
     let kept = 0;
     for (let i = 0; i < list.length; i++) {

@@ -17,6 +17,8 @@ export interface SamplingParams {
   readonly topP: number;
   /** Keep tokens at least `minP` times as likely as the most likely one; 0 keeps all. */
   readonly minP: number;
+  /** Keep tokens whose logit is at most so many standard deviations of all logits below the largest; 0 or absent: all. */
+  readonly topNSigma?: number | undefined;
   /** Added once per completion token that equals the candidate, subtracted from its logit. */
   readonly frequencyPenalty: number;
   /** Subtracted once from the logit of every token the completion already holds. */

@@ -22,6 +22,32 @@ export function lowestExponent(params: SamplingParams): number {
   return fround(Math.log(params.minP));
 }
 
+/** Logits further below the largest count as if they were this far: the squares of float32 stay finite. */
+const FURTHEST = 10_000;
+
+/**
+ * f32 exponent that top-n-sigma requires of a token.
+ *
+ * @param values adjusted logits, NaN and -infinity where there is none.
+ */
+export function sigmaExponent(
+  values: Float32Array,
+  { max, scale, sigmas }: { readonly max: number; readonly scale: number; readonly sigmas: number },
+): number {
+  let count = 0;
+  let sum = 0;
+  let squares = 0;
+  for (const value of values) {
+    if (!(value > -Infinity)) continue;
+    const distance = Math.max(value - max, -FURTHEST);
+    count++;
+    sum += distance;
+    squares += distance * distance;
+  }
+  const variance = squares / count - (sum / count) ** 2;
+  return fround(-sigmas * Math.sqrt(Math.max(variance, 0)) * scale);
+}
+
 /** f32 sum of what penalties and bias add to the logit of the row's `i`-th adjusted token. */
 export function addend({ params, adjustments }: SampleRow, i: number): number {
   const count = adjustments!.completionCounts[i]!;

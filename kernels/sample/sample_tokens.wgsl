@@ -20,7 +20,7 @@ struct Row {
   is_greedy: u32,
   // 1 / temperature.
   scale: f32,
-  // ln(min-p).
+  // ln(min-p), or what top-n-sigma keeps if that is higher.
   lowest_exponent: f32,
   // 0: all.
   top_k: u32,
@@ -36,6 +36,8 @@ struct Row {
   num_top: u32,
   // Where in `extras` the bitmap of allowed tokens begins. NO_BITMAP: all.
   mask: u32,
+  // Top-n-sigma; 0: off.
+  sigmas: f32,
 }
 
 // Four tokens: their keys by the model's logits, 0 where forbidden, and by the adjusted ones, 0 where excluded.

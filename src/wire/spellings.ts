@@ -70,6 +70,9 @@ const GENERATION_SPELLINGS = {
     deprecated: true,
     description: "repetition_penalty on the last repeat_last_n tokens alone",
   }),
+  top_n_sigma: numberFrom(-1, 100).nullish().describe(
+    "Keep tokens whose logit is at most so many standard deviations below the largest; default off, as 0 and -1",
+  ),
   dry_multiplier: numberFrom(0, 100).nullish()
     .describe("Strength of DRY, llama.cpp's penalty on what would go on a repetition; default 0"),
   dry_base: numberFrom(0, 100).nullish()

@@ -61,7 +61,6 @@ const PASSED_OVER_BY_TEXT: Unserved = {
   thinking_budget: "max_tokens, or reasoning_effort",
   thinking_budget_tokens: "max_tokens, or reasoning_effort",
   dynatemp_range: "temperature",
-  top_n_sigma: "min_p",
   typical_p: "top_p",
   tfs_z: "top_p",
   top_a: "min_p",
@@ -222,7 +221,6 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   skip_special_tokens: true,
   tfs_z: 1,
   top_k: -1,
-  top_n_sigma: -1,
   top_p: 1,
   typical_p: 1,
 };

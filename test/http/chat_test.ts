@@ -296,7 +296,7 @@ Deno.test("chat passes over what tunes sampling and is not served, with a header
     thinking_token_budget: 5,
     t_max_predict_ms: 100,
     dynatemp_range: 0.5,
-    top_n_sigma: 1,
+    typical_p: 0.5,
   };
   for (const stream of [false, true]) {
     using log = new CapturedStderr("warn");

@@ -109,6 +109,21 @@ Deno.test("DRY keeps a completion from going on a repetition, up to breakers and
   ) assert.equal(await text(off), repeated, JSON.stringify(off));
 });
 
+Deno.test("chat: top_n_sigma keeps the likeliest alone where it is small, and is off at 0 and -1", async () => {
+  await using app = await new TestApp().ready();
+  const text = async (fields: Fields) => {
+    const body = chatBody({ ...ENDLESS, max_tokens: 40, temperature: 2, seed: 3, ...fields });
+    const response = await app.post("/v1/chat/completions", body);
+    assert.deepEqual([response.status, response.headers.get("warning")], [200, null]);
+    return (await response.json()).choices[0].message.content as string;
+  };
+  const greedy = await text({ temperature: 0 });
+  const hot = await text({});
+  assert.notEqual(hot, greedy);
+  assert.equal(await text({ top_n_sigma: 0.001 }), greedy);
+  for (const off of [0, -1]) assert.equal(await text({ top_n_sigma: off }), hot);
+});
+
 Deno.test("chat: thinking is switched on and off by each of its names", async () => {
   await using app = await new TestApp().ready();
   const thought = "The user asks for the capital of France.";

@@ -62,7 +62,7 @@ export function adjustLogits(logits: ArrayLike<number>, row: SampleRow): Float64
 
 /** The probability of each token under the row's parameters. */
 export function exactDistribution(logits: ArrayLike<number>, row: SampleRow): Float64Array {
-  const { temperature, topK, topP, minP } = row.params;
+  const { temperature, topK, topP, minP, topNSigma = 0 } = row.params;
   const values = adjustLogits(logits, row);
   let order = Array.from(values.keys())
     .filter((id) => values[id]! > -Infinity)
@@ -70,6 +70,11 @@ export function exactDistribution(logits: ArrayLike<number>, row: SampleRow): Fl
   const max = values[order[0]!]!;
   if (temperature === 0) order = order.slice(0, 1);
   const weights = values.map((value) => Math.exp((value - max) / (temperature || 1)));
+  if (topNSigma > 0) {
+    const mean = order.reduce((sum, id) => sum + values[id]!, 0) / order.length;
+    const variance = order.reduce((sum, id) => sum + (values[id]! - mean) ** 2, 0) / order.length;
+    order = order.filter((id) => values[id]! >= max - topNSigma * Math.sqrt(variance));
+  }
   if (minP > 0) order = order.filter((id) => weights[id]! >= minP);
   if (topK > 0) order = order.slice(0, topK);
   if (topP < 1) {

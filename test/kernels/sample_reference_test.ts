@@ -28,6 +28,8 @@ const CASES: Record<string, Partial<SamplingParams>> = {
   "top-p 0.5": { temperature: 1, topP: 0.5 },
   "top-p 0.99": { temperature: 0.7, topP: 0.99 },
   "min-p 0.05": { temperature: 1, minP: 0.05 },
+  "top-n-sigma 1": { temperature: 1.5, topNSigma: 1 },
+  "top-n-sigma, top-k and top-p": { temperature: 2, topNSigma: 1.5, topK: 30, topP: 0.9 },
   "top-k and top-p": { temperature: 0.8, topK: 20, topP: 0.8 },
   "top-k of more chunks and top-p": { temperature: 1.5, topK: 200, topP: 0.7 },
   "min-p, top-k and top-p": { temperature: 1.2, minP: 0.02, topK: 30, topP: 0.9 },

@@ -95,6 +95,12 @@ const CASES: Record<string, Case> = {
   "top-p 0.5": [{ temperature: 1, topP: 0.5 }],
   "top-p 0.98, hot": [{ temperature: 3, topP: 0.98 }],
   "min-p": [{ temperature: 1.5, minP: 0.05 }],
+  "top-n-sigma": [{ temperature: 1.5, topNSigma: 1.5 }],
+  "top-n-sigma and the others": [{ temperature: 2, topNSigma: 2, topK: 20, topP: 0.9, minP: 0.01 }],
+  "top-n-sigma of what a mask allows": [
+    { temperature: 2, topNSigma: 1, ...PENALTIES },
+    { ...ADJUSTED, mask: makeMask(300, (id) => id % 2 === 0) },
+  ],
   "top-k and top-p": [{ temperature: 0.8, topK: 20, topP: 0.9 }],
   "top-k beyond the list and top-p": [{ temperature: 2, topK: 280, topP: 0.8 }],
   "all three": [{ temperature: 1.3, topK: 40, topP: 0.9, minP: 0.02 }],

@@ -124,6 +124,8 @@ export interface GenerationOptions {
   readonly topP?: number | undefined;
   readonly topK?: number | undefined;
   readonly minP?: number | undefined;
+  /** At most 0: off. */
+  readonly topNSigma?: number | undefined;
   readonly presencePenalty?: number | undefined;
   readonly frequencyPenalty?: number | undefined;
   readonly repetitionPenalty?: number | undefined;

@@ -44,6 +44,7 @@ function samplingOf(
     topP: options.topP ?? sampling.topP,
     topK: options.topK ?? sampling.topK,
     minP: options.minP ?? sampling.minP,
+    topNSigma: options.topNSigma,
     repetitionPenalty: options.repetitionPenalty ?? sampling.repetitionPenalty,
     repetitionWindow: options.repetitionWindow,
     presencePenalty: options.presencePenalty ?? 0,

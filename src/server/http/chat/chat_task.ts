@@ -80,6 +80,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     topP: request.top_p ?? undefined,
     topK: request.top_k === -1 ? 0 : request.top_k ?? undefined,
     minP: request.min_p ?? undefined,
+    topNSigma: request.top_n_sigma ?? undefined,
     presencePenalty: request.presence_penalty ?? undefined,
     frequencyPenalty: request.frequency_penalty ?? undefined,
     repetitionPenalty: request.repetition_penalty ?? repeat?.penalty,

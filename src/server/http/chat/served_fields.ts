@@ -51,6 +51,7 @@ const NO_SAMPLING: Reasons = {
   top_p: "samples with a temperature alone",
   top_k: "samples with a temperature alone",
   min_p: "samples with a temperature alone",
+  top_n_sigma: "samples with a temperature alone",
   seed: "samples with seeds of its own; a temperature of 0 gives the same answer each time",
 };
 
