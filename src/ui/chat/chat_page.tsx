@@ -4,13 +4,14 @@
  * @module
  */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Failure } from "../controls.tsx";
+import { useObserved } from "../observed.ts";
 import { RequestCode } from "../request_code.tsx";
 import { addressOf, hasApiKey, type PageProps, type ServerInfo } from "../server.ts";
 import { chatRequest } from "./chat_request.ts";
 import { ChatSettingsPanel } from "./chat_settings.tsx";
-import { type ChatState, ChatStore } from "./chat_store.ts";
+import { ChatStore } from "./chat_store.ts";
 import { Composer } from "./composer.tsx";
 import { ContextGauge } from "./context_gauge.tsx";
 import type { ChatSettings } from "./conversation.ts";
@@ -27,7 +28,7 @@ const store = new ChatStore();
 let isLoading = false;
 
 export function ChatPage({ info, models }: PageProps): JSX.Element {
-  const state = useChatState();
+  const state = useObserved(store.observed);
   const { open, turns, conversations } = state;
   store.model = info.id;
   store.voice = useVoice(models);
@@ -124,15 +125,6 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
       />
     </div>
   );
-}
-
-function useChatState(): ChatState {
-  const [state, setState] = useState(store.state);
-  useEffect(() => {
-    setState(store.state);
-    return store.subscribe(() => setState(store.state));
-  }, []);
-  return state;
 }
 
 /** Escape stops the answer, unless something else takes the key. */

@@ -1,39 +1,20 @@
 /**
- * What the chat page shows: the conversations, the one that is open, and the answers that are being written, each of
- * which goes on while another conversation is open.
+ * What happens to conversations: they are opened, asked, answered, changed, deleted and restored. An answer goes on
+ * while another conversation is open.
  *
  * @module
  */
+import { Observed } from "../observed.ts";
 import { AnswerWriter } from "./answer_writer.ts";
 import * as database from "./chat_database.ts";
+import { type ChatState, endOfPath, initialState, pathTo, shownPath } from "./chat_state.ts";
 import { type Conversation, newConversation } from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
 import { followOtherTabs } from "./other_tabs.ts";
 import { defaultSettings } from "./presets.ts";
 import type { Voice } from "./voice.ts";
 import { createTools } from "./tools.ts";
-import { newTurn, pathThrough, titleOf, type Turn, withTurn } from "./turns.ts";
-
-/** What is shown. */
-export interface ChatState {
-  /** Whether the stored conversations have been read. */
-  readonly isLoaded: boolean;
-  /** Stored ones, deleted ones among them, the newest first. */
-  readonly conversations: readonly Conversation[];
-  readonly drafts: ReadonlyMap<string, database.Draft>;
-  /** The open conversation. */
-  readonly open: Conversation;
-  /** All turns of the open conversation. */
-  readonly turns: readonly Turn[];
-  /** Ids of conversations with an answer that is being written here. */
-  readonly answering: ReadonlySet<string>;
-  /** Ids of turns whose answer is being written in another tab. */
-  readonly writtenElsewhere: ReadonlySet<string>;
-  /** What went wrong, by conversation. */
-  readonly failures: ReadonlyMap<string, string>;
-  /** The turn of the open conversation that was deleted last. */
-  readonly deletedTurn: Turn | undefined;
-}
+import { newTurn, titleOf, type Turn, withTurn } from "./turns.ts";
 
 export class ChatStore {
   /** Id of the model that answers. */
@@ -42,33 +23,17 @@ export class ChatStore {
   voice: Voice = {};
   /** What models may call beside the functions of the settings. */
   readonly tools = createTools();
-  #state: ChatState = {
-    isLoaded: false,
-    conversations: [],
-    drafts: new Map(),
-    open: newConversation(),
-    turns: [],
-    answering: new Set(),
-    writtenElsewhere: new Set(),
-    failures: new Map(),
-    deletedTurn: undefined,
-  };
-  readonly #listeners = new Set<() => void>();
+  /** What is shown. */
+  readonly observed = new Observed(initialState());
   readonly #answers = new AnswerWriter({
     show: (turn) => this.#showAnswer(turn),
     end: (turn, failure) => this.#endAnswer(turn, failure),
     fail: (error) => this.#setFailure(this.#state.open.id, error.message),
   });
 
-  get state(): ChatState {
-    return this.#state;
+  get #state(): ChatState {
+    return this.observed.value;
   }
-
-  /** Calls `listener` after each change. Returns how to stop that. */
-  readonly subscribe = (listener: () => void): () => void => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
 
   /** Reads what is stored, opens the conversation of this id, and follows what other tabs write. */
   async load(id: string): Promise<void> {
@@ -102,7 +67,7 @@ export class ChatStore {
   /** Sends a question, which follows the turn `parentId`, or the last one that no other tab is adding to. */
   async ask(
     { text, images = [], files = [] }: Pick<Turn, "text" | "images" | "files">,
-    parentId: string | null = this.#endOfPath(),
+    parentId: string | null = endOfPath(this.observed.value),
   ): Promise<void> {
     const message = {
       role: "user" as const,
@@ -117,7 +82,7 @@ export class ChatStore {
   /** Adds a tool's results, which follow each other, and has the model go on. */
   async addResults(results: readonly Pick<Turn, "text" | "toolCallId">[]): Promise<void> {
     const { id: conversationId } = this.#state.open;
-    let parentId = this.path().at(-1)!.id;
+    let parentId = shownPath(this.#state).at(-1)!.id;
     const turns = results.map((result) => {
       const turn = newTurn({ ...result, role: "tool" }, { conversationId, parentId });
       parentId = turn.id;
@@ -132,13 +97,13 @@ export class ChatStore {
     if (this.#state.open.headId !== id) this.show(id);
     const { id: conversationId } = this.#state.open;
     const turn = newTurn({ role: "assistant", text: "" }, { conversationId, parentId: id });
-    await this.#write(turn, { messages: this.#pathTo(id), continuesLast: false });
+    await this.#write(turn, { messages: pathTo(this.#state, id), continuesLast: false });
   }
 
   /** Has the model go on with an answer. */
   async continueAnswer(turn: Turn): Promise<void> {
     const { note: _note, error: _error, isUnfinished: _isUnfinished, ...begun } = turn;
-    await this.#write(begun, { messages: this.#pathTo(turn.id), continuesLast: true });
+    await this.#write(begun, { messages: pathTo(this.#state, turn.id), continuesLast: true });
   }
 
   /** Puts an answer in the user's words beside the model's. */
@@ -163,7 +128,7 @@ export class ChatStore {
 
   /** Deletes a turn and all that follows it. */
   deleteTurn(turn: Turn): void {
-    if (this.#isOnPath(turn.id)) this.stop();
+    if (shownPath(this.#state).some(({ id }) => id === turn.id)) this.stop();
     const deleted = { ...turn, deletedMs: Date.now() };
     this.#putTurn(deleted);
     this.#set({ deletedTurn: deleted });
@@ -223,26 +188,12 @@ export class ChatStore {
     return this.#answers.find(this.#state.open.id);
   }
 
-  /** The turns that are shown. */
-  path(): Turn[] {
-    return pathThrough(this.#state.turns, this.#state.open.headId);
-  }
-
-  #isOnPath(id: string): boolean {
-    return this.path().some((turn) => turn.id === id);
-  }
-
-  #pathTo(id: string): Turn[] {
-    const path = pathThrough(this.#state.turns, id);
-    return path.slice(0, path.findIndex((turn) => turn.id === id) + 1);
-  }
-
   /** Adds turns that follow each other to the open conversation and shows them. Returns the last one's id. */
   #addTurns(added: readonly Turn[]): string {
     const { open } = this.#state;
     const headId = added.at(-1)!.id;
     for (const turn of added) this.#putTurn(turn);
-    const title = titleOf(this.#pathTo(headId));
+    const title = titleOf(pathTo(this.#state, headId));
     this.#set({ open: { ...open, headId }, deletedTurn: undefined });
     this.#keep(open, ({ deletedMs: _, ...stored }) => ({
       ...stored,
@@ -251,13 +202,6 @@ export class ChatStore {
       title: stored.isRenamed ? stored.title : title,
     }), added);
     return headId;
-  }
-
-  /** The end of what is shown, without a question that another tab has added and waits to be answered. */
-  #endOfPath(): string | null {
-    const path = this.path();
-    const elsewhere = path.findIndex(({ id }) => this.#state.writtenElsewhere.has(id));
-    return (elsewhere < 0 ? path.at(-1)?.id : path[elsewhere]!.parentId) ?? null;
   }
 
   async #write(
@@ -358,7 +302,6 @@ export class ChatStore {
   }
 
   #set(change: Partial<ChatState>): void {
-    this.#state = { ...this.#state, ...change };
-    for (const listener of this.#listeners) listener();
+    this.observed.value = { ...this.#state, ...change };
   }
 }

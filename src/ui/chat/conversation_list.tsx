@@ -5,11 +5,12 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Failure, SaveButton, SidePanel } from "../controls.tsx";
+import { SidePanel } from "../controls.tsx";
 import { type Draft, searchTurns } from "./chat_database.ts";
-import type { ChatState, ChatStore } from "./chat_store.ts";
+import type { ChatState } from "./chat_state.ts";
+import type { ChatStore } from "./chat_store.ts";
 import type { Conversation } from "./conversation.ts";
-import { readExport, writeExport } from "./conversation_file.ts";
+import { ImportExport } from "./import_export.tsx";
 import { newId, titleOf } from "./turns.ts";
 
 /** The search waits so long for the next letter. */
@@ -72,7 +73,7 @@ export function ConversationList({ store, state, onOpen }: Props): JSX.Element {
           </button>
         </p>
       )}
-      <Files store={store} />
+      <ImportExport store={store} />
       {deleted.length > 0 && <Deleted conversations={deleted} store={store} />}
     </SidePanel>
   );
@@ -199,50 +200,6 @@ function TitleField({ title, onDone }: {
         finish(event.key === "Enter" ? event.currentTarget.value : undefined);
       }}
     />
-  );
-}
-
-function Files({ store }: { store: ChatStore }): JSX.Element {
-  const [failure, setFailure] = useState<string>();
-  const [news, setNews] = useState<string>();
-  const input = useRef<HTMLInputElement>(null);
-  const importFile = async (file: File | undefined) => {
-    if (file === undefined) return;
-    setFailure(undefined);
-    setNews(undefined);
-    try {
-      const read = readExport(await file.text());
-      await store.import(read);
-      setNews(`${read.conversations.length} imported from ${file.name}.`);
-    } catch (error) {
-      setFailure(`${file.name} was not imported. ${(error as Error).message}`);
-    }
-  };
-  return (
-    <>
-      <div class="row">
-        <SaveButton
-          name="hearth-conversations.json"
-          make={async () => writeExport(await store.export())}
-        >
-          Export
-        </SaveButton>
-        <button type="button" onClick={() => input.current?.click()}>Import</button>
-      </div>
-      <input
-        ref={input}
-        type="file"
-        accept="application/json"
-        aria-label="File of exported conversations"
-        hidden
-        onChange={(event) => {
-          importFile(event.currentTarget.files?.[0]);
-          event.currentTarget.value = "";
-        }}
-      />
-      {news && <p class="soft" role="status">{news}</p>}
-      <Failure message={failure} />
-    </>
   );
 }
 

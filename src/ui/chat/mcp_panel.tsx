@@ -4,16 +4,16 @@
  * @module
  */
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Failure } from "../controls.tsx";
+import { useObserved } from "../observed.ts";
 import type { McpServer, McpServers } from "./mcp_servers.ts";
 
 export function McpPanel({ servers }: { servers: McpServers }): JSX.Element {
-  const [list, setList] = useState(servers.list);
+  const list = useObserved(servers.observed);
   const [url, setUrl] = useState("");
   const [token, setToken] = useState("");
   const [failure, setFailure] = useState<string>();
-  useEffect(() => servers.subscribe(() => setList(servers.list)), []);
   const add = () => {
     try {
       servers.add(url, token);

@@ -5,6 +5,7 @@
  * @module
  */
 import { loadPart } from "../load_part.ts";
+import { Observed } from "../observed.ts";
 import type { Connection, RemoteTool } from "../lazy/mcp.ts";
 
 /** A server that the user added. */
@@ -21,19 +22,10 @@ const SERVERS_KEY = "hearth.mcp";
 const TOKENS_KEY = "hearth.mcp.tokens";
 
 export class McpServers {
-  #servers: readonly McpServer[] = [];
+  /** Those that the user added. */
+  readonly observed = new Observed<readonly McpServer[]>([]);
   readonly #connections = new Map<string, Connection>();
-  readonly #listeners = new Set<() => void>();
   #isStarted = false;
-
-  get list(): readonly McpServer[] {
-    return this.#servers;
-  }
-
-  readonly subscribe = (listener: () => void): () => void => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
 
   /** Connects with the servers that are kept; loads the page anew where its address does not name them. */
   start(): void {
@@ -67,7 +59,7 @@ export class McpServers {
     localStorage.setItem(SERVERS_KEY, JSON.stringify(readUrls().filter((each) => each !== url)));
     this.#connections.get(url)?.close().catch(() => {});
     this.#connections.delete(url);
-    this.#set(this.#servers.filter((server) => server.url !== url));
+    this.observed.value = this.observed.value.filter((server) => server.url !== url);
   }
 
   /** The tools as OpenAI's API takes them, each under a name that no other has. */
@@ -103,7 +95,7 @@ export class McpServers {
   /** Names have letters, digits, _ and - in OpenAI's API, and 64 of them at most. */
   #named(): { name: string; url: string; server: string; tool: RemoteTool }[] {
     const taken = new Set<string>();
-    return this.#servers.flatMap(({ url, name: server = url, tools }) =>
+    return this.observed.value.flatMap(({ url, name: server = url, tools }) =>
       tools.map((tool) => {
         const plain = tool.name.replaceAll(/[^\w-]/g, "_").slice(0, 60);
         let name = plain;
@@ -127,13 +119,9 @@ export class McpServers {
   }
 
   #put(server: McpServer): void {
-    const at = this.#servers.findIndex(({ url }) => url === server.url);
-    this.#set(at < 0 ? [...this.#servers, server] : this.#servers.with(at, server));
-  }
-
-  #set(servers: readonly McpServer[]): void {
-    this.#servers = servers;
-    for (const listener of this.#listeners) listener();
+    const servers = this.observed.value;
+    const at = servers.findIndex(({ url }) => url === server.url);
+    this.observed.value = at < 0 ? [...servers, server] : servers.with(at, server);
   }
 }
 

@@ -5,7 +5,8 @@
  */
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { ChatState, ChatStore } from "./chat_store.ts";
+import type { ChatState } from "./chat_state.ts";
+import type { ChatStore } from "./chat_store.ts";
 import { MessageItem } from "./message_item.tsx";
 import { childrenOf, type Turn } from "./turns.ts";
 

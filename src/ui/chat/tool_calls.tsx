@@ -4,7 +4,8 @@
  * @module
  */
 import type { JSX } from "preact";
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { useObserved } from "../observed.ts";
 import type { Tools } from "./tools.ts";
 import type { ToolCall, Turn } from "./turns.ts";
 
@@ -21,14 +22,8 @@ export function ToolCalls({ turn, tools: { servers, runs }, onResults }: {
 }): JSX.Element {
   const calls = turn.toolCalls ?? [];
   const [written, setWritten] = useState<Readonly<Record<string, string>>>({});
-  const [, redraw] = useReducer((count: number) => count + 1, 0);
-  useEffect(() => {
-    const leave = [
-      servers.subscribe(() => redraw(undefined)),
-      runs.subscribe(() => redraw(undefined)),
-    ];
-    return () => leave.forEach((each) => each());
-  }, []);
+  useObserved(servers.observed);
+  useObserved(runs.observed);
   const isOpen = onResults !== undefined;
   const remote = calls.filter(({ name }) => servers.find(name) !== undefined);
   const own = calls.filter((call) => !remote.includes(call) && !runs.find(turn, call));

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Observed } from "../observed.ts";
 import type { McpServers } from "./mcp_servers.ts";
 import type { ToolCall, Turn } from "./turns.ts";
 
@@ -19,22 +20,17 @@ const ALLOWED_KEY = "hearth.mcp.allowed";
 
 export class ToolRuns {
   readonly #servers: McpServers;
-  readonly #runs = new Map<string, ToolRun>();
+  /** By answer and call. */
+  readonly observed = new Observed<ReadonlyMap<string, ToolRun>>(new Map());
   readonly #controllers = new Map<string, AbortController>();
-  readonly #listeners = new Set<() => void>();
 
   constructor(servers: McpServers) {
     this.#servers = servers;
   }
 
-  readonly subscribe = (listener: () => void): () => void => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
-
   /** The run of a call, if it was allowed or refused. */
   find(turn: Turn, call: ToolCall): ToolRun | undefined {
-    return this.#runs.get(keyOf(turn, call));
+    return this.observed.value.get(keyOf(turn, call));
   }
 
   /** Whether the user wants no more questions about a tool. */
@@ -53,7 +49,7 @@ export class ToolRuns {
   /** Runs a call; what fails is its result, which the model is told. */
   async run(turn: Turn, call: ToolCall): Promise<void> {
     const key = keyOf(turn, call);
-    if (this.#runs.has(key)) return;
+    if (this.observed.value.has(key)) return;
     const controller = new AbortController();
     this.#controllers.set(key, controller);
     this.#set(key, { isRunning: true, text: "" });
@@ -79,12 +75,13 @@ export class ToolRuns {
 
   /** Forgets the runs of an answer, whose results stand in the conversation now. */
   forget(turn: Turn): void {
-    for (const call of turn.toolCalls ?? []) this.#runs.delete(keyOf(turn, call));
+    const runs = new Map(this.observed.value);
+    for (const call of turn.toolCalls ?? []) runs.delete(keyOf(turn, call));
+    this.observed.value = runs;
   }
 
   #set(key: string, run: ToolRun): void {
-    this.#runs.set(key, run);
-    for (const listener of this.#listeners) listener();
+    this.observed.value = new Map(this.observed.value).set(key, run);
   }
 }
 
