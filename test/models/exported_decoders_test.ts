@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -14,6 +15,7 @@ import { gpuTest } from "../fixtures/gpu.ts";
 
 /** The folders whose decoders are cut, and the dtype of their graph. */
 const FOLDERS: Readonly<Record<string, Dtype>> = {
+  "genai-root": "fp32",
   "gptoss": "fp32",
   "lfm2": "fp32",
   "llama-q4-level0": "fp32",
@@ -29,12 +31,22 @@ interface Golden {
   readonly tokens: readonly number[];
 }
 
+/** Of a folder without the file of golden tokens: ONNX Runtime 1.30 over the whole graph, all tokens at once for each. */
+const RECORDED: Readonly<Record<string, Golden>> = {
+  "genai-root": {
+    prompt: [1, 808, 59, 13, 251, 19, 1342, 1052, 1295],
+    tokens: [1706, 796, 743, 1900, 1228, 1150, 1150, 1150, 1150, 1150, 1150, 1150],
+  },
+};
+
 const PROMPT = [1, 50, 60, 70, 80, 90, 100, 110, 120];
 const NUM_TOKENS = 24;
 
 /** What the whole graph answers: recorded, or where that is not, asked. */
 async function readGolden(folder: string, dtype: Dtype): Promise<Golden> {
   const file = `${folder}/golden.json`;
+  const recorded = RECORDED[basename(folder)];
+  if (recorded !== undefined) return recorded;
   if (existsSync(file)) return JSON.parse(await Deno.readTextFile(file));
   const options = { backend: new CpuBackend(), folder, dtype };
   const { ids } = await withWholeEngine(
