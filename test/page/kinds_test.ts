@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { encode } from "fast-png";
+import { documentFile } from "../fixtures/documents.ts";
 import { DESKTOP, openBrowser, Tab } from "../fixtures/browser.ts";
 import {
   checkAccessibility,
@@ -171,6 +172,19 @@ pageTest("page: the text of an image is read", "hearth-demo-ocr", async ({ tab }
     await tab.text(".result", /plans/),
     "Meeting notes\nRoom 214 at 10:30\nBring the new plans",
   );
+});
+
+pageTest("page: the pages of a PDF are read", "hearth-demo-ocr", async ({ tab }) => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const path = join(folder, "invoice.pdf");
+    await Deno.writeFile(path, documentFile("text"));
+    await tab.upload("Drop or paste an image", path);
+    const text = await tab.text(".result", /Invoice 2: 42 EUR\n.*lazy dog/);
+    assert.match(text, /^Invoice 1: 42 EUR\nThe quick brown fox/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 pageTest(

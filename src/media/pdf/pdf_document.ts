@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { collectGarbageNow } from "../../base/collect_garbage.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { type PageResolution, sizePage } from "./page_resolution.ts";
@@ -32,6 +33,8 @@ const MAX_KEPT_BYTES = 64 * 2 ** 20;
 
 /** Waits for the next file. */
 let idle: Pdfium | undefined;
+/** Whether an instance was given up, whose memory V8 would keep until much later. */
+let isMemoryLeft = false;
 
 /** An open file. */
 export class PdfDocument implements Disposable {
@@ -56,6 +59,8 @@ export class PdfDocument implements Disposable {
     file: Uint8Array,
     { maxMs }: { readonly maxMs: number },
   ): Promise<PdfDocument> {
+    if (isMemoryLeft) collectGarbageNow();
+    isMemoryLeft = false;
     const pdfium = idle ?? await loadPdfium();
     // No await from here on, so that no other file uses the instance.
     idle = undefined;
@@ -230,6 +235,7 @@ function attempt<T>(
     return callWithin(maxMs, call);
   } catch (error) {
     if (error instanceof HearthError) throw error;
+    isMemoryLeft = true;
     if (error instanceof TimeLimitError) {
       const seconds = Math.round(maxMs / 1000);
       throw invalidPdf(`${what} takes longer to read than the ${seconds} s that are allowed.`);
@@ -240,6 +246,7 @@ function attempt<T>(
 
 function keep(pdfium: Pdfium): void {
   if (pdfium.memory.buffer.byteLength <= MAX_KEPT_BYTES) idle = pdfium;
+  else isMemoryLeft = true;
 }
 
 function invalidPdf(message: string, cause?: unknown): HearthError {

@@ -13,7 +13,7 @@ export interface Pdfium {
 }
 
 /** Most memory of an instance: a file of 100 MiB, and its images unpacked. */
-const MAX_BYTES = 768 * 2 ** 20;
+const MAX_BYTES = 512 * 2 ** 20;
 
 let module: Promise<WebAssembly.Module> | undefined;
 

@@ -92,6 +92,19 @@ Deno.test("PdfDocument ends a page that takes too long, and reads the next file"
   assert.match(document.readText(0, { maxMs }), /^Invoice 1: 42 EUR\nThe quick/);
 });
 
+Deno.test("PdfDocument does not keep the memory of files that used it up", async () => {
+  const before = Deno.memoryUsage().rss;
+  for (let round = 0; round < 4; round++) {
+    assert.match(
+      await refusal(writeBomb(), { maxMs: 10_000 }),
+      /^Page 1 .* (too much|takes longer)/,
+    );
+  }
+  // An instance may have 512 MiB; the last one is collected with the next file.
+  const megabytes = (Deno.memoryUsage().rss - before) / 2 ** 20;
+  assert.ok(megabytes < 1_400, `${megabytes} MB`);
+});
+
 Deno.test("PdfDocument draws pages of any size within the limits", async () => {
   const sizeOf = async (fields: string) => {
     using document = await PdfDocument.open(writePage(fields), { maxMs });
