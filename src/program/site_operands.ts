@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Refusal } from "../graph/refusal.ts";
 import { elemOf, type ProgramBuilder, type Rows } from "./program_builder.ts";
 import { angleTable, type FormSearch, operandOf, type SiteOperand } from "./site_forms.ts";
 
@@ -27,7 +28,10 @@ export function computeOperand(
   const { positions } = tables;
   const steps: Step[] = [];
   if (norm !== undefined) steps.push((name, x) => program.norm(name, { x, norm }));
-  if (rotation !== undefined && positions !== undefined) {
+  if (rotation !== undefined) {
+    if (positions === undefined) {
+      throw new Refusal(`Its angles "${rotation.cos}" are by several positions of each token.`);
+    }
     const { size, isInterleaved } = rotation;
     const [cos, sin] = [rotation.cos, rotation.sin].map((name) =>
       angleTable(tables, name, rotation)
