@@ -15,6 +15,7 @@ import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { formatBytes } from "../base/format_bytes.ts";
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { cutForGpu } from "../program/gpu_cut.ts";
+import { unpacksWeights } from "../program/unpacked_weights.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import type {
   AttentionSite,
@@ -83,14 +84,15 @@ function describeSegment(segment: Segment, compiled?: CompiledSegments): string[
     ...compiled
       ? [
         `    GPU  ${describeOnGpu(compiled.gpu[index]!)}`,
-        `    CPU  ${describeOnCpu(compiled.cpu[index]!)}`,
+        `    CPU  ${describeOnCpu(compiled.cpu[index]!, segment)}`,
       ]
       : [],
   ];
 }
 
-function describeOnCpu(compiled: CompiledSegment): string {
+function describeOnCpu(compiled: CompiledSegment, segment: Segment): string {
   if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
+  if (unpacksWeights(segment)) return "Hearth's kernels";
   return `Hearth's kernels for up to ${MOST_FEW_ROWS_ON_CPU} decoding sequences, ONNX Runtime for other steps`;
 }
 

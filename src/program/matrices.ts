@@ -66,7 +66,7 @@ function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   const bits = LEVEL_BITS.find((known) => known === given);
   if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
   const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
-  if (groups !== "" || bias !== "") {
+  if (groups !== "" || (bias !== "" && vectorOf(index, bias, outputs) === undefined)) {
     throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
   }
   const zeros = index.constants.get(zeroPoints);

@@ -11,6 +11,9 @@ import { findActivation } from "./activations.ts";
 import { eitherInput, integersOf, scalarOf, vectorOf } from "../graph/constants.ts";
 import { type Matrix, matrixOf } from "./matrices.ts";
 
+/** The input that is the bias, of operators that have one. */
+const BIAS_INPUTS: Readonly<Record<string, number>> = { Gemm: 2, MatMulNBits: 5 };
+
 /** A product and what follows it, to be computed at once. */
 export interface ProductPlan {
   readonly matrix: Matrix;
@@ -73,7 +76,7 @@ export class ProductPlanner {
   #product(node: Node): ProductPlan | undefined {
     const matrix = matrixOf(this.#index, node);
     if (matrix === undefined) return undefined;
-    const bias = node.opType === "Gemm" ? vectorOf(this.#index, node.inputs[2]) : undefined;
+    const bias = vectorOf(this.#index, node.inputs[BIAS_INPUTS[node.opType] ?? -1]);
     const input = node.inputs[0]!;
     return { matrix, input, bias, activation: "none", scale: 1, softcap: 0 };
   }

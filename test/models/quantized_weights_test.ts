@@ -20,6 +20,7 @@ import { loadNative } from "../../src/device/ort/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
+import { runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import {
@@ -40,6 +41,7 @@ const TIES = { rounded: 0.25, exact: 1e-4 };
 const FORMS: readonly BlockForm[] = [
   { bits: 4, blockSize: 16 },
   { bits: 4, blockSize: 32 },
+  { bits: 4, blockSize: 32, hasBias: true },
   { bits: 4, blockSize: 64, hasZeroPoints: true, level: 0 },
   { bits: 4, blockSize: 128, hasZeroPoints: true, level: 1 },
   { bits: 4, blockSize: 32, hasZeroPoints: true, level: 4 },
@@ -53,8 +55,8 @@ const FORMS: readonly BlockForm[] = [
   { bits: 1, blockSize: 128, hasZeroPoints: true },
 ];
 
-function describe({ bits, blockSize, hasZeroPoints, level }: BlockForm): string {
-  const zeros = hasZeroPoints ? " with zero points" : "";
+function describe({ bits, blockSize, hasZeroPoints, hasBias, level }: BlockForm): string {
+  const zeros = `${hasZeroPoints ? " with zero points" : ""}${hasBias ? " with a bias" : ""}`;
   return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
 }
 
@@ -152,6 +154,14 @@ for (const form of FORMS) {
     () => withCpu((cpu) => assertAnswers({ backend: cpu, cpu }, form)),
   );
 }
+
+Deno.test("hearth inspect says that kernels run all steps with weights that ONNX Runtime unpacks", async () => {
+  const form = { bits: 2, blockSize: 32 } as const;
+  await using folder = await writeFolder(form);
+  const { code, stdout } = await runHearth(["inspect", join(folder.path, "onnx", fileOf(form))]);
+  assert.equal(code, 0);
+  assert.deepEqual(stdout.match(/^ {4}CPU .*$/gm), Array(5).fill("    CPU  Hearth's kernels"));
+});
 
 Deno.test("int8, whose rows are rounded together: an answer is the same to the bit alone and beside others", () =>
   withCpu(async (backend) => {
