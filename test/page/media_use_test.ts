@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Tab } from "../fixtures/browser.ts";
 import { withMicrophone } from "../fixtures/microphone.ts";
+import { documentFile, DOCUMENTS } from "../fixtures/documents.ts";
 import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../fixtures/page_visit.ts";
 
 import { makeTinyTts } from "../fixtures/tiny_tts.ts";
@@ -166,6 +167,22 @@ pageTest("page: boxes around lines are drawn on the image", {
   assert.ok(boxes.length > 1 && boxes.every(({ isInside, fits }) => isInside && fits));
   assert.equal(await tab.text(".result", /\S/), boxes.map(({ label }) => label).join("\n"));
 });
+
+pageTest(
+  "page: the pages of a PDF file are read",
+  { model: "hearth-demo-ocr" },
+  async ({ tab }) => {
+    const wanted = DOCUMENTS["text"]!.pages.length;
+    await withFile({ name: "invoice.pdf", bytes: documentFile("text") }, async (path) => {
+      await tab.upload("Drop or paste an image", path);
+      await tab.text("main", /The pages of a PDF file/);
+      await tab.page.waitForFunction(() => document.querySelector(".result")!.ariaBusy === "false");
+    });
+    const text = await tab.text(".result", /\S/);
+    assert.equal(text.split("\f").length, wanted);
+    assert.equal(await tab.page.$("main > .failure"), null);
+  },
+);
 
 pageTest("page: a recording is dropped or pasted, and its subtitles saved", {
   model: "hearth-demo-asr",
