@@ -5,7 +5,7 @@
  */
 
 /** Sizes of parts, in groups of outputs that lie side by side. */
-export interface PartSizes {
+interface PartSizes {
   /** Large enough for streams of weights of some pages, small enough that no thread waits long for another. */
   readonly usual: number;
   /** Smaller parts are not worth taking. */

@@ -88,7 +88,7 @@ interface Scratch {
 }
 
 /** Rows of x, the router's logits, and where results go: `[numRows, hidden]`. */
-export interface ExpertRows {
+interface ExpertRows {
   readonly x: Float32Array | Float16Array;
   readonly logits: Float32Array | Float16Array;
   readonly out: Float32Array | Float16Array;

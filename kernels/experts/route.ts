@@ -6,7 +6,7 @@
 import type { ExpertsParams } from "./experts_params.ts";
 
 /** The chosen experts of rows and their weights, `topK` of each row, most likely first. */
-export interface Routes {
+interface Routes {
   readonly experts: Uint32Array;
   readonly weights: Float32Array;
 }
@@ -65,7 +65,7 @@ export function routeRows(
 }
 
 /** The pairs (row, one of its experts), those of an expert side by side. */
-export interface ExpertOrder {
+interface ExpertOrder {
   readonly pairs: Uint32Array;
   /** Of each expert that has pairs its number, and the first and the end of its pairs. */
   readonly items: Uint32Array;

@@ -13,7 +13,7 @@ export const BLOCK_SIZE = 16;
 export type HeadBytes = (dtype: AttentionSite["dtype"], headSize: number) => number;
 
 /** The layers that share a pool. */
-export interface LayerPool {
+interface LayerPool {
   /** Tokens that a token sees in them, itself included; all if absent. */
   readonly window?: number | undefined;
   /** The most blocks that a sequence holds. */
@@ -25,7 +25,7 @@ export interface LayerPool {
 }
 
 /** What pools depend on. */
-export interface PoolsOptions {
+interface PoolsOptions {
   /** Tokens of the longest sequence. */
   readonly contextLength: number;
   readonly maxBatchTokens: number;

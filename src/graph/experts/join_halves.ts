@@ -28,7 +28,7 @@ export function joinHalves<T extends ExpertWeights>(gate: T, up: T): T {
 }
 
 /** Constants `[experts, …]` joined along their second axis; read where they are needed. */
-export function joinExperts(tensors: readonly StoredTensor[]): StoredTensor {
+function joinExperts(tensors: readonly StoredTensor[]): StoredTensor {
   const [{ dtype, shape }] = tensors as [StoredTensor];
   const [numRows] = shape as [number];
   const lengths = tensors.map(storedBytes);

@@ -22,7 +22,7 @@ export interface PlacedMixture {
 }
 
 /** A graph whose mixtures of experts are site nodes. */
-export interface MixtureGraph {
+interface MixtureGraph {
   readonly graph: Graph;
   readonly mixtures: readonly PlacedMixture[];
   /** The results of the site nodes in a run. */
