@@ -103,7 +103,7 @@ export function compileArguments(
     "--exclude-unused-npm",
     ...INCLUDES.map((path) => `--include=${path}`),
     ...listUnused().map((path) => `--exclude=${path}`),
-    ...(isPermissive ? PERMISSIVE.map((module) => `--exclude=${folderOf(module)}`) : []),
+    ...(isPermissive ? PERMISSIVE.map((module) => `--exclude=${resolveFolder(module)}`) : []),
     ...(target === undefined ? [] : [`--target=${target}`]),
     `--output=${output}`,
     "main.ts",
@@ -121,7 +121,7 @@ function listUnused(): string[] {
 }
 
 /** The folder of a package, by its main module's `dist`. */
-function folderOf(module: string): string {
+function resolveFolder(module: string): string {
   return join(dirname(fileURLToPath(import.meta.resolve(module))), "..");
 }
 

@@ -25,7 +25,7 @@ export function fillFlagTables(page: string): string {
   const placed = new Set<string>();
   const filled = page.replaceAll(MARKER, (_, list: string) => {
     const names = list.split(", ");
-    const tables = new Set(names.map(tableOf));
+    const tables = new Set(names.map(readTable));
     if (tables.size > 1) throw new Error(`docs/flags.md: ${list} have not the same flags.`);
     for (const name of names) placed.add(name);
     return `<!-- flags of ${list} -->\n\n${[...tables].join()}\n\n`;
@@ -37,7 +37,7 @@ export function fillFlagTables(page: string): string {
   return filled;
 }
 
-function tableOf(name: string): string {
+function readTable(name: string): string {
   const command = COMMANDS.find((each) => each.name === name);
   if (command === undefined) {
     throw new Error(`docs/flags.md has a marker for the flags of ${name}.`);
@@ -68,7 +68,7 @@ const HEADLINES: Readonly<Record<string, readonly string[]>> = {
 export function fillFigures(readme: string, performance: string): string {
   const rows = Object.entries(HEADLINES).flatMap(([kind, labels]) => {
     const found = new RegExp(`<!-- real ${kind} -->([^]*?)<!-- end of real ${kind} -->`);
-    const table = (found.exec(performance)?.[1] ?? "").split("\n").map(cellsOf);
+    const table = (found.exec(performance)?.[1] ?? "").split("\n").map(splitCells);
     const [model, ...header] = table.find(([, ours]) => ours === "Hearth") ?? [];
     return labels.map((label) => {
       const row = table.find(([first]) => first === label);
@@ -85,7 +85,7 @@ export function fillFigures(readme: string, performance: string): string {
   return readme.replace(marked, (_, mark) => `${mark}\n\n${[...head, ...rows].join("\n")}\n\n`);
 }
 
-function cellsOf(line: string): string[] {
+function splitCells(line: string): string[] {
   return line.split("|").slice(1, -1).map((cell) => cell.trim());
 }
 

@@ -116,7 +116,9 @@ export function listPackages(lock: LockFile): string[] {
   const take = (id: string) => {
     // Packages that the overrides replace by an empty one.
     if (id.includes("@npm:") || found.has(id)) return;
-    const known = id in lock.npm ? id : Object.keys(lock.npm).find((each) => nameOf(each) === id);
+    const known = id in lock.npm
+      ? id
+      : Object.keys(lock.npm).find((each) => parseName(each) === id);
     if (known === undefined) throw new Error(`deno.lock has no ${id}.`);
     if (found.has(known)) return;
     found.add(known);
@@ -127,11 +129,13 @@ export function listPackages(lock: LockFile): string[] {
     ...dependencies,
     ...SHIPPED_MEMBERS.flatMap((member) => members[member]?.dependencies ?? []),
   ];
-  for (const each of wanted) take(`${nameOf(each.slice("npm:".length))}@${lock.specifiers[each]}`);
+  for (const each of wanted) {
+    take(`${parseName(each.slice("npm:".length))}@${lock.specifiers[each]}`);
+  }
   return [...found].sort();
 }
 
-function nameOf(id: string): string {
+function parseName(id: string): string {
   return id.slice(0, id.indexOf("@", 1));
 }
 
@@ -151,7 +155,7 @@ function npmCache(): string {
 }
 
 function describe(id: string, cache: string): string {
-  const name = nameOf(id);
+  const name = parseName(id);
   // Resolved peers follow an underscore.
   const version = id.slice(name.length + 1).replace(/_.*$/, "");
   const folder = join(cache, name, version);

@@ -41,7 +41,7 @@ const FLAGS = [
 /** Shared memory needs bounds: its maximum and minimum. */
 const SHARED_FLAGS = ["--sharedMemory", "--initialMemory", "1", "--maximumMemory", "65536"];
 
-function pathOf(path: string): string {
+function resolvePath(path: string): string {
   return fileURLToPath(new URL(`../${path}`, import.meta.url));
 }
 
@@ -53,7 +53,7 @@ function pathOf(path: string): string {
 export async function compileWasm(module: WasmModule): Promise<Uint8Array> {
   const { sources, features, isShared = false } = module;
   let binary: Uint8Array | undefined;
-  const files = ["index.ts", "--baseDir", pathOf(sources), "--outFile", "module.wasm"];
+  const files = ["index.ts", "--baseDir", resolvePath(sources), "--outFile", "module.wasm"];
   const { error, stderr } = await asc.main(
     [
       ...[...files, "--enable", isShared ? `${features},threads` : features],
@@ -68,6 +68,6 @@ export async function compileWasm(module: WasmModule): Promise<Uint8Array> {
 if (import.meta.main) {
   for (const module of Object.values(WASM_MODULES)) {
     const binary = await compileWasm(module);
-    Deno.writeTextFileSync(pathOf(module.binary), binary.toBase64());
+    Deno.writeTextFileSync(resolvePath(module.binary), binary.toBase64());
   }
 }

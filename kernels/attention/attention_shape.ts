@@ -4,7 +4,7 @@
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
+import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { tileBytes, tileThreads, type TileTiling } from "./attention_tile.ts";
 import type { DecodeTiling } from "./paged_attention_decode.ts";
 
@@ -140,7 +140,7 @@ function findTile(
 ): TileTiling | undefined {
   return tiles.find((tile) =>
     tileThreads(tile) <= limits.maxComputeInvocationsPerWorkgroup &&
-    tileBytes(headSize / 4, 4 * sizeOf(elem), tile) <= limits.maxComputeWorkgroupStorageSize
+    tileBytes(headSize / 4, 4 * elemBytes(elem), tile) <= limits.maxComputeWorkgroupStorageSize
   );
 }
 

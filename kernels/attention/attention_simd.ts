@@ -137,13 +137,13 @@ export class SimdAttention {
    * @param head of keys.
    * @returns f32 `[numKeys, headSize]`, the caller's.
    */
-  keysOf(
+  getKeys(
     layer: number,
     head: number,
     range: { readonly firstBlock: number; readonly numKeys: number },
   ): Float32Array {
     const { part, index } = this.#places[layer]!;
-    return part.memory.keysOf(index, head, range);
+    return part.memory.getKeys(index, head, range);
   }
 
   /** Copies keys and values of a sequence. */
@@ -176,13 +176,13 @@ function divideLayers(layers: readonly SimdLayer[], limits: SimdLimits): SimdLay
   if (layers.length === 0) return [];
   for (let numParts = 1; numParts < layers.length; numParts++) {
     const size = Math.ceil(layers.length / numParts);
-    const parts = inPartsOf(size, layers);
+    const parts = splitLayers(size, layers);
     if (parts.every((part) => fitsMemory(part, limits))) return parts;
   }
-  return inPartsOf(1, layers);
+  return splitLayers(1, layers);
 }
 
-function inPartsOf(size: number, layers: readonly SimdLayer[]): SimdLayer[][] {
+function splitLayers(size: number, layers: readonly SimdLayer[]): SimdLayer[][] {
   return Array.from(
     { length: Math.ceil(layers.length / size) },
     (_, i) => layers.slice(i * size, (i + 1) * size),

@@ -145,13 +145,13 @@ export class SimdLayers {
 
   /** Takes over the first `numBlocks` blocks of another's cache, which has the same layers. */
   copyBlocks(from: SimdLayers, numBlocks: number): void {
-    const bytesOf = (layers: SimdLayers) =>
+    const viewBytes = (layers: SimdLayers) =>
       new Uint8Array(
         layers.#memory.buffer,
         layers.#cache.at,
         numBlocks * layers.#cache.blockBytes,
       );
-    bytesOf(this).set(bytesOf(from));
+    viewBytes(this).set(viewBytes(from));
   }
 
   /**
@@ -213,7 +213,7 @@ export class SimdLayers {
    * @param head of keys.
    * @returns f32 `[numKeys, headSize]`, the caller's.
    */
-  keysOf(
+  getKeys(
     layer: number,
     head: number,
     { firstBlock, numKeys }: { readonly firstBlock: number; readonly numKeys: number },

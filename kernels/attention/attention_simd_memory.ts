@@ -76,8 +76,8 @@ export function placeLayers(
   limits: SimdLimits,
 ): PlacedLayers {
   const { maxTokens, numBlocks } = limits;
-  const reserveRows = (widthOf: (layer: SimdLayer) => number) =>
-    arena.reserve(maxTokens * Math.max(0, ...layers.map(widthOf)));
+  const reserveRows = (measureWidth: (layer: SimdLayer) => number) =>
+    arena.reserve(maxTokens * Math.max(0, ...layers.map(measureWidth)));
   const inputs = {
     q: reserveRows(({ write }) => write.q.stride),
     k: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.k.stride),
@@ -121,8 +121,8 @@ export function placeLayers(
       write.rotary?.isInterleaved ? 1 : 0,
       cos,
       sin,
-      wordOf(attend.scale),
-      wordOf(attend.softcap),
+      toWord(attend.scale),
+      toWord(attend.softcap),
       attend.window,
       sinks,
     );
@@ -133,7 +133,7 @@ export function placeLayers(
 }
 
 /** The bits of a float32. */
-function wordOf(x: number): number {
+function toWord(x: number): number {
   return new Uint32Array(Float32Array.of(x).buffer)[0]!;
 }
 

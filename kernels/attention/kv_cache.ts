@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { sizeOf } from "../../src/gpu/kernel.ts";
+import { elemBytes } from "../../src/gpu/kernel.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import plainSource from "./kv_cache_plain.wgsl" with { type: "text" };
 import quantizedSource from "./kv_cache_q8.wgsl" with { type: "text" };
@@ -35,7 +35,7 @@ type CachedHead = Pick<AttentionShape, "headSize" | "elem" | "isQuantized">;
 
 /** Bytes of the keys, or of the values, of one token and head. */
 export function cachedHeadBytes({ headSize, elem, isQuantized }: CachedHead): number {
-  return isQuantized ? headSize + SCALE_BYTES : headSize * sizeOf(elem);
+  return isQuantized ? headSize + SCALE_BYTES : headSize * elemBytes(elem);
 }
 
 /** Declares `cached`, and how it is read. */

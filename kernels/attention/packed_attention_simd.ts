@@ -101,8 +101,8 @@ export class SimdPackedAttention {
       this.#numPairs += (queryStarts[s + 1]! - queryStarts[s]!) * keyLengths[s]!;
       this.#numKeyRows = Math.max(this.#numKeyRows, keyStarts[s]! + keyLengths[s]!);
     }
-    const widest = (widthOf: (layer: SimdPackedLayer) => number) =>
-      Math.max(0, ...this.#layers.map(widthOf));
+    const widest = (measureWidth: (layer: SimdPackedLayer) => number) =>
+      Math.max(0, ...this.#layers.map(measureWidth));
 
     let end = ALIGNMENT;
     const reserve = (length: number) => {
@@ -115,14 +115,14 @@ export class SimdPackedAttention {
     const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
     const items = new Map<string, ItemOffsets & { readonly words: Uint32Array }>();
     for (const { shape } of this.#layers) {
-      if (items.has(headsOf(shape))) continue;
+      if (items.has(formatHeads(shape))) continue;
       const { heads, kvHeads } = shape;
       const options = { kvHeads, group: heads / kvHeads, rowsPerItem: ITEM_ROWS };
       const most = { maxTokens: this.#numRows, maxSequences: numSequences };
       const words = new Uint32Array(maxItemWords(most, options));
       const sequences = { sequences: { length: numSequences }, queryStarts };
       const count = writeItems(words, sequences, options);
-      items.set(headsOf(shape), { words, count, at: reserve(words.length) });
+      items.set(formatHeads(shape), { words, count, at: reserve(words.length) });
     }
     const headSize = widest(({ shape }) => shape.headSize);
     // A block of rows, and the tiles of one sequence and head.
@@ -183,7 +183,7 @@ export class SimdPackedAttention {
       window,
     ]);
     this.#floats(offsets.site + 13 * 4, 2).set([scale, softcap]);
-    const items = offsets.items.get(headsOf(shape))!;
+    const items = offsets.items.get(formatHeads(shape))!;
     this.#threads.run({
       kernel: "packedAttention",
       memory: this.#memory,
@@ -214,6 +214,6 @@ export class SimdPackedAttention {
 }
 
 /** Layers with equal keys are divided alike. */
-function headsOf({ heads, kvHeads }: HeadShape): string {
+function formatHeads({ heads, kvHeads }: HeadShape): string {
   return `${heads} on ${kvHeads}`;
 }

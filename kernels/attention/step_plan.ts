@@ -134,7 +134,7 @@ export class StepPlan {
     }
   }
 
-  #rowsOf(step: PackedStep, s: number): number {
+  #countRows(step: PackedStep, s: number): number {
     return (step.queryStarts[s + 1]! - step.queryStarts[s]!) * this.#group;
   }
 
@@ -145,7 +145,7 @@ export class StepPlan {
     if (typeof sequence === "object" && "isDecoding" in sequence) {
       return sequence.isDecoding === true;
     }
-    return this.#rowsOf(step, s) <= maxDecodedRows;
+    return this.#countRows(step, s) <= maxDecodedRows;
   }
 
   #writePrefillItems(step: PackedStep): number {
@@ -154,7 +154,7 @@ export class StepPlan {
     let count = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       if (this.#isDecode(step, s)) continue;
-      const numRows = this.#rowsOf(step, s);
+      const numRows = this.#countRows(step, s);
       // The last rows see the most keys: started first, they do not finish last.
       for (let i = Math.ceil(numRows / tile.rows) - 1; i >= 0; i--) {
         const start = i * tile.rows;
@@ -174,9 +174,9 @@ export class StepPlan {
   }
 
   /** Keys of each part of a sequence's decode items. */
-  #splitKeysOf(step: PackedStep, s: number): number {
+  #countSplitKeys(step: PackedStep, s: number): number {
     const { decode, minSplitKeys } = this.#tiling;
-    const items = Math.ceil(this.#rowsOf(step, s) / decode.rows);
+    const items = Math.ceil(this.#countRows(step, s) / decode.rows);
     if (items >= this.#targetItems) return Infinity;
     const tileKeys = decodeKeys(decode);
     const keys = items * (step.kvLengths[s]! - this.#firstKey(step, s));
@@ -189,10 +189,10 @@ export class StepPlan {
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       if (!this.#isDecode(step, s)) continue;
-      const numRows = this.#rowsOf(step, s);
+      const numRows = this.#countRows(step, s);
       const endKey = step.kvLengths[s]!;
       const firstKey = this.#firstKey(step, s);
-      const splitKeys = this.#splitKeysOf(step, s);
+      const splitKeys = this.#countSplitKeys(step, s);
       for (let start = 0; start < numRows; start += decodeRows) {
         const rows = Math.min(decodeRows, numRows - start);
         if (endKey - firstKey <= splitKeys) {
@@ -215,9 +215,9 @@ export class StepPlan {
     let slot = 0;
     for (let s = 0; s < step.sequences.length; s++) {
       const numKeys = step.kvLengths[s]! - this.#firstKey(step, s);
-      const splitKeys = this.#splitKeysOf(step, s);
+      const splitKeys = this.#countSplitKeys(step, s);
       if (!this.#isDecode(step, s) || numKeys <= splitKeys) continue;
-      const numRows = this.#rowsOf(step, s);
+      const numRows = this.#countRows(step, s);
       const splits = Math.ceil(numKeys / splitKeys);
       for (let start = 0; start < numRows; start += decodeRows) {
         const rows = Math.min(decodeRows, numRows - start);

@@ -118,13 +118,13 @@ function substitute(line: string, values: Values): string {
   const written = line.replaceAll(
     /\$(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([a-z]+|[A-Z][A-Z_]*))/g,
     (_, sum?: string, name?: string) =>
-      sum === undefined ? `${valueOf(name!, values)}` : `${calculate(sum, values)}`,
+      sum === undefined ? `${evaluate(name!, values)}` : `${calculate(sum, values)}`,
   );
   if (written.includes("$")) throw new Error(`"${line.trim()}" has parentheses three deep.`);
   return written;
 }
 
-function valueOf(name: string, values: Values): string | number {
+function evaluate(name: string, values: Values): string | number {
   const value = values[name];
   if (value === undefined) throw new Error(`"${name}" stands for nothing.`);
   return typeof value === "boolean" ? Number(value) : value;
@@ -140,7 +140,7 @@ function calculate(sum: string, values: Values): number {
       tokens.shift();
       return value;
     }
-    const value = Number(/^\d/.test(token) ? token : valueOf(token, values));
+    const value = Number(/^\d/.test(token) ? token : evaluate(token, values));
     if (Number.isNaN(value)) throw new Error(`"${token}" in "${sum}" is no number.`);
     return value;
   };

@@ -17,9 +17,9 @@ import type { MatvecParams, NormParams } from "../matmul/matvec_params.ts";
 import { BLOCK, type NbitsMatrix, type NbitsSource, packNbits } from "../matmul/nbits_matrix.ts";
 import {
   checkNbitsProduct,
+  chooseRowLevels,
   nbitsProduct,
   type RowLevels,
-  rowLevelsOf,
 } from "../matmul/nbits_product.ts";
 import type { NormKernelParams } from "../norm/norm.ts";
 import type { PointwiseParams } from "../pointwise/pointwise.ts";
@@ -106,7 +106,7 @@ export class SimdRows {
     const own = { threads: this.#threads, exports: this.#exports, polls: STEP_POLLS };
     const memory = { ...own, ...addresses };
     if (params.weights.kind === "nbits") {
-      const levels = rowLevelsOf(params.weights);
+      const levels = chooseRowLevels(params.weights);
       const quantizeRows = reuses ? undefined : this.#quantization(params, tensors, levels);
       return nbitsProduct(memory, params, { tensors, quantizeRows });
     }
@@ -121,7 +121,7 @@ export class SimdRows {
   ): RowKernel | undefined {
     if (norm === undefined) return undefined;
     const { normRow } = this.#exports;
-    const numbers = numbersOf(norm, k, affine);
+    const numbers = toNumbers(norm, k, affine);
     return (numRows) => {
       for (let row = 0; row < numRows; row++) {
         const at = from! + (row * x.stride + x.offset) * 4;
@@ -138,7 +138,7 @@ export class SimdRows {
   ): RowKernel {
     const { normed, rows } = this.#memory;
     const { normRow, quantizeRow, quantizePair } = this.#exports;
-    const numbers = numbersOf(norm, k, affine);
+    const numbers = toNumbers(norm, k, affine);
     return (numRows) => {
       for (let row = 0; row < numRows; row++) {
         const at = from! + (row * x.stride + x.offset) * 4;
@@ -155,7 +155,7 @@ export class SimdRows {
     { x: from, affine, residual, out }: Addresses<"x" | "affine" | "residual" | "out">,
   ): RowKernel {
     const { normRow, pointwiseRow } = this.#exports;
-    const numbers = numbersOf(norm, k, affine!);
+    const numbers = toNumbers(norm, k, affine!);
     return (numRows) => {
       for (let row = 0; row < numRows; row++) {
         const into = out! + row * heads * k * 4;
@@ -208,7 +208,7 @@ export class SimdRows {
 }
 
 /** What tells `normRow` of a norm: its kind, and where its factors and offsets are. */
-function numbersOf(
+function toNumbers(
   norm: NormParams | undefined,
   k: number,
   affine: number,

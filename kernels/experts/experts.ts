@@ -82,7 +82,8 @@ export class ExpertsScratch {
 
   /** @param params of all layers. */
   constructor(gpu: GpuContext, params: readonly ExpertsParams[], maxRows: number) {
-    const most = (sizeOf: (each: ExpertsParams) => number) => Math.max(...params.map(sizeOf));
+    const most = (computeSize: (each: ExpertsParams) => number) =>
+      Math.max(...params.map(computeSize));
     const buffer = (label: string, words: number) =>
       createBuffer(gpu, {
         label,

@@ -190,7 +190,7 @@ export class SimdExperts {
     }
     this.#multiply(first, { numItems, numPairs, perRow: topK, outputs: firstOutputs(params) });
     if (params.second.matrix.kind === "nbits") {
-      const factor = factorOf(params.second);
+      const factor = factorAt(params.second);
       const bytes = rowBytes(params.second, inner);
       for (let pair = 0; pair < numPairs; pair++) {
         const from = between + pair * inner * 4;
@@ -226,7 +226,7 @@ export class SimdExperts {
     }
     const { row: floats } = this.#scratch;
     this.#floats(floats, row.length).set(row);
-    this.#exports.quantizeShorts(floats, row.length, factorOf(product), at);
+    this.#exports.quantizeShorts(floats, row.length, factorAt(product), at);
   }
 
   #multiply(
@@ -281,7 +281,7 @@ export function layerBytes({ params, first, second }: ExpertLayer): number {
 }
 
 /** What quantised rows' sums are multiplied with: the zero point, or -1 where blocks have their own. */
-function factorOf({ matrix }: ExpertProduct): number {
+function factorAt({ matrix }: ExpertProduct): number {
   if (matrix.kind === "rows") return 0;
   return matrix.hasZeroPoints ? -1 : -(2 ** (matrix.bits - 1));
 }
@@ -296,7 +296,8 @@ function reserveScratch(
   all: readonly ExpertsParams[],
   numThreads: number,
 ): Scratch {
-  const most = (sizeOf: (params: ExpertsParams) => number) => Math.max(...all.map(sizeOf));
+  const most = (computeSize: (params: ExpertsParams) => number) =>
+    Math.max(...all.map(computeSize));
   const pairs = most(({ topK }) => topK) * MAX_ROWS;
   const bytes = (count: number) => arena.reserve(Math.ceil(count / 4));
   // The two products' sums of a tile.

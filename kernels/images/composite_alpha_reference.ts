@@ -133,19 +133,19 @@ function stretchThenBlend(
   };
   return (y) => {
     const first = down.first[y]!;
-    const weightOf = (k: number) => down.values[y * down.stride + k]!;
+    const weightAt = (k: number) => down.values[y * down.stride + k]!;
     const isOne = down.count[y] === 1;
     const below = isOne ? first : first + 1;
     kernels.mixRows(
       stretched(first),
-      weightOf(0),
+      weightAt(0),
       stretched(below),
-      isOne ? 0 : weightOf(1),
+      isOne ? 0 : weightAt(1),
       width,
       sums,
     );
     for (let k = 2; k < down.count[y]!; k++) {
-      kernels.mixRows(sums, 1, stretched(first + k), weightOf(k), width, sums);
+      kernels.mixRows(sums, 1, stretched(first + k), weightAt(k), width, sums);
     }
   };
 }

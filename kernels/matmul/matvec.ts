@@ -28,10 +28,10 @@ import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
 import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
 import {
   chooseMatvecTiling,
+  chooseRowForm,
   type MatvecForm,
   type MatvecTiling,
   numSums,
-  rowFormOf,
   TILE,
 } from "./matvec_shape.ts";
 import { unrolledSource } from "./matvec_unrolled.ts";
@@ -119,11 +119,11 @@ export class Matvec {
   /** Compiles all programs for 1 to `maxRows` rows; others are compiled when they are first needed. */
   compile(maxRows: number): void {
     if (this.#int8 !== undefined) this.#int8.compile(maxRows);
-    else if (this.#takesTiles) this.#formOf("tile");
+    else if (this.#takesTiles) this.#chooseKernel("tile");
     else {
       const { rowForms } = this.#tiling;
-      const largest = rowFormOf(this.#tiling, maxRows);
-      for (const rows of rowForms) if (rows <= largest) this.#formOf(rows);
+      const largest = chooseRowForm(this.#tiling, maxRows);
+      for (const rows of rowForms) if (rows <= largest) this.#chooseKernel(rows);
     }
   }
 
@@ -142,19 +142,19 @@ export class Matvec {
         Math.ceil(this.#params.n / outputsOfTile(this.#params)),
         Math.ceil(numRows / TILE),
       ];
-      this.#formOf("tile").encode(pass, bound, tiles as [number, number]);
+      this.#chooseKernel("tile").encode(pass, bound, tiles as [number, number]);
       return;
     }
-    const rows = rowFormOf(this.#tiling, numRows);
-    this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
+    const rows = chooseRowForm(this.#tiling, numRows);
+    this.#chooseKernel(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
 
-  #formOf(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
+  #chooseKernel(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
     let form = this.#forms.get(rows);
     if (form === undefined) {
       const spec = rows === "tile"
-        ? tileSpecOf(this.#params)
-        : specOf(this.#params, { ...this.#tiling, rows });
+        ? describeTile(this.#params)
+        : describeKernel(this.#params, { ...this.#tiling, rows });
       form = Kernel.get(this.#gpu, spec);
       this.#forms.set(rows, form);
     }
@@ -162,7 +162,7 @@ export class Matvec {
   }
 }
 
-function specOf(params: MatvecParams, form: MatvecForm) {
+function describeKernel(params: MatvecParams, form: MatvecForm) {
   const { lanes, groups, outs, rows } = form;
   const isUnrolled = form.isUnrolled && !isPadded(params);
   const division = {
@@ -177,7 +177,7 @@ function specOf(params: MatvecParams, form: MatvecForm) {
 }
 
 /** The kernel for many rows; see matmul_tile.ts. */
-function tileSpecOf(params: MatvecParams) {
+function describeTile(params: MatvecParams) {
   const division = { GROUPS: 1, OUTS: TILE_OUTS, ROWS: 1, THREADS: TILE_THREADS, SUMS: 1 };
   return kernelSpec(params, { division, source: tileSource(params), isUnrolled: true });
 }
@@ -211,7 +211,7 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
     SCALE: params.scale,
     SOFTCAP: params.softcap,
   };
-  const matrix = matrixOf(params, isUnrolled);
+  const matrix = describeMatrix(params, isUnrolled);
   const own = sum ? SUM_BINDINGS : {};
   return {
     name: "matvec",
@@ -229,7 +229,7 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
 }
 
 /** What declares the matrix; where loops are not written out, with the loop over it. */
-function matrixOf(params: MatvecParams, isUnrolled: boolean): {
+function describeMatrix(params: MatvecParams, isUnrolled: boolean): {
   readonly source: string;
   readonly constants: Readonly<Record<string, number>>;
 } {

@@ -32,7 +32,7 @@ export function roomForRows(most: number): number {
 }
 
 /** The form for a number of rows: the smallest that holds all, or the largest. */
-export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
+export function chooseRowForm({ rowForms }: MatvecTiling, numRows: number): number {
   return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
 }
 
@@ -51,7 +51,7 @@ export function numSums(
 }
 
 /** The sums of a thread where loops are written out: a row's outputs, and its squares where a norm wants them. */
-export function valuesOf(
+export function chooseValues(
   { norm }: Pick<MatvecParams, "norm">,
   { outs, rows }: Pick<MatvecForm, "outs" | "rows">,
 ): { readonly perRow: number; readonly count: number; readonly hasSquares: boolean } {
@@ -63,14 +63,14 @@ export function valuesOf(
 /** Floats of workgroup memory in which lanes are added up: with the totals, less than the 16 KiB that devices share. */
 const PASS_FLOATS = 2560;
 
-/** How many of the {@linkcode valuesOf} are added up at a time. */
+/** How many of the {@linkcode chooseValues} are added up at a time. */
 export function numSumsPerPass(
   params: Pick<MatvecParams, "norm">,
   form: MatvecForm,
 ): number {
   const { lanes, groups } = form;
   const most = Math.max(1, Math.floor(PASS_FLOATS / (groups * (lanes + 1))));
-  return Math.min(most, valuesOf(params, form).count);
+  return Math.min(most, chooseValues(params, form).count);
 }
 
 const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, isInt8: true };

@@ -7,7 +7,7 @@
  * @module
  */
 import type { MatvecParams } from "./matvec_params.ts";
-import { type MatvecForm, numSumsPerPass, valuesOf } from "./matvec_shape.ts";
+import { chooseValues, type MatvecForm, numSumsPerPass } from "./matvec_shape.ts";
 import { lines, range } from "../common/written_out.ts";
 
 /** Most chunks of a lane whose loads all stand before the first use. */
@@ -18,7 +18,7 @@ const STEPS = 4;
 /** What follows matvec_common.wgsl and the declarations of the matrix: products, their sums over lanes, the entry point. */
 export function unrolledSource(params: MatvecParams, form: MatvecForm): string {
   const { lanes, groups, unitsFirst } = form;
-  const values = valuesOf(params, form);
+  const values = chooseValues(params, form);
   return `
 var<workgroup> totals: array<f32, ${values.count * groups}>;
 
@@ -152,7 +152,7 @@ function loadRow(
   const raw = `row_four(row0, ${row}u, ${at})`;
   if (norm === undefined) return `    let ${name} = ${raw};`;
   if (norm.kind === "rms") {
-    const { perRow } = valuesOf(params, form);
+    const { perRow } = chooseValues(params, form);
     const offset = norm.hasBeta ? ` + offset${affine}` : "";
     return `    let raw_${name} = ${raw};
     value${row * perRow + form.outs} += dot(raw_${name}, raw_${name});
@@ -170,7 +170,7 @@ function nbitsChunk(
 ): Statements {
   const { bits, blockSize, hasZeroPoints } = params.weights;
   const { outs, rows } = form;
-  const { perRow } = valuesOf(params, form);
+  const { perRow } = chooseValues(params, form);
   const levels = chunkLevels(params.weights);
   const words = levels * bits / 32;
   const foursPerWord = 8 / bits;
@@ -239,7 +239,7 @@ function nbitsChunk(
 }
 
 function rowsStep(params: MatvecParams, form: MatvecForm, { at, suffix }: Step): Statements {
-  const { perRow } = valuesOf(params, form);
+  const { perRow } = chooseValues(params, form);
   const { outs, rows } = form;
   const loads = range(outs).map((o) =>
     `    let weights${suffix}_${o} = unpack(weights[row_${o} * K_FOURS + ${at}]);`
@@ -255,7 +255,7 @@ function rowsStep(params: MatvecParams, form: MatvecForm, { at, suffix }: Step):
 }
 
 function columnsStep(params: MatvecParams, form: MatvecForm, { at, suffix }: Step): Statements {
-  const { perRow } = valuesOf(params, form);
+  const { perRow } = chooseValues(params, form);
   const { outs, rows } = form;
   const quads = range(outs / 4);
   const loads = quads.flatMap((q) =>
@@ -284,7 +284,7 @@ function columnsStep(params: MatvecParams, form: MatvecForm, { at, suffix }: Ste
 /** Adds up what the lanes of each unit have, as many sums at a time as there is memory for. */
 function addLanes(params: MatvecParams, form: MatvecForm): string {
   const { lanes, groups } = form;
-  const { count } = valuesOf(params, form);
+  const { count } = chooseValues(params, form);
   const perPass = numSumsPerPass(params, form);
   // One float of padding keeps threads off each other's banks.
   const stride = lanes + 1;

@@ -96,7 +96,7 @@ export async function packNbits(
   };
   for (let first = 0; first < outputs; first += most * GROUP) {
     const count = Math.min(most * GROUP, outputs - first);
-    const planes = planesOf(matrix, {
+    const planes = splitPlanes(matrix, {
       levels: await read("levels", first, count),
       scales: new Float32Array((await read("scales", first, count)).buffer),
       zeroPoints: matrix.hasZeroPoints ? await read("zeroPoints", first, count) : undefined,
@@ -136,7 +136,7 @@ interface Planes {
   readonly zeros: Uint8Array;
 }
 
-function planesOf(matrix: NbitsMatrix, part: FilePart): Planes {
+function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
   const { k, bits, blockSize } = matrix;
   const perOutput = fileBytes(matrix);
   const [fileBlocks, halves] = [perOutput.scales / 4, blockSize < BLOCK ? 2 : 1];
@@ -208,7 +208,7 @@ function unpackBlock(
     }
     return;
   }
-  const table = tableOf(bits, zero);
+  const table = makeTable(bits, zero);
   const perByte = 4 / bits;
   for (let i = 0; i < PLANE_BYTES / perByte; i++) {
     const first = levels[from + i]! * perByte;
@@ -219,7 +219,7 @@ function unpackBlock(
 const tables = new Map<number, Uint8Array>();
 
 /** For each byte of levels of 1 or 2 bits the same in 4 bits, the zero point taken off. */
-function tableOf(bits: 1 | 2, zero: number): Uint8Array {
+function makeTable(bits: 1 | 2, zero: number): Uint8Array {
   const key = bits * 4 + zero;
   let table = tables.get(key);
   if (table === undefined) {

@@ -43,7 +43,7 @@ export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): v
  * Where rows may be rounded to 8 bits for each block (accuracy level 4) they are. Else they have 16, which is more than a
  * half precision number has: the levels of 8 bits, and those of what these leave over.
  */
-export function rowLevelsOf(weights: MatrixForm & { readonly kind: "nbits" }): RowLevels {
+export function chooseRowLevels(weights: MatrixForm & { readonly kind: "nbits" }): RowLevels {
   return { copies: numPlanes(weights), isPaired: weights.allowsInt8 !== true };
 }
 
@@ -88,7 +88,7 @@ export function nbitsProduct(
   checkNbitsProduct(params);
   const { k, n, matrixRows, gate } = params;
   const weights = params.weights as MatrixForm & { readonly kind: "nbits" };
-  const { copies, isPaired } = rowLevelsOf(weights);
+  const { copies, isPaired } = chooseRowLevels(weights);
   const perRow = isPaired ? 2 : 1;
   const partGroups = divideGroups(n / GROUP, threads.numThreads, PARTS);
   // In the order of `Product`.

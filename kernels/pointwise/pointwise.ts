@@ -39,7 +39,7 @@ export class Pointwise {
     this.#workgroups = Math.ceil(width / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "pointwise",
-      source: typesOf(elem, params.from ?? elem) + activationSource + source,
+      source: formatTypes(elem, params.from ?? elem) + activationSource + source,
       bindings: BINDINGS,
       constants: {
         WIDTH: width,
@@ -65,7 +65,7 @@ export class Pointwise {
   }
 }
 
-function typesOf(elem: Elem, from: Elem): string {
+function formatTypes(elem: Elem, from: Elem): string {
   const enabled = elem === "f16" || from === "f16" ? "enable f16;\n" : "";
   return `${enabled}alias elem = ${elem};\nalias elem_of_a = ${from};\n`;
 }

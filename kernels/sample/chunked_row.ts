@@ -28,7 +28,7 @@ export class ChunkedRow {
   set(values: Float32Array): void {
     this.values = values;
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
-      const end = this.endOf(chunk);
+      const end = this.chunkEnd(chunk);
       let max = -Infinity;
       // NaN compares false and is skipped.
       for (let i = chunk * CHUNK; i < end; i++) if (values[i]! > max) max = values[i]!;
@@ -36,7 +36,7 @@ export class ChunkedRow {
     }
   }
 
-  endOf(chunk: number): number {
+  chunkEnd(chunk: number): number {
     return Math.min((chunk + 1) * CHUNK, this.values.length);
   }
 
@@ -58,7 +58,7 @@ export class ChunkedRow {
     let sum = 0;
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       if (this.maxima[chunk]! < negligible) continue;
-      const end = this.endOf(chunk);
+      const end = this.chunkEnd(chunk);
       sum += sumOfExps(values, { start: chunk * CHUNK, end, max, scale });
     }
     return sum;
@@ -82,7 +82,7 @@ export class ChunkedRow {
     list.length = 0;
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       if (this.maxima[chunk]! < bound) continue;
-      const end = this.endOf(chunk);
+      const end = this.chunkEnd(chunk);
       for (let i = chunk * CHUNK; i < end; i++) {
         if (values[i]! >= bound && values[i]! > -Infinity) list.push(i, values[i]!);
       }

@@ -240,7 +240,7 @@ function raceAll(row: ChunkedRow, max: number, scale: number, key: number): numb
   let winner = 0;
   for (let chunk = 0; chunk < maxima.length; chunk++) {
     const largest = expOfNonPositive(exponent(maxima[chunk]!, max, scale));
-    const end = row.endOf(chunk);
+    const end = row.chunkEnd(chunk);
     for (let i = chunk * CHUNK; i < end; i++) {
       const u = uniform(mix32(key + i | 0));
       if (!(u < best * largest)) continue;

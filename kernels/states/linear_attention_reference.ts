@@ -56,16 +56,16 @@ function update(
     Math.floor(head * keyHeads / heads) * keyDim;
   const vAt = token * params.v.stride + params.v.offset + head * valueDim;
   const decayAt = token * params.decays.stride + params.decays.offset;
-  const factorOf = (row: number) => {
+  const factorAt = (row: number) => {
     if (decay === undefined) return 1;
     const given = decays![decayAt + (decaysRows ? head * keyDim + row : head)]!;
     return decay === "logarithm" ? Math.exp(given) : given;
   };
   const isDelta = params.rates > 0;
   const gain = new Float64Array(valueDim);
-  const factor = decaysRows ? 1 : factorOf(0);
+  const factor = decaysRows ? 1 : factorAt(0);
   for (let i = 0, at = 0; i < keyDim; i++) {
-    const [rowFactor, key] = [decaysRows ? factorOf(i) : factor, k[kAt + i]!];
+    const [rowFactor, key] = [decaysRows ? factorAt(i) : factor, k[kAt + i]!];
     for (let j = 0; j < valueDim; j++, at++) {
       const value = own[at]! * rowFactor;
       own[at] = value;

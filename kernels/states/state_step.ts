@@ -29,7 +29,7 @@ export interface StateRange {
 const WORDS = 4;
 
 /** The ranges of a step's sequences. */
-export function rangesOf(step: StateStep): StateRange[] {
+export function listRanges(step: StateStep): StateRange[] {
   return Array.from({ length: step.sequences.length }, (_, s) => {
     const [first, end] = [step.queryStarts[s]!, step.queryStarts[s + 1]!];
     const slot = step.stateSlots?.[s] ?? s;
@@ -57,7 +57,7 @@ export class StateStepBuffer {
 
   /** Writes a step's ranges to the device, ahead of whatever is submitted next. */
   write(step: StateStep): void {
-    rangesOf(step).forEach(({ first, end, slot, isFresh }, s) =>
+    listRanges(step).forEach(({ first, end, slot, isFresh }, s) =>
       this.#words.set([first, end, slot, isFresh ? 1 : 0], s * WORDS)
     );
     this.numSequences = step.sequences.length;

@@ -191,7 +191,7 @@ export class SimdStates {
 }
 
 /** What a site reads, in the order of its structure. */
-function operandsOf(site: SimdSite): Operand[] {
+function listOperands(site: SimdSite): Operand[] {
   if (site.kind === "convolution") {
     const { channels, stride, offset } = site.params;
     return [{ name: "x", stride, offset, width: channels, step: padded(channels) }];
@@ -217,7 +217,7 @@ function outWidth({ kind, params }: SimdSite): number {
 
 /** Elements of the operands and results of the rows that are computed at a time; a last vector may go beyond a row. */
 function rowsLength(site: SimdSite): number {
-  const steps = operandsOf(site).map(({ step }) => step);
+  const steps = listOperands(site).map(({ step }) => step);
   return [...steps, outWidth(site)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
 }
 
@@ -240,9 +240,9 @@ function place(
     at += (padded(MAX_ROWS * step) + 4) * 4;
     return taken;
   };
-  const operands = operandsOf(site).map((operand) => ({ ...operand, at: take(operand.step) }));
+  const operands = listOperands(site).map((operand) => ({ ...operand, at: take(operand.step) }));
   const out = take(outWidth(site));
-  const addressOf = (name: Operand["name"]) =>
+  const getAddress = (name: Operand["name"]) =>
     operands.find((operand) => operand.name === name)?.at ?? 0;
   const common = { operands, outAt: out, outWidth: outWidth(site) };
   if (site.kind === "convolution") {
@@ -258,7 +258,7 @@ function place(
       // In the order of `ConvSite`.
       words: Uint32Array.of(
         ...[channels, stride, taps, activation === "silu" ? 1 : 0, PART_CHANNELS],
-        ...[addressOf("x"), placed, state, out],
+        ...[getAddress("x"), placed, state, out],
       ),
       ...{ state, stateLength },
       parts: Math.ceil(channels / PART_CHANNELS),
@@ -279,7 +279,7 @@ function place(
       ...[heads, queryHeads, keyHeads, keyDim, valueDim, valueStride],
       new Uint32Array(Float32Array.of(scale).buffer)[0]!,
       ...[decay === undefined ? 0 : 1, decay !== undefined && decaysRows ? 1 : 0, params.rates],
-      ...(["q", "k", "v", "decays", "betas"] as const).map(addressOf),
+      ...(["q", "k", "v", "decays", "betas"] as const).map(getAddress),
       ...[state, out],
     ),
     ...{ state, stateLength },

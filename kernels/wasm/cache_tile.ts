@@ -10,19 +10,19 @@ const MOST_HALF: f32 = 65504;
 
 /** Where the scales of a tile are. */
 @inline
-export function scalesOf(tile: usize, headSize: u32): usize {
+export function scalesAt(tile: usize, headSize: u32): usize {
   return tile + <usize> headSize * TILE;
 }
 
 /** Writes a key to slot `slot` of a tile. @param from f32 `[headSize]`. */
 export function quantizeKey(from: usize, headSize: u32, tile: usize, slot: u32): void {
-  const scale = scalesOf(tile, headSize) + (<usize> slot << 2);
+  const scale = scalesAt(tile, headSize) + (<usize> slot << 2);
   quantize(from, headSize, tile + (<usize> slot << 1), 1, TILE * 2, scale);
 }
 
 /** Writes a value to slot `slot` of a tile. @param from f32 `[headSize]`. */
 export function quantizeValue(from: usize, headSize: u32, tile: usize, slot: u32): void {
-  const scale = scalesOf(tile, headSize) + (<usize> slot << 2);
+  const scale = scalesAt(tile, headSize) + (<usize> slot << 2);
   const pair = tile + <usize> (slot >> 1) * headSize * 2;
   quantize(from, headSize, pair + (slot & 1), 2, 4, scale);
 }
@@ -61,7 +61,7 @@ function roundToHalf(x: f32): f32 {
 
 /** The keys of a tile, f32 `[headSize, TILE]`. */
 export function widenKeys(tile: usize, headSize: u32, into: usize): void {
-  const scales = scalesOf(tile, headSize);
+  const scales = scalesAt(tile, headSize);
   for (; tile < scales; tile += TILE * 2, into += TILE * 8) {
     for (let half: usize = 0; half < 2; half++) {
       const pairs = v128.load(tile + half * 16);
@@ -76,7 +76,7 @@ export function widenKeys(tile: usize, headSize: u32, into: usize): void {
 /** The values of a tile, f32 `[TILE, headSize]`. */
 export function widenValues(tile: usize, headSize: u32, into: usize): void {
   const headBytes = <usize> headSize << 2;
-  for (let scale = scalesOf(tile, headSize), end = scale + TILE * 4; scale < end; scale += 8) {
+  for (let scale = scalesAt(tile, headSize), end = scale + TILE * 4; scale < end; scale += 8) {
     const s0 = v128.load32_splat(scale);
     const s1 = v128.load32_splat(scale, 4);
     // Four elements of two tokens at a time.

@@ -30,14 +30,14 @@ export function causalConv(
 
 /** The state of a sequence. */
 @inline
-function stateOf(site: ConvSite, range: StateRange): usize {
+function stateAt(site: ConvSite, range: StateRange): usize {
   return site.state + <usize> range.slot * (site.taps - 1) * site.stride * 4;
 }
 
 function convolve(site: ConvSite, range: StateRange, from: u32, to: u32, inputs: usize): void {
   const kept = <i32> site.taps - 1;
   const rowBytes = <usize> site.stride * 4;
-  const state = stateOf(site, range);
+  const state = stateAt(site, range);
   if (range.isFresh) {
     for (let k = 0; k < kept; k++) {
       memory.fill(state + k * rowBytes + from * 4, 0, (to - from) * 4);
@@ -68,7 +68,7 @@ function convolve(site: ConvSite, range: StateRange, from: u32, to: u32, inputs:
 function keepInputs(site: ConvSite, range: StateRange, from: u32, to: u32): void {
   const kept = <i32> site.taps - 1;
   const rowBytes = <usize> site.stride * 4;
-  const state = stateOf(site, range);
+  const state = stateAt(site, range);
   const numRows = <i32> (range.end - range.first);
   for (let k = 0; k < kept; k++) {
     const at = numRows - kept + k;

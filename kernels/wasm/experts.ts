@@ -46,10 +46,10 @@ function multiplyTile(
   count: u32,
   scratch: usize,
 ): void {
-  const x0 = rowOf(site, step, pair);
-  const x1 = width > 1 ? rowOf(site, step, pair + 1) : x0;
-  const x2 = width > 2 ? rowOf(site, step, pair + 2) : x0;
-  const x3 = width > 2 ? rowOf(site, step, pair + 3) : x0;
+  const x0 = rowAt(site, step, pair);
+  const x1 = width > 1 ? rowAt(site, step, pair + 1) : x0;
+  const x2 = width > 2 ? rowAt(site, step, pair + 2) : x0;
+  const x3 = width > 2 ? rowAt(site, step, pair + 3) : x0;
   const base = expert * site.outputs;
   const outBytes = <usize> site.partOutputs * 4;
   const ups = scratch + TILE * outBytes;
@@ -73,7 +73,7 @@ function pairAt(step: ExpertPairs, pair: u32): u32 {
 }
 
 @inline
-function rowOf(site: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
+function rowAt(site: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
   return site.x + <usize> (pairAt(step, pair) / step.perRow) * site.xBytes;
 }
 

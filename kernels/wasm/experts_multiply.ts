@@ -88,7 +88,7 @@ function tile<Level>(
       zeros += hasHalves ? 2 : 1;
       x0 += CHUNK_BYTES;
     }
-    store<f32>(out, sumOf(sums0));
+    store<f32>(out, sumAt(sums0));
   } else if (width === 2) {
     for (; weights < end; weights += 16 * sizeof<Level>()) {
       const scale = scaleAt(scales, hasHalves);
@@ -104,8 +104,8 @@ function tile<Level>(
       x0 += CHUNK_BYTES;
       x1 += CHUNK_BYTES;
     }
-    store<f32>(out, sumOf(sums0));
-    store<f32>(out + outBytes, sumOf(sums1));
+    store<f32>(out, sumAt(sums0));
+    store<f32>(out + outBytes, sumAt(sums1));
   } else {
     for (; weights < end; weights += 16 * sizeof<Level>()) {
       const scale = scaleAt(scales, hasHalves);
@@ -125,10 +125,10 @@ function tile<Level>(
       x2 += CHUNK_BYTES;
       x3 += CHUNK_BYTES;
     }
-    store<f32>(out, sumOf(sums0));
-    store<f32>(out + outBytes, sumOf(sums1));
-    store<f32>(out + 2 * outBytes, sumOf(sums2));
-    store<f32>(out + 3 * outBytes, sumOf(sums3));
+    store<f32>(out, sumAt(sums0));
+    store<f32>(out + outBytes, sumAt(sums1));
+    store<f32>(out + 2 * outBytes, sumAt(sums2));
+    store<f32>(out + 3 * outBytes, sumAt(sums3));
   }
 }
 
@@ -255,12 +255,12 @@ function floats<Stored>(
       b3 = madd(w1, v128.load(x3, 16), b3);
     }
   }
-  store<f32>(out, sumOf(f32x4.add(a0, b0)));
+  store<f32>(out, sumAt(f32x4.add(a0, b0)));
   if (width === 1) return;
-  store<f32>(out + outBytes, sumOf(f32x4.add(a1, b1)));
+  store<f32>(out + outBytes, sumAt(f32x4.add(a1, b1)));
   if (width === 2) return;
-  store<f32>(out + 2 * outBytes, sumOf(f32x4.add(a2, b2)));
-  store<f32>(out + 3 * outBytes, sumOf(f32x4.add(a3, b3)));
+  store<f32>(out + 2 * outBytes, sumAt(f32x4.add(a2, b2)));
+  store<f32>(out + 3 * outBytes, sumAt(f32x4.add(a3, b3)));
 }
 
 @inline
@@ -278,7 +278,7 @@ function widen(at: usize): v128 {
 }
 
 @inline
-function sumOf(values: v128): f32 {
+function sumAt(values: v128): f32 {
   let sums = f32x4.add(values, v128.shuffle<i32>(values, values, 2, 3, 0, 1));
   sums = f32x4.add(sums, v128.shuffle<i32>(sums, sums, 1, 0, 3, 2));
   return f32x4.extract_lane(sums, 0);

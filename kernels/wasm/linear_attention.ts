@@ -77,30 +77,30 @@ function copyRows(from: usize, fromStep: usize, to: usize, toStep: usize, count:
 }
 
 @inline
-function queryOf(site: LinearSite, row: usize, head: u32): usize {
+function queryAt(site: LinearSite, row: usize, head: u32): usize {
   return site.q + (row * site.queryHeads + head * site.queryHeads / site.heads) * site.keyDim * 4;
 }
 
 @inline
-function keyOf(site: LinearSite, row: usize, head: u32): usize {
+function keyAt(site: LinearSite, row: usize, head: u32): usize {
   return site.k + (row * site.keyHeads + head * site.keyHeads / site.heads) * site.keyDim * 4;
 }
 
 /** The first of a head's factors of decay. */
 @inline
-function decayOf<ByRow>(site: LinearSite, row: usize, head: u32): usize {
+function decayAt<ByRow>(site: LinearSite, row: usize, head: u32): usize {
   const at = row * site.heads + head;
   return site.decays + (is<ByRow>() ? at * site.keyDim : at) * 4;
 }
 
 @inline
-function rateOf(site: LinearSite, row: usize, head: u32): v128 {
+function rateAt(site: LinearSite, row: usize, head: u32): v128 {
   return v128.load32_splat(site.betas + (row * site.rates + (site.rates > 1 ? head : 0)) * 4);
 }
 
 /** What is added to a state for each element of the key. */
 @inline
-function gainOf<Delta>(v: v128, held: v128, rate: v128): v128 {
+function gainAt<Delta>(v: v128, held: v128, rate: v128): v128 {
   return is<Delta>() ? f32x4.mul(rate, f32x4.sub(v, held)) : v;
 }
 
@@ -127,8 +127,8 @@ function attendWide<ByRow, Delta>(
   const headBytes = <usize> site.valueDim * 4;
   let h0 = zero, h1 = zero, h2 = zero, h3 = zero;
   if (is<Delta>()) {
-    let key = keyOf(site, range.first, head);
-    let decay = decayOf<ByRow>(site, range.first, head);
+    let key = keyAt(site, range.first, head);
+    let decay = decayAt<ByRow>(site, range.first, head);
     for (let at = state; at < end; at += step, key += 4, decay += 4) {
       const k = heldKey<ByRow>(key, decay);
       h0 = madd(k, v128.load(at), h0);
@@ -139,7 +139,7 @@ function attendWide<ByRow, Delta>(
   }
   for (let row: usize = range.first; row < range.end; row++) {
     const hasNext = is<Delta>() && row + 1 < range.end;
-    let decay = decayOf<ByRow>(site, row, head);
+    let decay = decayAt<ByRow>(site, row, head);
     let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) {
       h0 = f32x4.mul(h0, d);
@@ -147,18 +147,18 @@ function attendWide<ByRow, Delta>(
       h2 = f32x4.mul(h2, d);
       h3 = f32x4.mul(h3, d);
     }
-    const rate = is<Delta>() ? rateOf(site, row, head) : one;
+    const rate = is<Delta>() ? rateAt(site, row, head) : one;
     const at = (row * site.heads + head) * headBytes + column;
-    const g0 = gainOf<Delta>(v128.load(site.v + at), h0, rate);
-    const g1 = gainOf<Delta>(v128.load(site.v + at, 16), h1, rate);
-    const g2 = gainOf<Delta>(v128.load(site.v + at, 32), h2, rate);
-    const g3 = gainOf<Delta>(v128.load(site.v + at, 48), h3, rate);
+    const g0 = gainAt<Delta>(v128.load(site.v + at), h0, rate);
+    const g1 = gainAt<Delta>(v128.load(site.v + at, 16), h1, rate);
+    const g2 = gainAt<Delta>(v128.load(site.v + at, 32), h2, rate);
+    const g3 = gainAt<Delta>(v128.load(site.v + at, 48), h3, rate);
     let r0 = zero, r1 = zero, r2 = zero, r3 = zero;
     h0 = zero, h1 = zero, h2 = zero, h3 = zero;
-    let key = keyOf(site, row, head);
-    let query = queryOf(site, row, head);
-    let nextKey = hasNext ? keyOf(site, row + 1, head) : key;
-    let nextDecay = hasNext ? decayOf<ByRow>(site, row + 1, head) : decay;
+    let key = keyAt(site, row, head);
+    let query = queryAt(site, row, head);
+    let nextKey = hasNext ? keyAt(site, row + 1, head) : key;
+    let nextDecay = hasNext ? decayAt<ByRow>(site, row + 1, head) : decay;
     for (let s = state; s < end; s += step, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);
@@ -209,26 +209,26 @@ function attendFour<ByRow, Delta>(
   const headBytes = <usize> site.valueDim * 4;
   let held = f32x4.splat(0);
   if (is<Delta>()) {
-    let key = keyOf(site, range.first, head);
-    let decay = decayOf<ByRow>(site, range.first, head);
+    let key = keyAt(site, range.first, head);
+    let decay = decayAt<ByRow>(site, range.first, head);
     for (let at = state; at < end; at += step, key += 4, decay += 4) {
       held = madd(heldKey<ByRow>(key, decay), v128.load(at), held);
     }
   }
   for (let row: usize = range.first; row < range.end; row++) {
     const hasNext = is<Delta>() && row + 1 < range.end;
-    let decay = decayOf<ByRow>(site, row, head);
+    let decay = decayAt<ByRow>(site, row, head);
     let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) held = f32x4.mul(held, d);
-    const rate = is<Delta>() ? rateOf(site, row, head) : one;
+    const rate = is<Delta>() ? rateAt(site, row, head) : one;
     const at = (row * site.heads + head) * headBytes + column;
-    const gain = gainOf<Delta>(v128.load(site.v + at), held, rate);
+    const gain = gainAt<Delta>(v128.load(site.v + at), held, rate);
     let read = f32x4.splat(0);
     held = read;
-    let key = keyOf(site, row, head);
-    let query = queryOf(site, row, head);
-    let nextKey = hasNext ? keyOf(site, row + 1, head) : key;
-    let nextDecay = hasNext ? decayOf<ByRow>(site, row + 1, head) : decay;
+    let key = keyAt(site, row, head);
+    let query = queryAt(site, row, head);
+    let nextKey = hasNext ? keyAt(site, row + 1, head) : key;
+    let nextDecay = hasNext ? decayAt<ByRow>(site, row + 1, head) : decay;
     for (let s = state; s < end; s += step, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);

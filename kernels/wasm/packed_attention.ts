@@ -14,8 +14,8 @@ import {
   attendKeys,
   blockBytes,
   finish,
-  firstKeyOf,
-  lastKeyOf,
+  findFirstKey,
+  findLastKey,
   RowBlock,
   ROWS,
   setRow,
@@ -64,8 +64,8 @@ function attendItem(
   for (let done: u32 = 0; done < item.numRows; done += ROWS) {
     block.numRows = min(ROWS, item.numRows - done);
     setRows(site, batch, item, done, numKeys, kvHead, block);
-    const end = lastKeyOf(block);
-    for (let base = firstKeyOf(block); base < end; base += KEYS) {
+    const end = findLastKey(block);
+    for (let base = findFirstKey(block); base < end; base += KEYS) {
       const until = min(base + KEYS, end);
       for (let key = base; key < until; key += TILE) {
         const tile = tiles + <usize> key * block.headBytes;

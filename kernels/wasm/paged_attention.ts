@@ -7,7 +7,7 @@
  * are taken together; see `row_block.ts`.
  */
 import { Item, itemAt, Site, Step, TILE, tileOffset, wordAt } from "./layout";
-import { attendKeys, finish, firstKeyOf, lastKeyOf, RowBlock, setRow, setTile } from "./row_block";
+import { attendKeys, finish, findFirstKey, findLastKey, RowBlock, setRow, setTile } from "./row_block";
 import { KEYS } from "./rows";
 
 /**
@@ -41,8 +41,8 @@ function attendItem(site: Site, step: Step, item: Item, block: RowBlock): void {
   for (let i: u32 = 0; i < item.numHeads; i++) setRows(site, step, item, i, block);
 
   const table = step.blockTables + <usize> (item.sequence * step.maxBlocksPerSequence) * 4;
-  const end = lastKeyOf(block);
-  for (let base = firstKeyOf(block); base < end; base += KEYS) {
+  const end = findLastKey(block);
+  for (let base = findFirstKey(block); base < end; base += KEYS) {
     const until = min(base + KEYS, end);
     for (let key = base; key < until; key += TILE) {
       const offset = tileOffset(site, table, item.firstHead, key);

@@ -12,9 +12,9 @@ const REST_LEVELS: f32 = 254;
  */
 export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32, copies: u32): void {
   const width = <usize> tileWidth(rows.numRows, row);
-  let at = blockOf(rows, row, blocks * copies);
+  let at = blockAt(rows, row, blocks * copies);
   for (const end = x + <usize> blocks * 128; x < end; x += 128) {
-    const most = largestOf(x);
+    const most = findLargest(x);
     const factor = f32x4.splat(most > 0 ? 127 / most : 0);
     for (let i: u32 = 0; i < copies; i++) {
       at = storeBlock(sixteen(x, factor), sixteen(x + 64, factor), most / 127, at, width);
@@ -28,9 +28,9 @@ export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32
  */
 export function quantizePair(x: usize, blocks: u32, rows: QuantizedRows, row: u32, copies: u32): void {
   const width = <usize> tileWidth(rows.numRows, row);
-  let at = blockOf(rows, row, blocks * copies);
+  let at = blockAt(rows, row, blocks * copies);
   for (const end = x + <usize> blocks * 128; x < end; x += 128) {
-    const most = largestOf(x);
+    const most = findLargest(x);
     const factor = f32x4.splat(most > 0 ? 127 / most : 0);
     const scale = most / 127;
     for (let i: u32 = 0; i < copies; i++) {
@@ -42,7 +42,7 @@ export function quantizePair(x: usize, blocks: u32, rows: QuantizedRows, row: u3
 
 /** Where the first block of a row goes. */
 @inline
-function blockOf(rows: QuantizedRows, row: u32, blocks: u32): usize {
+function blockAt(rows: QuantizedRows, row: u32, blocks: u32): usize {
   const start = tileStart(rows.numRows, row);
   return rows.tiles + <usize> start * blocks * ROW_BLOCK_BYTES + <usize> (row - start) * 4;
 }
@@ -69,7 +69,7 @@ function storeWords(words: v128, at: usize, width: usize): usize {
   return at + width * 16;
 }
 
-function largestOf(x: usize): f32 {
+function findLargest(x: usize): f32 {
   let most = f32x4.abs(v128.load(x));
   for (let at: usize = 16; at < 128; at += 16) {
     most = f32x4.max(most, f32x4.abs(v128.load(x + at)));

@@ -12,7 +12,7 @@ import { CHUNK, CHUNK_BYTES } from "./experts_layout";
  */
 export function quantizeShorts(x: usize, length: u32, factor: i32, into: usize): void {
   for (const end = x + (<usize> length) * 4; x < end; x += CHUNK * 4, into += CHUNK_BYTES) {
-    const most = largestOf(x);
+    const most = findLargest(x);
     const scale = f32x4.splat(most > 0 ? 32767 / most : 0);
     const a = levels(x, scale);
     const b = levels(x + 32, scale);
@@ -27,15 +27,15 @@ export function quantizeShorts(x: usize, length: u32, factor: i32, into: usize):
     v128.store(into, v128.shuffle<i64>(oddFront, oddBack, 0, 2), 16);
     v128.store(into, v128.shuffle<i64>(evenFront, evenBack, 1, 3), 32);
     v128.store(into, v128.shuffle<i64>(oddFront, oddBack, 1, 3), 48);
-    store<i32>(into, sumOf(a, b) * factor, 64);
+    store<i32>(into, sumBlock(a, b) * factor, 64);
     store<i32>(into, 0, 68);
-    store<i32>(into, sumOf(c, d) * factor, 72);
+    store<i32>(into, sumBlock(c, d) * factor, 72);
     store<i32>(into, 0, 76);
     store<f32>(into, most / 32767, 80);
   }
 }
 
-function largestOf(x: usize): f32 {
+function findLargest(x: usize): f32 {
   let most = f32x4.abs(v128.load(x));
   for (let at: usize = 16; at < 128; at += 16) {
     most = f32x4.max(most, f32x4.abs(v128.load(x + at)));
@@ -57,7 +57,7 @@ function level(x: usize, scale: v128): v128 {
 }
 
 @inline
-function sumOf(a: v128, b: v128): i32 {
+function sumBlock(a: v128, b: v128): i32 {
   let sums = i32x4.add(i32x4.extadd_pairwise_i16x8_s(a), i32x4.extadd_pairwise_i16x8_s(b));
   sums = i32x4.add(sums, v128.shuffle<i32>(sums, sums, 2, 3, 0, 1));
   sums = i32x4.add(sums, v128.shuffle<i32>(sums, sums, 1, 0, 3, 2));

@@ -154,10 +154,10 @@ function storeScores(into: usize, x0: v128, x1: v128, s0: v128, s1: v128, unit: 
  * @param until end of those values.
  */
 export function roundWeights(at: usize, scales: usize, from: i32, until: i32): void {
-  const w0 = weightsOf(at, scales, 0, from, until);
-  const w1 = weightsOf(at, scales, 4, from, until);
-  const w2 = weightsOf(at, scales, 8, from, until);
-  const w3 = weightsOf(at, scales, 12, from, until);
+  const w0 = weightsAt(at, scales, 0, from, until);
+  const w1 = weightsAt(at, scales, 4, from, until);
+  const w2 = weightsAt(at, scales, 8, from, until);
+  const w3 = weightsAt(at, scales, 12, from, until);
   const largest = largestLane(f32x4.max(f32x4.max(w0, w1), f32x4.max(w2, w3)));
   const inverse = f32x4.splat(largest > 0 ? LARGEST / largest : 0);
   const low = i16x8.narrow_i32x4_s(
@@ -175,7 +175,7 @@ export function roundWeights(at: usize, scales: usize, from: i32, until: i32): v
 
 /** Four weights times scales, 0 for values that are not seen. */
 @inline
-function weightsOf(at: usize, scales: usize, first: i32, from: i32, until: i32): v128 {
+function weightsAt(at: usize, scales: usize, first: i32, from: i32, until: i32): v128 {
   const offset = <usize> first * 4;
   const index = i32x4.add(i32x4.splat(first), i32x4(0, 1, 2, 3));
   const isSeen = v128.and(

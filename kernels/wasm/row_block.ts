@@ -5,7 +5,7 @@
  *
  * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
  */
-import { scalesOf } from "./cache_tile";
+import { scalesAt } from "./cache_tile";
 import { TILE } from "./layout";
 import {
   addOne,
@@ -29,7 +29,7 @@ import {
   scoreOneRounded,
   scoreTwoRounded,
 } from "./rounded_rows";
-import { cap, hide, LOG2_E, maxOf, toWeights, exp2One } from "./softmax";
+import { cap, hide, LOG2_E, findMax, toWeights, exp2One } from "./softmax";
 
 export const ROWS: u32 = 24;
 const TILES: u32 = KEYS / TILE;
@@ -83,23 +83,23 @@ function together(left: u32): u32 {
   return left >= 6 ? 6 : left >= 2 ? 2 : 1;
 }
 
-function queriesOf(block: RowBlock, row: u32): usize {
+function queriesAt(block: RowBlock, row: u32): usize {
   return changetype<usize>(block) + QUERIES + <usize> row * block.headBytes;
 }
 
-function sumOf(block: RowBlock, row: u32): usize {
-  return queriesOf(block, ROWS + row);
+function sumAt(block: RowBlock, row: u32): usize {
+  return queriesAt(block, ROWS + row);
 }
 
-function scoresOf(block: RowBlock, row: u32): usize {
+function scoresAt(block: RowBlock, row: u32): usize {
   return changetype<usize>(block) + SCORES + <usize> row * SCORES_BYTES;
 }
 
-function startOf(block: RowBlock, row: u32): u32 {
+function rowStart(block: RowBlock, row: u32): u32 {
   return load<u32>(changetype<usize>(block) + (<usize> row << 2), STARTS);
 }
 
-function endOf(block: RowBlock, row: u32): u32 {
+function rowEnd(block: RowBlock, row: u32): u32 {
   return load<u32>(changetype<usize>(block) + (<usize> row << 2), ENDS);
 }
 
@@ -121,9 +121,9 @@ export function setRow(
   store<u32>(at, <u32> out, OUTS);
   store<f32>(at, sink ? load<f32>(sink) * LOG2_E : -f32.MAX_VALUE, LARGEST);
   store<f32>(at, sink ? 1 : 0, TOTALS);
-  fillHead(sumOf(block, row), block.headBytes);
+  fillHead(sumAt(block, row), block.headBytes);
   if (block.isQuantized) {
-    roundQuery(query, block.headBytes / 4, queriesOf(block, row));
+    roundQuery(query, block.headBytes / 4, queriesAt(block, row));
     return;
   }
   // The rows it is interleaved with, and its index among them.
@@ -131,7 +131,7 @@ export function setRow(
   const left = block.numRows - (index - sixth);
   const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;
   const among = sixth % count;
-  let to = queriesOf(block, row - among) + <usize> among * 4;
+  let to = queriesAt(block, row - among) + <usize> among * 4;
   for (const last = query + block.headBytes; query < last; query += 4, to += count * 4) {
     store<f32>(to, load<f32>(query));
   }
@@ -145,18 +145,18 @@ export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize):
 }
 
 /** The first key that any row sees, as keys are taken, and the end of them. */
-export function firstKeyOf(block: RowBlock): u32 {
-  return startOf(block, 0) & -KEYS;
+export function findFirstKey(block: RowBlock): u32 {
+  return rowStart(block, 0) & -KEYS;
 }
 
-export function lastKeyOf(block: RowBlock): u32 {
-  return endOf(block, block.numHeads * block.numRows - 1);
+export function findLastKey(block: RowBlock): u32 {
+  return rowEnd(block, block.numHeads * block.numRows - 1);
 }
 
 /** Adds the keys `[base, base + KEYS)`, whose tiles are set as far as rows see them. */
 export function attendKeys(block: RowBlock, base: u32): void {
-  const from = max(startOf(block, 0), base) - base;
-  const until = min(lastKeyOf(block) - base, KEYS);
+  const from = max(rowStart(block, 0), base) - base;
+  const until = min(findLastKey(block) - base, KEYS);
   const firstTile = from / TILE;
   const endTile = (until + TILE - 1) / TILE;
   score(block, base, firstTile, endTile);
@@ -182,9 +182,9 @@ function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize)
   for (const end = row + block.numRows; row < end;) {
     const count = together(end - row);
     // Whether the last of them sees the tile, and the first.
-    if (endOf(block, row + count - 1) > first && startOf(block, row) < first + TILE) {
-      const queries = queriesOf(block, row);
-      const into = scoresOf(block, row) + <usize> tile * TILE * 4;
+    if (rowEnd(block, row + count - 1) > first && rowStart(block, row) < first + TILE) {
+      const queries = queriesAt(block, row);
+      const into = scoresAt(block, row) + <usize> tile * TILE * 4;
       if (count === 6) scoreSix(keys, queries, headBytes, into);
       else if (count === 2) scoreTwo(keys, queries, headBytes, into);
       else scoreOne(keys, queries, headBytes, into);
@@ -200,9 +200,9 @@ function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usi
   const stride = block.headBytes;
   for (const end = row + block.numRows; row < end;) {
     const count = togetherRounded(end - row);
-    if (endOf(block, row + count - 1) > first && startOf(block, row) < first + TILE) {
-      const queries = queriesOf(block, row);
-      const into = scoresOf(block, row) + <usize> tile * TILE * 4;
+    if (rowEnd(block, row + count - 1) > first && rowStart(block, row) < first + TILE) {
+      const queries = queriesAt(block, row);
+      const into = scoresAt(block, row) + <usize> tile * TILE * 4;
       if (count === 4) scoreFourRounded(keys, headSize, queries, stride, into);
       else if (count === 2) scoreTwoRounded(keys, headSize, queries, stride, into);
       else scoreOneRounded(keys, headSize, queries, into);
@@ -212,20 +212,20 @@ function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usi
 }
 
 /** First of the keys from `base` on that a row sees, and the end of them; the same where it sees none. */
-function fromOf(block: RowBlock, row: u32, base: u32): u32 {
-  return min(max(startOf(block, row), base) - base, untilOf(block, row, base));
+function keysFrom(block: RowBlock, row: u32, base: u32): u32 {
+  return min(max(rowStart(block, row), base) - base, keysUntil(block, row, base));
 }
 
-function untilOf(block: RowBlock, row: u32, base: u32): u32 {
-  return min(max(endOf(block, row), base) - base, KEYS);
+function keysUntil(block: RowBlock, row: u32, base: u32): u32 {
+  return min(max(rowEnd(block, row), base) - base, KEYS);
 }
 
 /** Turns a row's scores into weights, relative to the largest so far, and what it has summed up too. */
 function weigh(block: RowBlock, row: u32, base: u32): void {
-  const from = fromOf(block, row, base);
-  const until = untilOf(block, row, base);
+  const from = keysFrom(block, row, base);
+  const until = keysUntil(block, row, base);
   if (from === until) return;
-  const scores = scoresOf(block, row);
+  const scores = scoresAt(block, row);
   const first = scores + <usize> (from & -4) * 4;
   const last = scores + <usize> ((until + 3) & -4) * 4;
   let scale = block.scale;
@@ -239,12 +239,12 @@ function weigh(block: RowBlock, row: u32, base: u32): void {
 
   const at = changetype<usize>(block) + (<usize> row << 2);
   const before = load<f32>(at, LARGEST);
-  const largest = max(before, scale * maxOf(first, last));
+  const largest = max(before, scale * findMax(first, last));
   let total = load<f32>(at, TOTALS);
   if (largest > before) {
     const factor = exp2One(before - largest);
     total *= factor;
-    scaleHead(sumOf(block, row), block.headBytes, factor, sumOf(block, row));
+    scaleHead(sumAt(block, row), block.headBytes, factor, sumAt(block, row));
   }
   store<f32>(at, largest, LARGEST);
   store<f32>(at, total + toWeights(first, last, scale, largest), TOTALS);
@@ -268,8 +268,8 @@ function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
 function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
   for (const end = row + block.numRows; row < end;) {
     const count = together(end - row);
-    const from = fromOf(block, row + count - 1, base);
-    const until = untilOf(block, row, base);
+    const from = keysFrom(block, row + count - 1, base);
+    const until = keysUntil(block, row, base);
     if (from <= tile * TILE && until >= tile * TILE + TILE) {
       addValues(block, row, count, tile * TILE, TILE, values);
     } else if (from < until) {
@@ -286,17 +286,17 @@ function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize)
 /** Does what `sumTile` does, for a tile in 8 bits, which holds no NaN. */
 function sumRounded(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
   const headSize = block.headBytes / 4;
-  const scales = scalesOf(values, headSize);
+  const scales = scalesAt(values, headSize);
   const first = <i32> (tile * TILE);
   for (const end = row + block.numRows; row < end;) {
     const count = togetherRounded(end - row);
-    const weights = scoresOf(block, row) + <usize> tile * TILE * 4;
+    const weights = scoresAt(block, row) + <usize> tile * TILE * 4;
     for (let i: u32 = 0; i < count; i++) {
-      const from = <i32> fromOf(block, row + i, base) - first;
-      const until = <i32> untilOf(block, row + i, base) - first;
+      const from = <i32> keysFrom(block, row + i, base) - first;
+      const until = <i32> keysUntil(block, row + i, base) - first;
       roundWeights(weights + <usize> i * SCORES_BYTES, scales, from, until);
     }
-    const sums = sumOf(block, row);
+    const sums = sumAt(block, row);
     if (count === 4) addFourRounded(values, headSize, weights, sums);
     else if (count === 2) addTwoRounded(values, headSize, weights, sums);
     else addOneRounded(values, headSize, weights, sums);
@@ -316,8 +316,8 @@ function addRows(
   from: u32 = 0,
 ): void {
   for (const end = row + count; row < end; row++) {
-    const first = max(from, fromOf(block, row, base));
-    addPart(block, row, 1, tile, values, first, min(until, untilOf(block, row, base)));
+    const first = max(from, keysFrom(block, row, base));
+    addPart(block, row, 1, tile, values, first, min(until, keysUntil(block, row, base)));
   }
 }
 
@@ -348,8 +348,8 @@ function addValues(
 ): void {
   const headBytes = block.headBytes;
   const valueBytes = block.valueBytes;
-  const weights = scoresOf(block, row) + <usize> first * 4;
-  const sums = sumOf(block, row);
+  const weights = scoresAt(block, row) + <usize> first * 4;
+  const sums = sumAt(block, row);
   if (count === 6) addSix(values, valueBytes, numKeys, headBytes, weights, sums);
   else if (count === 2) addTwo(values, valueBytes, numKeys, headBytes, weights, sums);
   else addOne(values, valueBytes, numKeys, headBytes, weights, sums);
@@ -359,6 +359,6 @@ function addValues(
 export function finish(block: RowBlock): void {
   for (let row: u32 = 0; row < block.numHeads * block.numRows; row++) {
     const at = changetype<usize>(block) + (<usize> row << 2);
-    scaleHead(sumOf(block, row), block.headBytes, 1 / load<f32>(at, TOTALS), load<u32>(at, OUTS));
+    scaleHead(sumAt(block, row), block.headBytes, 1 / load<f32>(at, TOTALS), load<u32>(at, OUTS));
   }
 }

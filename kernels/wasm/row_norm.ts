@@ -15,8 +15,8 @@ export function normRow(
   out: usize,
 ): void {
   const bytes = <usize> k * 4;
-  const mean = isLayer ? sumOf(x, bytes) / <f32> k : 0;
-  const factor = f32x4.splat(1 / sqrt<f32>(squaresOf(x, bytes, mean) / <f32> k + epsilon));
+  const mean = isLayer ? sumRow(x, bytes) / <f32> k : 0;
+  const factor = f32x4.splat(1 / sqrt<f32>(sumSquares(x, bytes, mean) / <f32> k + epsilon));
   const middle = f32x4.splat(mean);
   for (let at: usize = 0; at < bytes; at += 16) {
     let y = f32x4.mul(f32x4.sub(v128.load(x + at), middle), factor);
@@ -26,13 +26,13 @@ export function normRow(
   }
 }
 
-function sumOf(x: usize, bytes: usize): f32 {
+function sumRow(x: usize, bytes: usize): f32 {
   let sums = f32x4.splat(0);
   for (const end = x + bytes; x < end; x += 16) sums = f32x4.add(sums, v128.load(x));
   return sumOfLanes(sums);
 }
 
-function squaresOf(x: usize, bytes: usize, mean: f32): f32 {
+function sumSquares(x: usize, bytes: usize, mean: f32): f32 {
   const middle = f32x4.splat(mean);
   let sums = f32x4.splat(0);
   for (const end = x + bytes; x < end; x += 16) {

@@ -12,7 +12,7 @@ export function madd(a: v128, b: v128, c: v128): v128 {
 }
 
 /** The largest score; a NaN is not the largest, it comes through in the sum. */
-export function maxOf(at: usize, end: usize): f32 {
+export function findMax(at: usize, end: usize): f32 {
   let most = f32x4.splat(-f32.MAX_VALUE);
   for (; at < end; at += 16) most = f32x4.pmax(most, v128.load(at));
   return largestLane(most);

@@ -19,10 +19,10 @@ const UNITS = ["bytes", "kB", "MB", "GB", "TB"] as const;
 export function formatBytes(bytes: number): string {
   const power = bytes < 1000 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log10(bytes) / 3));
   const amount = bytes / 1000 ** power;
-  const text = power === 0 ? String(amount) : amount.toPrecision(Math.max(3, digitsOf(amount)));
+  const text = power === 0 ? String(amount) : amount.toPrecision(Math.max(3, countDigits(amount)));
   return `${text} ${UNITS[power]}`;
 }
 
-function digitsOf(amount: number): number {
+function countDigits(amount: number): number {
   return Math.floor(Math.log10(amount)) + 1;
 }

@@ -4,12 +4,12 @@
  * @module
  */
 import { stateSize } from "../device/sequence_states.ts";
-import { refusalOf } from "../device/cpu/program.ts";
+import { findRefusal } from "../device/cpu/program.ts";
 import { BLOCK_SIZE, bytesPerBlock, divideLayers, type HeadBytes } from "../decoder/cache_pools.ts";
 import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
-import { weightsOf } from "../graph/experts/mixture.ts";
+import { findWeights } from "../graph/experts/mixture.ts";
 import type { EncoderCut, EncoderSite } from "../graph/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { formatBytes } from "../base/format_bytes.ts";
@@ -120,7 +120,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 /** How kernels on the CPU run a cut's segments. */
 function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false, rotates: true };
-  return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), refusalOf);
+  return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), findRefusal);
 }
 
 /** Counts what a decoding step takes on a GPU. */
@@ -185,7 +185,7 @@ function describeExperts({ index, name, mixture, operands, output }: ExpertsSite
   return [
     `experts ${index}: ${name}`,
     `    ${topK} of ${experts} by ${router.scores}, ${hidden} × ${inner}, ${stored}, ${
-      megabytes(bytesOf(weightsOf(mixture)))
+      megabytes(sumBytes(findWeights(mixture)))
     }`,
     ...operands.map(({ tensor, tokenStride }) => `    in   ${tensor}, row of ${tokenStride}`),
     `    out  ${describePort(output)}`,
@@ -242,11 +242,11 @@ export function describeCut(
 function describeWeights(cut: GraphCut, compiled: readonly CompiledSegment[]): string[] {
   const { embedding, segments } = cutForGpu(cut, Infinity);
   const { buffers, constants } = divideWeights(segments, compiled);
-  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
-  const table = embedding && bytesOf(embedding.graph.initializers);
+  const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
+  const table = embedding && sumBytes(embedding.graph.initializers);
   return [
-    `on a GPU   ${megabytes(bytesOf([...buffers, ...ofExperts]))} of weights in buffers, ${
-      megabytes(bytesOf(constants))
+    `on a GPU   ${megabytes(sumBytes([...buffers, ...ofExperts]))} of weights in buffers, ${
+      megabytes(sumBytes(constants))
     } as ONNX Runtime's constants` +
     (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
   ];
@@ -269,7 +269,7 @@ export function divideWeights(
 }
 
 /** Bytes of tensors, each counted once. */
-function bytesOf(tensors: readonly StoredTensor[]): number {
+function sumBytes(tensors: readonly StoredTensor[]): number {
   const sizes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
   return sizes.values().reduce((sum, bytes) => sum + bytes, 0);
 }

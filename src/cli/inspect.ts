@@ -6,9 +6,9 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { contextLengthOf } from "../models/folder/text_sizes.ts";
+import { readContextLength } from "../models/folder/text_sizes.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
-import { familyOf } from "../models/load/families.ts";
+import { identifyFamily } from "../models/load/families.ts";
 import { FolderFiles } from "../graph/file/external_data.ts";
 import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
@@ -65,7 +65,7 @@ async function findGraphs(path: string): Promise<string[]> {
 
 function graphsOfFamily(folder: ModelFolder): string[] {
   try {
-    const files = familyOf(folder).graphs(folder).flatMap(({ name, paths }) =>
+    const files = identifyFamily(folder).graphs(folder).flatMap(({ name, paths }) =>
       DTYPES.map((dtype) => paths === undefined ? graphFile(name, dtype) : paths[dtype])
     );
     return files.filter((file) => file !== undefined && folder.files.has(file)) as string[];
@@ -81,7 +81,7 @@ async function findContextLength(graph: string): Promise<number | undefined> {
   for (const folder of [dirname(graph), dirname(dirname(graph))]) {
     if (await isFile(join(folder, "config.json"))) {
       try {
-        return contextLengthOf(await openAnyFolder(folder));
+        return readContextLength(await openAnyFolder(folder));
       } catch (error) {
         if (error instanceof StartupError) return undefined;
         throw error;
@@ -169,7 +169,7 @@ function toPlain({ path, result, contextLength }: Inspected): unknown {
     ...rest,
     segments: segments.map(({ model, ...segment }) => ({
       ...segment,
-      ...smallStepsOf(compiled[segment.index]),
+      ...reportSmallSteps(compiled[segment.index]),
       numNodes: model.graph.nodes.length,
       weights: model.graph.initializers.map(({ name }) => name),
     })),
@@ -177,7 +177,7 @@ function toPlain({ path, result, contextLength }: Inspected): unknown {
 }
 
 /** Dispatches of our kernels that a step takes on a GPU, or why it takes none. */
-function smallStepsOf(compiled: CompiledSegment | undefined): object {
+function reportSmallSteps(compiled: CompiledSegment | undefined): object {
   if (compiled === undefined) return {};
   if ("refused" in compiled) return { notCompiled: compiled.refused };
   const { few, many } = compiled;

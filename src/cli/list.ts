@@ -8,11 +8,11 @@ import { StartupError } from "../base/errors.ts";
 import { formatBytes } from "../base/format_bytes.ts";
 import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
-import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
+import { CATALOGUE, listAliases } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
 import { findRunPath } from "../models/load/cut_choice.ts";
-import { familyOf } from "../models/load/families.ts";
+import { identifyFamily } from "../models/load/families.ts";
 import type { WantedGraph } from "../models/folder/graph_choice.ts";
 import { findVariants } from "../models/folder/graph_variants.ts";
 import { PROGRAM } from "../base/version.ts";
@@ -86,7 +86,7 @@ async function describeCached({ id, bytes, folder }: CachedModel): Promise<Local
     ? { kind: undefined, dtypes: [], path: undefined }
     : await describeFolder(folder);
   if (folder !== undefined && facts.dtypes.length === 0) return undefined;
-  return { id: hubId, aliases: aliasesOf(hubId), source: "cache", ...facts, bytes, folder };
+  return { id: hubId, aliases: listAliases(hubId), source: "cache", ...facts, bytes, folder };
 }
 
 type Facts = Pick<LocalModel, "kind" | "dtypes" | "path">;
@@ -94,7 +94,7 @@ type Facts = Pick<LocalModel, "kind" | "dtypes" | "path">;
 async function describeFolder(path: string): Promise<Facts> {
   try {
     const folder = await openAnyFolder(path);
-    const family = familyOf(folder);
+    const family = identifyFamily(folder);
     const graphs = family.graphs(folder);
     return {
       kind: family.kind,

@@ -10,7 +10,7 @@ import { StartupError } from "../base/errors.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { familyOf } from "../models/load/families.ts";
+import { identifyFamily } from "../models/load/families.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
 import { flagName, type FlagTable, type FlagValues, UsageError } from "./flag.ts";
 import { ROUTED_FLAGS, type ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
@@ -90,7 +90,7 @@ const SERVE = {
 async function findKind(name: string, id: string): Promise<ModelKind | undefined> {
   try {
     const { folder } = await resolveModel(name);
-    return familyOf(await openAnyFolder(folder)).kind;
+    return identifyFamily(await openAnyFolder(folder)).kind;
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
     return MODEL_KINDS.find((kind) => Object.values(CATALOGUE[kind]).includes(id));

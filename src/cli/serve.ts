@@ -54,7 +54,7 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  * @throws {StartupError} when there is no such model, the hub refuses it, or the address is not available.
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
-  configureLog(logOf(flags));
+  configureLog(toLogSettings(flags));
   warnOfServiceLinks(SERVE_FLAGS, Deno.env.toObject());
   const stopRequest = Promise.withResolvers<void>();
   const link = RouterLink.find();
@@ -115,7 +115,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   return 0;
 }
 
-function logOf({ logLevel, logFormat }: ServeFlags): LogSettings {
+function toLogSettings({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
@@ -171,7 +171,7 @@ async function makeSession(
         model: { ...found, aliases: [...found.aliases, ...otherNames] },
         cpuRuntime,
         engine,
-        log: logOf(flags),
+        log: toLogSettings(flags),
         settingNames: SETTING_FLAGS,
       };
     },

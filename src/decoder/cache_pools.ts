@@ -61,7 +61,7 @@ export function divideLayers(
     mostWindowBlocks({ window, blockSize: BLOCK_SIZE, maxBatchTokens });
   const windows = [...new Set(sites.flatMap(({ localWindow }) => localWindow || []))]
     .filter((window) => heldIn(window) < full);
-  const poolOf = (own: readonly AttentionSite[]) => {
+  const getPool = (own: readonly AttentionSite[]) => {
     const bytes = own.flatMap((site) => bytesOfKinds(site, headBytes));
     return {
       blockBytes: bytes.reduce((sum, each) => sum + each, 0),
@@ -70,11 +70,11 @@ export function divideLayers(
   };
   const isInMain = ({ localWindow }: AttentionSite) => !windows.includes(localWindow ?? 0);
   return [
-    { mostHeld: full, ...poolOf(sites.filter(isInMain)) },
+    { mostHeld: full, ...getPool(sites.filter(isInMain)) },
     ...windows.map((window) => ({
       window,
       mostHeld: heldIn(window),
-      ...poolOf(sites.filter(({ localWindow }) => localWindow === window)),
+      ...getPool(sites.filter(({ localWindow }) => localWindow === window)),
     })),
   ];
 }

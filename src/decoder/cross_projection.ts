@@ -84,7 +84,7 @@ export class CrossProjection {
    */
   async run(hidden: Tensor, take: TakeProjected): Promise<void> {
     for (const { session, sites } of this.#projections) {
-      const projected = await session.run({ [HIDDEN]: hidden }, this.#outputsOf(sites, hidden));
+      const projected = await session.run({ [HIDDEN]: hidden }, this.#getOutputs(sites, hidden));
       for (const [{ layer }, { keys, values }] of sites) {
         take(layer, { keys: projected[keys]!, values: projected[values]! });
       }
@@ -97,7 +97,7 @@ export class CrossProjection {
     for (const storage of this.#storages) storage.dispose();
   }
 
-  #outputsOf(
+  #getOutputs(
     sites: Projection["sites"],
     { dims: [numInputs, numPositions] }: Tensor,
   ): Record<string, Tensor> | undefined {

@@ -115,7 +115,7 @@ export interface StepBatch {
 }
 
 /** Number of rows of logits that a sequence wants: those of its last tokens in the step. */
-export function rowsOf({ scored = [], sample }: StepSequence): readonly SampleRow[] {
+export function listRows({ scored = [], sample }: StepSequence): readonly SampleRow[] {
   return sample === undefined ? scored : [...scored, sample];
 }
 

@@ -86,7 +86,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
    */
   align({ encoderInput, ...text }: AlignedText): Promise<Float32Array> {
     return this.#exclusively(async () => {
-      const [slot] = await this.#slotsOf([encoderInput as Input]);
+      const [slot] = await this.#takeSlots([encoderInput as Input]);
       return await this.#aligner.align({ ...text, slot: slot! });
     });
   }
@@ -113,7 +113,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     const { sequences } = batch;
     const inputs = sequences.map(({ encoderInput }) => encoderInput as Input);
     try {
-      const slots = await this.#slotsOf(inputs);
+      const slots = await this.#takeSlots(inputs);
       return {
         ...batch,
         sequences: sequences.map((sequence, s) => ({ ...sequence, encoderSlot: slots[s]! })),
@@ -126,7 +126,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   }
 
   /** The slots of inputs; those that are not kept yet are encoded, as many as may be in one call. */
-  async #slotsOf(inputs: readonly Input[]): Promise<number[]> {
+  async #takeSlots(inputs: readonly Input[]): Promise<number[]> {
     const { encoder } = this.#parts;
     const { slots, missing } = this.#slots.assign(inputs);
     const waiting = [...missing.keys()] as Input[];

@@ -19,21 +19,21 @@ export class EncoderSlots {
    */
   assign(inputs: readonly object[]): { slots: number[]; missing: Map<object, number> } {
     const now = ++this.#clock;
-    const slotOf = new Map<object, number>();
+    const slotByInput = new Map<object, number>();
     for (const input of inputs) {
       const slot = this.#inputs.findIndex((kept) => kept?.deref() === input);
       if (slot < 0) continue;
-      slotOf.set(input, slot);
+      slotByInput.set(input, slot);
       this.#lastUse[slot] = now;
     }
     const missing = new Map<object, number>();
     for (const input of inputs) {
-      if (slotOf.has(input)) continue;
+      if (slotByInput.has(input)) continue;
       const slot = this.#takeOldest(now);
-      slotOf.set(input, slot);
+      slotByInput.set(input, slot);
       missing.set(input, slot);
     }
-    return { slots: inputs.map((input) => slotOf.get(input)!), missing };
+    return { slots: inputs.map((input) => slotByInput.get(input)!), missing };
   }
 
   /** Records that a slot holds an input's keys and values. */
@@ -49,12 +49,12 @@ export class EncoderSlots {
 
   #takeOldest(now: number): number {
     let oldest = 0;
-    const ageOf = (slot: number) =>
+    const getAge = (slot: number) =>
       this.#inputs[slot]?.deref() === undefined && this.#lastUse[slot] !== now
         ? -1
         : this.#lastUse[slot]!;
     for (let slot = 1; slot < this.#inputs.length; slot++) {
-      if (ageOf(slot) < ageOf(oldest)) oldest = slot;
+      if (getAge(slot) < getAge(oldest)) oldest = slot;
     }
     if (this.#lastUse[oldest] === now) {
       throw new RangeError(`A step has more encoder inputs than the ${this.#inputs.length} slots.`);

@@ -11,11 +11,11 @@ import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/cpu_cut.ts";
-import { kernelsOf, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
+import { listPrograms, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
 import { sharesScales } from "../program/shared_scales.ts";
 import { unpacksWeights } from "../program/unpacked_weights.ts";
-import { weightsOf } from "../graph/experts/mixture.ts";
+import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -24,8 +24,8 @@ import type { GraphSession } from "../device/ort/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";
-import { embeddedPorts, type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
-import { bytesOf, type ExecutorParts, StepExecutor } from "./step_executor.ts";
+import { countMost, embeddedPorts, type LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
+import { computeBytes, type ExecutorParts, StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
@@ -100,7 +100,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const executor = new StepExecutor({
     backend,
     cut,
-    most: mostOf(limits),
+    most: countMost(limits),
     attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     advance: (index, { tensors, output }) => states!.run(index, tensors, output),
     mix: (index, run) => experts!.run(index, run),
@@ -185,7 +185,7 @@ function note(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions)
 function compile({ backend, cut, attention, ...options }: PartsOptions): CompiledSegment[] {
   const { limits, maxCompiledFloatBytes = Infinity, rule } = options;
   if (rule.kernels.length === 0) return [];
-  if (weightBytesOf(cut, "float32") > maxCompiledFloatBytes) return [];
+  if (sumWeightBytes(cut, "float32") > maxCompiledFloatBytes) return [];
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const contextLength = limits.contextLength + (cut.longFrom ?? 0);
   const writesSums = backend.kind === "webgpu";
@@ -193,7 +193,7 @@ function compile({ backend, cut, attention, ...options }: PartsOptions): Compile
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const rotates = backend.kind === "cpu";
   const segments = compileCut(adapted, { takesForm, contextLength, writesSums, rotates });
-  return refuseSegments(segments, (program) => backend.refusalOf(program));
+  return refuseSegments(segments, (program) => backend.findRefusal(program));
 }
 
 async function openKernels(
@@ -201,13 +201,13 @@ async function openKernels(
   { backend, cut, files, limits, attention, ...options }: PartsOptions,
 ): Promise<KernelExecutor | undefined> {
   const { spareBytes, weights, buffers } = options;
-  const ours = kernelsOf(programs);
+  const ours = listPrograms(programs);
   if (ours.length === 0) return undefined;
   const maxRows = countMaxRows(programs, limits);
   return await backend.openKernels({
     ...{ programs: ours, weights, files, attention, spareBytes, buffers },
     maxRows: limits.maxBatchTokens,
-    maxRowsOf: (program) => maxRows.get(program)!,
+    countMaxRows: (program) => maxRows.get(program)!,
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
@@ -232,13 +232,13 @@ function countMaxRows(
 
 /** Progress in bytes where weights are uploaded one after the other. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
-  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
-  const total = weightBytesOf(cut) + ofExperts.reduce((sum, each) => sum + storedBytes(each), 0);
+  const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
+  const total = sumWeightBytes(cut) + ofExperts.reduce((sum, each) => sum + storedBytes(each), 0);
   return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
 }
 
 /** Bytes of the weights of all segments, or of those of a type. */
-function weightBytesOf({ segments }: GraphCut, ofType?: StoredTensor["dtype"]): number {
+function sumWeightBytes({ segments }: GraphCut, ofType?: StoredTensor["dtype"]): number {
   const tensors = segments.flatMap(({ model }) => model.graph.initializers)
     .filter(({ dtype }) => ofType === undefined || dtype === ofType);
   const bytes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
@@ -264,7 +264,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   }
   const storages = new Map<string, Storage>();
   for (const { output, port } of ports) {
-    const storage = backend.allocate(bytesOf(port, mostOf(limits)));
+    const storage = backend.allocate(computeBytes(port, countMost(limits)));
     if (storage) storages.set(output, storage);
   }
   return new TokenEmbeddings({

@@ -13,12 +13,12 @@ import type { Tensor } from "../device/ort/ort.ts";
 import {
   type Decoder,
   type DecoderLimits,
-  rowsOf,
+  listRows,
   type SampledToken,
   type SampleRow,
   type StepBatch,
 } from "./decoder.ts";
-import { type AxisSizes, dimsOf, type StepExecutor } from "./step_executor.ts";
+import { type AxisSizes, resolveDims, type StepExecutor } from "./step_executor.ts";
 import { StepInputs } from "./step_inputs.ts";
 import { divideStep, type StepPart } from "./step_parts.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
@@ -120,7 +120,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 
   async *#logits(batch: StepBatch): AsyncGenerator<LogitRows> {
     for await (const { rows: logits, batch: { sequences } } of this.forward(batch)) {
-      const rows = sequences.flatMap(rowsOf);
+      const rows = sequences.flatMap(listRows);
       this.#parts.processLogits?.(logits, rows);
       yield { logits, rows };
     }
@@ -165,7 +165,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     const tokens = { ids: tensors.get(embeddings.idsName)!, spans, completionPositions };
     const ports = embeddedPorts(cut, embeddings.outputs);
     const sizes = { tokens: batch.numTokens, rows: 0 };
-    const dims = new Map(ports.map(({ output, port }) => [output, dimsOf(port, sizes)]));
+    const dims = new Map(ports.map(({ output, port }) => [output, resolveDims(port, sizes)]));
     const outputs = await embeddings.embed(tokens, dims);
     for (const { output, port } of ports) tensors.set(port.name, outputs[output]!);
   }
@@ -188,7 +188,7 @@ export function embeddedPorts(
 /** Indices of the packed tokens whose rows are wanted. */
 function rowsToSample(batch: StepBatch): number[] {
   return batch.sequences.flatMap((sequence, index) => {
-    const { length } = rowsOf(sequence);
+    const { length } = listRows(sequence);
     const end = batch.queryStarts[index + 1]!;
     return Array.from({ length }, (_, row) => end - length + row);
   });
@@ -203,7 +203,7 @@ function idsPort(
 }
 
 /** The largest step. */
-export function mostOf(
+export function countMost(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): AxisSizes {
   return { tokens: maxBatchTokens, rows: maxSequences };

@@ -47,7 +47,7 @@ export function stepLimits(
 }
 
 /** Bytes of a block of each pool, the main one first. */
-export function blockBytesOf(
+export function computeBlockBytes(
   { attentions }: Pick<GraphCut, "attentions">,
   { windows = [] }: Pick<DecoderLimits, "windows">,
   headBytes: HeadBytes,
@@ -95,7 +95,7 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
       { setting: "kvCacheMb" },
     );
   }
-  const sizesOf = (maxBlocks: number) => ({
+  const computeSizes = (maxBlocks: number) => ({
     numBlocks: Math.min(maxBlocks, blocksIn(START_KV_CACHE_MB)),
     roomyBlocks: kvCacheMb === undefined ? Math.min(maxBlocks, roomyBlocks) : maxBlocks,
     maxBlocks,
@@ -116,11 +116,11 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
     maxSequences,
     maxBatchTokens,
     // A main pool without layers takes no memory.
-    ...pools[0]!.blockBytes === 0 ? { numBlocks: maxBlocks } : sizesOf(maxBlocks),
+    ...pools[0]!.blockBytes === 0 ? { numBlocks: maxBlocks } : computeSizes(maxBlocks),
     ...pools.length > 1 && {
       windows: pools.slice(1).map(({ window }, i) => ({
         window: window!,
-        ...sizesOf(most[i + 1]!),
+        ...computeSizes(most[i + 1]!),
       })),
     },
     blockSize: BLOCK_SIZE,

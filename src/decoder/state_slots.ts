@@ -25,7 +25,7 @@ export function chooseStateSlots(
   },
 ): number | undefined {
   if (states.length === 0) return undefined;
-  const sizes = states.map(bytesOf);
+  const sizes = states.map(computeSlotBytes);
   const slotBytes = sizes.reduce((sum, bytes) => sum + bytes, 0);
   const affordable = Math.floor(SNAPSHOTS_MB * MIB / slotBytes);
   const numSnapshots = Math.max(MIN_SNAPSHOTS, Math.min(affordable, MAX_SNAPSHOTS));
@@ -36,10 +36,10 @@ export function chooseStateSlots(
 }
 
 /** Bytes of so many slots of a cut. */
-export function stateBytesOf({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
-  return states.reduce((sum, site) => sum + bytesOf(site), 0) * numSlots;
+export function computeStateBytes({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
+  return states.reduce((sum, site) => sum + computeSlotBytes(site), 0) * numSlots;
 }
 
-function bytesOf(site: GraphCut["states"][number]): number {
+function computeSlotBytes(site: GraphCut["states"][number]): number {
   return Float32Array.BYTES_PER_ELEMENT * stateSize(site);
 }

@@ -92,7 +92,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     this.#options = options;
     this.#parts = { programs: lowerCut(cut), sessions };
     const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
-    this.#plan = planStorage(cut, (port) => bytesOf(port, room));
+    this.#plan = planStorage(cut, (port) => computeBytes(port, room));
     this.#lastSegment = cut.segments.length - 1;
   }
 
@@ -110,7 +110,7 @@ export class StepExecutor<Cut extends PlannedCut> {
       ...[...attentions, ...states, ...experts].map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
-      const output = this.#outputOf(port, sizes);
+      const output = this.#allocateOutput(port, sizes);
       return output?.location === "gpu-buffer" ? [[port.name, output.gpuBuffer as GPUBuffer]] : [];
     }));
   }
@@ -168,7 +168,7 @@ export class StepExecutor<Cut extends PlannedCut> {
   ): void {
     const numRows = segment === this.#lastSegment ? sizes.rows : sizes.tokens;
     for (const port of this.#options.cut.segments[segment]!.outputs) {
-      tensors.set(port.name, this.#outputOf(port, sizes)!);
+      tensors.set(port.name, this.#allocateOutput(port, sizes)!);
     }
     this.#parts.kernels!.run(program, { numRows, tensors });
   }
@@ -180,7 +180,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     const { inputs, outputs } = this.#options.cut.segments[segment]!;
     const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
     const session = this.#parts.sessions[segment]!;
-    const results = await session.run(feeds, this.#outputsOf(outputs, sizes));
+    const results = await session.run(feeds, this.#getOutputs(outputs, sizes));
     for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
   }
 
@@ -190,7 +190,7 @@ export class StepExecutor<Cut extends PlannedCut> {
   ): void | Promise<void> {
     const { cut, attend } = this.#options;
     const site = cut.attentions[index]!;
-    const output = this.#outputOf(site.output, sizes);
+    const output = this.#allocateOutput(site.output, sizes);
     const keep = (result: Tensor) => void tensors.set(site.output.name, result);
     if (form !== undefined) {
       this.#parts.kernels!.attend(form);
@@ -203,7 +203,7 @@ export class StepExecutor<Cut extends PlannedCut> {
   #updateState({ state }: Instruction & { kind: "state_update" }, { tensors, sizes }: Run): void {
     const { cut, advance } = this.#options;
     const { output: port } = cut.states![state]!;
-    tensors.set(port.name, advance!(state, { tensors, output: this.#outputOf(port, sizes) }));
+    tensors.set(port.name, advance!(state, { tensors, output: this.#allocateOutput(port, sizes) }));
   }
 
   #mix(
@@ -212,22 +212,22 @@ export class StepExecutor<Cut extends PlannedCut> {
   ): void {
     const { cut, mix } = this.#options;
     const { output: port } = cut.experts![site]!;
-    const output = this.#outputOf(port, sizes);
+    const output = this.#allocateOutput(port, sizes);
     tensors.set(port.name, mix!(site, { tensors, output, numRows: sizes.tokens, lowering }));
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */
-  #outputsOf(
+  #getOutputs(
     outputs: readonly TensorPort[],
     sizes: AxisSizes,
   ): Readonly<Record<string, Tensor | null>> | undefined {
     if (this.#pieces.includes(undefined)) return undefined;
     const tensors: Record<string, Tensor | null> = {};
-    for (const port of outputs) tensors[port.name] = this.#outputOf(port, sizes) ?? null;
+    for (const port of outputs) tensors[port.name] = this.#allocateOutput(port, sizes) ?? null;
     return tensors;
   }
 
-  #outputOf(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
+  #allocateOutput(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
     const { cut, callerOwnsOutput } = this.#options;
     if (callerOwnsOutput && port.name === cut.output.name) return undefined;
     const key = `${sizes.tokens} ${sizes.rows}`;
@@ -238,8 +238,8 @@ export class StepExecutor<Cut extends PlannedCut> {
     }
     let output = outputs.get(port.name);
     if (output === undefined) {
-      const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-      output = piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
+      const piece = this.#pieces[this.#plan.pieceByTensor.get(port.name)!];
+      output = piece?.tensor(port.dtype as "float32" | "float16", resolveDims(port, sizes));
       outputs.set(port.name, output);
     }
     return output;
@@ -247,12 +247,12 @@ export class StepExecutor<Cut extends PlannedCut> {
 }
 
 /** Dimensions of a tensor in a run of these sizes. */
-export function dimsOf({ shape }: TensorPort, sizes: AxisSizes): number[] {
+export function resolveDims({ shape }: TensorPort, sizes: AxisSizes): number[] {
   return shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
 }
 
 /** Bytes of a tensor in a run of these sizes. */
-export function bytesOf(port: TensorPort, sizes: AxisSizes): number {
-  const count = dimsOf(port, sizes).reduce((product, size) => product * size, 1);
+export function computeBytes(port: TensorPort, sizes: AxisSizes): number {
+  const count = resolveDims(port, sizes).reduce((product, size) => product * size, 1);
   return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);
 }

@@ -53,29 +53,29 @@ export function divideStep(
 function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
   const { queryStarts, maxBlocksPerSequence } = batch;
   const [from, to] = [queryStarts[first]!, queryStarts[end]!];
-  const tokensOf = (values: Int32Array) => values.subarray(from, to);
-  const tablesOf = (tables: Int32Array) =>
+  const sliceTokens = (values: Int32Array) => values.subarray(from, to);
+  const sliceTables = (tables: Int32Array) =>
     tables.subarray(first * maxBlocksPerSequence, end * maxBlocksPerSequence);
   const sections = batch.sectionPositions;
   return {
     sequences: batch.sequences.slice(first, end),
     numTokens: to - from,
-    tokenIds: tokensOf(batch.tokenIds),
-    positions: tokensOf(batch.positions),
-    anglePositions: batch.anglePositions && tokensOf(batch.anglePositions),
-    completionPositions: batch.completionPositions && tokensOf(batch.completionPositions),
+    tokenIds: sliceTokens(batch.tokenIds),
+    positions: sliceTokens(batch.positions),
+    anglePositions: batch.anglePositions && sliceTokens(batch.anglePositions),
+    completionPositions: batch.completionPositions && sliceTokens(batch.completionPositions),
     sectionPositions: sections && [
-      tokensOf(sections[0]),
-      tokensOf(sections[1]),
-      tokensOf(sections[2]),
+      sliceTokens(sections[0]),
+      sliceTokens(sections[1]),
+      sliceTokens(sections[2]),
     ],
     embeddings: batch.embeddings
       ?.filter(({ firstToken }) => firstToken >= from && firstToken < to)
       .map((span) => ({ ...span, firstToken: span.firstToken - from })),
     queryStarts: queryStarts.subarray(first, end + 1).map((start) => start - from),
     kvLengths: batch.kvLengths.subarray(first, end),
-    blockTables: tablesOf(batch.blockTables),
-    windowTables: batch.windowTables?.map(tablesOf),
+    blockTables: sliceTables(batch.blockTables),
+    windowTables: batch.windowTables?.map(sliceTables),
     maxBlocksPerSequence,
     stateSlots: batch.stateSlots?.subarray(first, end),
     // They are made once, before the first part.

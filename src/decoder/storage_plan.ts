@@ -27,7 +27,7 @@ export interface StoragePlan {
   /** Bytes of each piece of memory. */
   readonly pieces: readonly number[];
   /** The piece of a tensor, by the tensor's name. */
-  readonly pieceOf: ReadonlyMap<string, number>;
+  readonly pieceByTensor: ReadonlyMap<string, number>;
 }
 
 interface Lifetime {
@@ -42,13 +42,16 @@ interface Lifetime {
  * A tensor is written at one moment and last read at another; of the pieces that are free in between, it takes the
  * smallest that fits.
  *
- * @param bytesOf the most bytes a tensor takes.
+ * @param countBytes the most bytes a tensor takes.
  */
-export function planStorage(cut: PlannedCut, bytesOf: (port: TensorPort) => number): StoragePlan {
+export function planStorage(
+  cut: PlannedCut,
+  countBytes: (port: TensorPort) => number,
+): StoragePlan {
   const pieces: { bytes: number; freeFrom: number }[] = [];
-  const pieceOf = new Map<string, number>();
-  for (const { port, from, to } of lifetimesOf(cut)) {
-    const bytes = bytesOf(port);
+  const pieceByTensor = new Map<string, number>();
+  for (const { port, from, to } of computeLifetimes(cut)) {
+    const bytes = countBytes(port);
     let best = -1;
     pieces.forEach((piece, index) => {
       if (piece.freeFrom > from || piece.bytes < bytes) return;
@@ -56,13 +59,13 @@ export function planStorage(cut: PlannedCut, bytesOf: (port: TensorPort) => numb
     });
     if (best < 0) best = pieces.push({ bytes, freeFrom: 0 }) - 1;
     pieces[best]!.freeFrom = to + 1;
-    pieceOf.set(port.name, best);
+    pieceByTensor.set(port.name, best);
   }
-  return { pieces: pieces.map(({ bytes }) => bytes), pieceOf };
+  return { pieces: pieces.map(({ bytes }) => bytes), pieceByTensor };
 }
 
 /** Lists lifetimes in order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
-function lifetimesOf(cut: PlannedCut): Lifetime[] {
+function computeLifetimes(cut: PlannedCut): Lifetime[] {
   const lastRead = new Map<string, number>();
   const read = (name: string, moment: number) =>
     lastRead.set(name, Math.max(moment, lastRead.get(name) ?? 0));

@@ -47,7 +47,7 @@ export class TextAligner {
     try {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
         attention.captureQueries({ alignment, firstToken: first });
-        const step = this.#stepOf(tokens.slice(first, first + maxBatchTokens), { first, slot });
+        const step = this.#getStep(tokens.slice(first, first + maxBatchTokens), { first, slot });
         // No rows are wanted of it.
         for await (const _ of decoder.forward(step));
       }
@@ -62,7 +62,7 @@ export class TextAligner {
     for (const alignment of this.#alignments.values()) alignment.dispose();
   }
 
-  #stepOf(
+  #getStep(
     tokens: readonly number[],
     { first, slot }: { readonly first: number; readonly slot: number },
   ): StepBatch {

@@ -73,7 +73,7 @@ export class TokenEmbeddings {
       const storage = size && storages?.get(name);
       fetches[name] = storage?.tensor(type as "float32" | "float16", size!) ?? null;
     }
-    const positions = this.#takesPositions ? { [POSITIONS]: positionsOf(tokens) } : {};
+    const positions = this.#takesPositions ? { [POSITIONS]: makePositions(tokens) } : {};
     const outputs = await session.run({ [this.idsName]: ids, ...positions }, fetches);
     for (const span of spans) await this.#insert(span, outputs[this.outputs[0]!]!);
     return outputs;
@@ -100,7 +100,7 @@ export class TokenEmbeddings {
 }
 
 /** What stands for tokens of a prompt, which have no position in a completion, gets the first. */
-function positionsOf({ ids, completionPositions }: TokensToEmbed): Tensor {
+function makePositions({ ids, completionPositions }: TokensToEmbed): Tensor {
   const values = BigInt64Array.from(
     { length: ids.size },
     (_, token) => BigInt(Math.max(0, completionPositions?.[token] ?? 0)),

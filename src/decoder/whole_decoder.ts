@@ -17,7 +17,7 @@ import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import {
   type Decoder,
   type DecoderLimits,
-  rowsOf,
+  listRows,
   type SampledToken,
   type StepBatch,
 } from "./decoder.ts";
@@ -136,7 +136,7 @@ export class WholeDecoder implements Decoder {
     const { numTokens } = batch;
     if (batch.positions[0] === 0) await this.#startSequence(batch);
     // One row a step: a prompt that is scored comes token by token.
-    const [sample] = batch.sequences.flatMap(rowsOf);
+    const [sample] = batch.sequences.flatMap(listRows);
     if (sample === undefined) {
       (await this.#compute(batch, 0, numTokens)).dispose();
       return [];

@@ -38,7 +38,7 @@ export function paramsOfSite(
   }
   // Rotated or normalised queries are written packed; others are read in place.
   const isWritten = rotary !== undefined || options.norms?.ofQueries;
-  const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
+  const toLayout = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
   const { blockSize, elem, isQuantized } = options;
   return {
     shape: { heads, kvHeads, headSize: headDim, blockSize, elem, isQuantized },
@@ -48,9 +48,9 @@ export function paramsOfSite(
         isInterleaved: rotary.interleaved,
       },
       norms: options.norms,
-      q: layoutOf(site.q),
-      k: layoutOf(site.k),
-      v: layoutOf(site.v),
+      q: toLayout(site.q),
+      k: toLayout(site.k),
+      v: toLayout(site.v),
     },
     attend: {
       scale: site.scale,

@@ -101,7 +101,7 @@ export interface Backend {
    */
   openExperts(options: ExpertsOptions): Promise<ExpertLayers>;
   /** Says in one sentence why the device's kernels do not run a program, if they do not. */
-  refusalOf(program: Program): string | undefined;
+  findRefusal(program: Program): string | undefined;
   /** Opens the kernels of programs; none where there is no memory for them, or the runtime leaves them no room. */
   openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined>;
   /**

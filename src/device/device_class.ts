@@ -10,7 +10,7 @@ import type { Backend } from "./backend.ts";
 export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
 
 /** The class of an open device. */
-export function deviceClassOf({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
+export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
   if (kind === "cpu") return "cpu";
   return hasF16 ? "gpuWithF16" : "gpu";
 }

@@ -16,7 +16,7 @@ export interface KernelsOptions {
   /** Most rows of a step. */
   readonly maxRows: number;
   /** Most rows that a program computes: what it needs for 1 to as many is compiled when it is opened. */
-  readonly maxRowsOf: (program: Program) => number;
+  readonly countMaxRows: (program: Program) => number;
   /** The caller's; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;
   /** Where other constants are read. */

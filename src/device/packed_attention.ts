@@ -42,12 +42,12 @@ export function paramsOfEncoderSite(site: EncoderSite, elem: Elem): PackedParams
       `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernel wants equal ones.`,
     );
   }
-  const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
+  const toLayout = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
   return {
     shape: { heads, kvHeads, headSize: headDim, elem },
-    q: layoutOf(site.q),
-    k: layoutOf(site.k),
-    v: layoutOf(site.v),
+    q: toLayout(site.q),
+    k: toLayout(site.k),
+    v: toLayout(site.v),
     scale,
     softcap,
     window,

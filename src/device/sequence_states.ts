@@ -62,7 +62,7 @@ export function convParams(
   { operands, dtype }: StateSite,
   { channels, taps, activation }: Convolution,
 ): CausalConvParams {
-  return { elem: elemOf(dtype), channels, taps, activation, ...rowsOf(operands[0]) };
+  return { elem: toElem(dtype), channels, taps, activation, ...toRowLayout(operands[0]) };
 }
 
 /** A linear attention in the kernel's terms, and the names of its gates. */
@@ -74,17 +74,25 @@ export function linearParams(
   const betas = shape.rates > 0 ? gates.at(-1) : undefined;
   return {
     ...shape,
-    elem: elemOf(dtype),
-    ...{ q: rowsOf(q), k: rowsOf(k), v: rowsOf(v), decays: rowsOf(decays), betas: rowsOf(betas) },
+    elem: toElem(dtype),
+    ...{
+      q: toRowLayout(q),
+      k: toRowLayout(k),
+      v: toRowLayout(v),
+      decays: toRowLayout(decays),
+      betas: toRowLayout(betas),
+    },
     ...decays && { decaysName: decays.tensor },
     ...betas && { betasName: betas.tensor },
   };
 }
 
-function elemOf(dtype: StateSite["dtype"]): Elem {
+function toElem(dtype: StateSite["dtype"]): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }
 
-function rowsOf(rows: HeadRows | undefined): { readonly stride: number; readonly offset: number } {
+function toRowLayout(
+  rows: HeadRows | undefined,
+): { readonly stride: number; readonly offset: number } {
   return { stride: rows?.tokenStride ?? 0, offset: rows?.offset ?? 0 };
 }

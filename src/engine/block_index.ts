@@ -65,7 +65,7 @@ export class BlockIndex {
   }
 
   /** The `cacheScope` of the sequence that brought an indexed block here. */
-  scopeOf(blockId: number): number {
+  getScope(blockId: number): number {
     return this.#scopes[blockId]!;
   }
 
@@ -90,12 +90,12 @@ export class BlockIndex {
 
   /** The block that holds what the full block `index` of `sequence` holds; its table must reach up to there. */
   find(sequence: Sequence, index: number): number | undefined {
-    return this.#search(this.#contentOf(sequence, index));
+    return this.#search(this.#sliceContent(sequence, index));
   }
 
   /** Like {@linkcode find}, but what is not there is added, in the sequence's own block. */
   findOrAdd(sequence: Sequence, index: number): number {
-    const content = this.#contentOf(sequence, index);
+    const content = this.#sliceContent(sequence, index);
     const found = this.#search(content);
     if (found !== undefined) return found;
 
@@ -112,7 +112,7 @@ export class BlockIndex {
 
   /** Forgets a block that is in the index. */
   remove(blockId: number): void {
-    const bucket = this.#bucketOf(this.#hashes[blockId]!);
+    const bucket = this.#hashToBucket(this.#hashes[blockId]!);
     const next = this.#nextInBucket[blockId]!;
     if (this.#buckets[bucket] === blockId) this.#buckets[bucket] = next;
     else {
@@ -125,13 +125,13 @@ export class BlockIndex {
   }
 
   #addToBucket(blockId: number): void {
-    const bucket = this.#bucketOf(this.#hashes[blockId]!);
+    const bucket = this.#hashToBucket(this.#hashes[blockId]!);
     this.#nextInBucket[blockId] = this.#buckets[bucket]!;
     this.#buckets[bucket] = blockId;
   }
 
   #search(content: BlockContent): number | undefined {
-    let blockId = this.#buckets[this.#bucketOf(content.hash)]!;
+    let blockId = this.#buckets[this.#hashToBucket(content.hash)]!;
     while (blockId !== NONE && !this.#holds(blockId, content)) {
       blockId = this.#nextInBucket[blockId]!;
     }
@@ -154,7 +154,7 @@ export class BlockIndex {
     return true;
   }
 
-  #contentOf(sequence: Sequence, index: number): BlockContent {
+  #sliceContent(sequence: Sequence, index: number): BlockContent {
     const start = index * this.#blockSize;
     const end = start + this.#blockSize;
     const tokens = sequence.tokens.view(start, end);
@@ -168,7 +168,7 @@ export class BlockIndex {
     return { tokens, media, predecessor, scope, hash };
   }
 
-  #bucketOf(hash: number): number {
+  #hashToBucket(hash: number): number {
     return spreadHash(hash) & (this.#buckets.length - 1);
   }
 }

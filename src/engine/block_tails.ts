@@ -37,12 +37,12 @@ export class BlockTails {
   }
 
   /** How many tokens a tail holds. */
-  lengthOf(blockId: number): number {
+  getLength(blockId: number): number {
     return this.#tails.get(this.#predecessors.get(blockId)!)!.tokens.length;
   }
 
   /** The index in its table of the block that a sequence leaves as a tail, if it leaves one. */
-  indexOf(sequence: Sequence): number | undefined {
+  findIndex(sequence: Sequence): number | undefined {
     const { numComputed, numSealedBlocks } = sequence;
     const start = numSealedBlocks * this.#blockSize;
     const isTail = numSealedBlocks > 0 && numComputed > start &&

@@ -123,7 +123,7 @@ export class BlockManager {
   }
 
   /** What {@linkcode admit} would take of each pool for a sequence that holds nothing. */
-  needsOf(sequence: Sequence): readonly AdmissionNeeds[] {
+  countNeeds(sequence: Sequence): readonly AdmissionNeeds[] {
     const { needs } = this.#findPrefix(sequence);
     sequence.blockIds.clear();
     return needs;
@@ -192,7 +192,7 @@ export class BlockManager {
   /** Takes all blocks from a sequence, which stay findable, and its state, which does as far as it is that of a block. */
   release(sequence: Sequence): void {
     const { blockIds } = sequence;
-    const tail = this.#sharesBlocks ? this.#tails.indexOf(sequence) : undefined;
+    const tail = this.#sharesBlocks ? this.#tails.findIndex(sequence) : undefined;
     if (tail !== undefined) {
       const older = this.#tails.after(blockIds.at(tail - 1));
       if (older !== undefined) this.#forgetTail(older);
@@ -210,7 +210,7 @@ export class BlockManager {
   /** Forgets what the blocks of a scope hold, once no sequence of that scope is left. */
   forget(cacheScope: number): void {
     for (let blockId = 0; blockId < this.#numBlocks; blockId++) {
-      if (!this.#index.has(blockId) || this.#index.scopeOf(blockId) !== cacheScope) continue;
+      if (!this.#index.has(blockId) || this.#index.getScope(blockId) !== cacheScope) continue;
       const tail = this.#tails.after(blockId);
       if (tail !== undefined) this.#forgetTail(tail);
       this.#forgetBehind(blockId);
@@ -285,13 +285,13 @@ export class BlockManager {
     const numFound = blockIds.view().filter((id) => this.#references[id] === 0).length;
     const numUsed = blockIds.length - numFound;
     const ofMain = { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound };
-    const end = this.#endOf(sequence, tail);
-    const needs = [ofMain, ...this.#windows.map((window) => window.needsOf(sequence, end))];
+    const end = this.#findEnd(sequence, tail);
+    const needs = [ofMain, ...this.#windows.map((window) => window.countNeeds(sequence, end))];
     return { needs, end, tail };
   }
 
   /** The place where a sequence goes on whose table holds the full blocks that are known. */
-  #endOf({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
+  #findEnd({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
     const numTokens = blockIds.length * this.#blockSize + (tail?.numTokens ?? 0);
     return { numTokens, tail: tail?.blockId };
   }
@@ -372,10 +372,10 @@ export class BlockManager {
 
   #isKnownBehind(sequence: Sequence, tail: FoundTail): boolean {
     const slots = this.#slots;
-    const isWhole = tail.numTokens === this.#tails.lengthOf(tail.blockId);
+    const isWhole = tail.numTokens === this.#tails.getLength(tail.blockId);
     if (slots !== undefined && !(isWhole && slots.has(tail.blockId))) return false;
     const { blockIds } = sequence;
-    const end = this.#endOf(sequence, tail);
+    const end = this.#findEnd(sequence, tail);
     return this.#windows.every((each) =>
       each.findGap(blockIds, blockIds.length, end) === undefined
     );

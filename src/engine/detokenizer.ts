@@ -22,7 +22,7 @@ export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | u
  * ```
  */
 export class Detokenizer {
-  readonly #bytesOf: BytesOfToken;
+  readonly #getBytes: BytesOfToken;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   /** Bytes of a character that is not complete. */
   #heldBack = new Uint8Array(0);
@@ -30,8 +30,8 @@ export class Detokenizer {
   #length = 0;
 
   /** @param options.isFirst whether no text stands before the completion. */
-  constructor(bytesOf: BytesOfToken, { isFirst = false }: { readonly isFirst?: boolean } = {}) {
-    this.#bytesOf = bytesOf;
+  constructor(getBytes: BytesOfToken, { isFirst = false }: { readonly isFirst?: boolean } = {}) {
+    this.#getBytes = getBytes;
     this.#isFirst = isFirst;
   }
 
@@ -47,7 +47,7 @@ export class Detokenizer {
 
   /** @returns the text completed by `tokenId`: whole characters, often none. */
   push(tokenId: number): string {
-    const bytes = this.#bytesOf(tokenId, this.#isFirst);
+    const bytes = this.#getBytes(tokenId, this.#isFirst);
     if (bytes === undefined) return "";
     this.#isFirst = false;
     const all = new Uint8Array(this.#heldBack.length + bytes.length);

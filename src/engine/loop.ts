@@ -199,7 +199,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       this.#scheduler.end(sequence.id);
       this.#running.delete(sequence.id);
       if (--running.numUnfinished > 0) return;
-      running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0, timesOf(running));
+      running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0, measureTimes(running));
     } catch (error) {
       this.#failRequest(running, error);
     }
@@ -245,7 +245,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
 }
 
 /** Times of a finished request. */
-function timesOf(running: Running<SampledToken>): GenerationTimes {
+function measureTimes(running: Running<SampledToken>): GenerationTimes {
   const { arrivedAtMs, scheduledAtMs = arrivedAtMs, firstTokenAtMs = scheduledAtMs } = running;
   return {
     queueMs: scheduledAtMs - arrivedAtMs,

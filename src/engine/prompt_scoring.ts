@@ -33,7 +33,7 @@ export class PromptScoring {
     const last = Math.min(end, this.#tokens.length - 1);
     return Array.from(
       { length: Math.max(0, last - first) },
-      (_, i) => rowOf(this.#tokens[first + i + 1]!, this.#topLogprobs),
+      (_, i) => makeRow(this.#tokens[first + i + 1]!, this.#topLogprobs),
     );
   }
 
@@ -46,7 +46,7 @@ export class PromptScoring {
 }
 
 /** A row that chooses a given token; its log-probability is the model's own, as the bias does not count in it. */
-function rowOf(tokenId: number, topLogprobs: number): SampleRow {
+function makeRow(tokenId: number, topLogprobs: number): SampleRow {
   return {
     params: GREEDY,
     tokenIndex: 0,

@@ -62,7 +62,7 @@ export class SamplingState implements SampleRow {
       if (options.dry !== undefined) {
         this.#dry = new RepetitionBias(promptTokens, options.dry, {
           setBias: (tokenId, bias) => this.#table!.setBias(tokenId, bias),
-          biasOf: (tokenId) => this.#biasOf(tokenId),
+          getBias: (tokenId) => this.#getBias(tokenId),
         });
       }
     }
@@ -105,13 +105,13 @@ export class SamplingState implements SampleRow {
     this.#guard(() => this.#rules?.accept?.(tokenId));
     const { minTokens = 0, endTokenIds = [] } = this.#options;
     if (this.#tokenIndex === minTokens) {
-      for (const id of endTokenIds) this.#table?.setBias(id, this.#biasOf(id));
+      for (const id of endTokenIds) this.#table?.setBias(id, this.#getBias(id));
     }
     this.#dry?.push(tokenId);
   }
 
   /** What the request adds to a token's logit at this place. */
-  #biasOf(tokenId: number): number {
+  #getBias(tokenId: number): number {
     const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
     if (this.#tokenIndex < minTokens && endTokenIds.includes(tokenId)) return -Infinity;
     return logitBias?.get(tokenId) ?? 0;
@@ -131,7 +131,7 @@ export class SamplingState implements SampleRow {
 /** Where biases are set, and what they are without repetitions. */
 interface Biases {
   setBias(tokenId: number, bias: number): void;
-  biasOf(tokenId: number): number;
+  getBias(tokenId: number): number;
 }
 
 /** Keeps the biases of what would go on a repetition. */
@@ -154,10 +154,10 @@ class RepetitionBias {
   }
 
   #update(): void {
-    const { setBias, biasOf } = this.#biases;
-    for (const id of this.#penalised.keys()) setBias(id, biasOf(id));
+    const { setBias, getBias } = this.#biases;
+    for (const id of this.#penalised.keys()) setBias(id, getBias(id));
     this.#penalised = this.#penalty.of(this.#tokens.view());
-    for (const [id, penalty] of this.#penalised) setBias(id, biasOf(id) - penalty);
+    for (const [id, penalty] of this.#penalised) setBias(id, getBias(id) - penalty);
   }
 }
 

@@ -146,9 +146,9 @@ export class Scheduler {
       missing.forEach((numMissing, pool) => numTaken[pool]! += numMissing);
     }
     const [next] = this.#waiting;
-    let needs: ReturnType<BlockManager["needsOf"]> = [];
+    let needs: ReturnType<BlockManager["countNeeds"]> = [];
     if (next !== undefined && this.#running.length < maxSequences && !this.#awaitsSibling(next)) {
-      needs = this.#blocks.needsOf(next);
+      needs = this.#blocks.countNeeds(next);
       needs.forEach(({ numBlocks }, pool) => numTaken[pool]! += numBlocks);
       const numNow = Math.ceil(next.length / blockSize);
       numTaken[0]! += Math.max(0, Math.ceil(numAhead(next) / blockSize) - numNow);
@@ -208,7 +208,7 @@ export class Scheduler {
     let budget = this.#limits.maxBatchTokens;
     let rows = this.#limits.maxSequences;
     /** One token is reserved for each later sequence; prompts are scored with rows of logits left over. */
-    const chunkOf = (sequence: Sequence, numBehind: number) => {
+    const chooseChunk = (sequence: Sequence, numBehind: number) => {
       const { numComputed, length, scoring } = sequence;
       // The first of a step advances whatever comes behind it.
       const mostOfPrompt = Math.max(promptBudget, scheduled.length === 0 ? 1 : 0);
@@ -237,14 +237,14 @@ export class Scheduler {
 
     for (let i = 0; i < this.#running.length && budget > 0; i++) {
       const sequence = this.#running[i]!;
-      const numTokens = chunkOf(sequence, this.#running.length - i - 1);
+      const numTokens = chooseChunk(sequence, this.#running.length - i - 1);
       if (numTokens === 0) continue;
       if (this.#makeRoom(sequence, numTokens)) take(sequence, numTokens);
     }
     while (budget > 0 && rows > 0 && promptBudget > 0) {
       const sequence = this.#admitNext();
       if (sequence === undefined) break;
-      const numTokens = chunkOf(sequence, 0);
+      const numTokens = chooseChunk(sequence, 0);
       if (!this.#makeRoom(sequence, numTokens)) break;
       take(sequence, numTokens);
     }
@@ -361,7 +361,7 @@ export class Scheduler {
     this.#blocks.release(sequence);
     const { scope } = sequence;
     const isShared = scope === SHARED_SCOPE;
-    if (!isShared && !this.#hasSequencesOf(sequence.requestId)) {
+    if (!isShared && !this.#hasSequences(sequence.requestId)) {
       this.#blocks.forget(scope);
       if (this.#limits.longFrom !== undefined) this.#blocks.forget(longScope(scope));
     }
@@ -425,7 +425,7 @@ export class Scheduler {
     );
   }
 
-  #hasSequencesOf(requestId: number): boolean {
+  #hasSequences(requestId: number): boolean {
     for (const sequence of this.#sequences.values()) {
       if (sequence.requestId === requestId) return true;
     }

@@ -56,7 +56,7 @@ export class StepBuilder {
         table.set(sequence.windowTables[i]!.blockIds.view(), firstEntry)
       );
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
-      embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
+      embeddings.push(...listSpans(sequence, { start, end, firstToken: numTokens }));
       const firstRow = sequence.isLong ? this.#longFrom : 0;
       for (let position = start; position < end; position++) {
         if (this.#anglePositions) this.#anglePositions[numTokens] = firstRow + position;
@@ -107,7 +107,7 @@ export class StepBuilder {
 }
 
 /** The media in tokens `start` to `end` of a sequence, the first of which is `firstToken` of the step. */
-function spansOf(
+function listSpans(
   { id, media }: Sequence,
   { start, end, firstToken }: { start: number; end: number; firstToken: number },
 ): EmbeddingSpan[] {

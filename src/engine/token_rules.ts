@@ -14,7 +14,7 @@ export interface TokenRules {
 }
 
 /** A mask of these tokens: bit `t % 32` of word `t >> 5` is set for token `t`. */
-export function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array<ArrayBuffer> {
+export function toMask(tokens: Iterable<number>, vocabSize: number): Uint32Array<ArrayBuffer> {
   const mask = new Uint32Array(Math.ceil(vocabSize / 32));
   for (const token of tokens) mask[token >>> 5]! |= 1 << (token & 31);
   return mask;

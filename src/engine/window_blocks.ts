@@ -83,7 +83,7 @@ export class WindowBlocks {
 
   /** How many of a sequence's tokens there are blocks for. */
   countTokens(sequence: Sequence): number {
-    return (this.#tableOf(sequence).blockIds.length + this.#free.length) * this.#blockSize;
+    return (this.#getTable(sequence).blockIds.length + this.#free.length) * this.#blockSize;
   }
 
   get numEvictedBlocks(): number {
@@ -118,7 +118,7 @@ export class WindowBlocks {
   }
 
   /** What {@linkcode admit} and the step with the most tokens would take for a sequence, whose table is of its anchors. */
-  needsOf({ blockIds, length }: Sequence, { numTokens, tail }: PrefixEnd): AdmissionNeeds {
+  countNeeds({ blockIds, length }: Sequence, { numTokens, tail }: PrefixEnd): AdmissionNeeds {
     const first = this.#firstSeen(numTokens);
     const anchors = [...blockIds.view(first), ...tail === undefined ? [] : [tail]];
     const numUnused = anchors.filter((id) => this.#references[this.#blockOfAnchor.get(id)!] === 0);
@@ -148,14 +148,14 @@ export class WindowBlocks {
 
   /** How many blocks a sequence lacks to compute so many of its tokens, as far as one step does. */
   countMissing(sequence: Sequence, numTokens: number): number {
-    const { blockIds, first } = this.#tableOf(sequence);
+    const { blockIds, first } = this.#getTable(sequence);
     const wanted = Math.min(Math.ceil(numTokens / this.#blockSize), first + this.#mostHeld);
     return Math.max(0, wanted - blockIds.length);
   }
 
   /** Does what `BlockManager.grow` does, for this pool. */
   grow(sequence: Sequence, numTokens: number): boolean {
-    const { blockIds } = this.#tableOf(sequence);
+    const { blockIds } = this.#getTable(sequence);
     while (blockIds.length * this.#blockSize < numTokens) {
       const blockId = this.#free.takeFirst();
       if (blockId === undefined) return false;
@@ -168,14 +168,14 @@ export class WindowBlocks {
 
   /** Takes the blocks from a sequence that its next token does not see. */
   trim(sequence: Sequence): void {
-    const table = this.#tableOf(sequence);
+    const table = this.#getTable(sequence);
     const first = Math.min(this.#firstSeen(sequence.numComputed), table.blockIds.length);
     for (; table.first < first; table.first++) this.#drop(table.blockIds.at(table.first));
   }
 
   /** Makes the block of a sequence known whose anchor is known from now on, or moves it to the one that is. */
   seal(sequence: Sequence, index: number): void {
-    const { blockIds } = this.#tableOf(sequence);
+    const { blockIds } = this.#getTable(sequence);
     const anchor = sequence.blockIds.at(index);
     const ownId = blockIds.at(index);
     const knownId = this.#blockOfAnchor.get(anchor);
@@ -188,7 +188,7 @@ export class WindowBlocks {
 
   /** Makes the block of a sequence known that is full only in part, as the main pool does before it releases it. */
   keepTail(sequence: Sequence, index: number): void {
-    this.#know(this.#tableOf(sequence).blockIds.at(index), sequence.blockIds.at(index));
+    this.#know(this.#getTable(sequence).blockIds.at(index), sequence.blockIds.at(index));
   }
 
   /** Takes all blocks from a sequence. */
@@ -230,7 +230,7 @@ export class WindowBlocks {
     return Math.floor(Math.max(0, position - this.#window + 1) / this.#blockSize);
   }
 
-  #tableOf({ windowTables }: Sequence): WindowTable {
+  #getTable({ windowTables }: Sequence): WindowTable {
     return windowTables[this.#tableIndex]!;
   }
 

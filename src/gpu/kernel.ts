@@ -40,21 +40,21 @@ interface BindGroupNode {
   group?: GPUBindGroup;
 }
 
-const kernelsOf = new WeakMap<GpuContext, Map<string, AnyKernel>>();
-const modulesOf = new WeakMap<GpuContext, Map<string, WeakRef<GPUShaderModule>>>();
+const kernelsByContext = new WeakMap<GpuContext, Map<string, AnyKernel>>();
+const modulesByContext = new WeakMap<GpuContext, Map<string, WeakRef<GPUShaderModule>>>();
 
 /** The bytes of one element. */
-export function sizeOf(elem: Elem): number {
+export function elemBytes(elem: Elem): number {
   return elem === "f16" ? 2 : 4;
 }
 
 /** The module of a source, which kernels with other constants share; it is not kept once all of them are compiled. */
-function moduleOf(
+function getModule(
   gpu: GpuContext,
   { name, source }: { readonly name: string; readonly source: string },
 ): GPUShaderModule {
-  const modules = modulesOf.get(gpu) ?? new Map<string, WeakRef<GPUShaderModule>>();
-  modulesOf.set(gpu, modules);
+  const modules = modulesByContext.get(gpu) ?? new Map<string, WeakRef<GPUShaderModule>>();
+  modulesByContext.set(gpu, modules);
   const known = modules.get(source)?.deref();
   if (known !== undefined) return known;
   const module = gpu.device.createShaderModule({ label: name, code: source });
@@ -94,7 +94,7 @@ export class Kernel<B extends Bindings> {
       label: spec.name,
       layout: gpu.device.createPipelineLayout({ bindGroupLayouts: [this.#layout] }),
       compute: {
-        module: moduleOf(gpu, spec),
+        module: getModule(gpu, spec),
         entryPoint: spec.name,
         constants: spec.constants,
       },
@@ -111,8 +111,8 @@ export class Kernel<B extends Bindings> {
 
   /** The kernel of this specification on this device, compiled at the first call. */
   static get<B extends Bindings>(gpu: GpuContext, spec: KernelSpec<B>): Kernel<B> {
-    let kernels = kernelsOf.get(gpu);
-    if (kernels === undefined) kernelsOf.set(gpu, kernels = new Map());
+    let kernels = kernelsByContext.get(gpu);
+    if (kernels === undefined) kernelsByContext.set(gpu, kernels = new Map());
     const key = JSON.stringify([spec.name, spec.source, spec.constants]);
     let kernel = kernels.get(key);
     if (kernel === undefined) kernels.set(key, kernel = new Kernel(gpu, spec) as AnyKernel);

@@ -92,13 +92,15 @@ export function cellThreads(limits: GPUSupportedLimits): number {
 }
 
 /** The row of a gate in a matrix. */
-function rowOf(gate: number): string {
+function writeRow(gate: number): string {
   return ["j", "(H + j)", "(2u * H + j)", "(3u * H + j)"][gate]!;
 }
 
 function theirLoop({ vector, base, value, matrix, length }: Product): string {
   const sums = GATES.map((gate, i) =>
-    `    gate_${gate} += ${value} * f32(${matrix}[${matrix}_base + ${rowOf(i)} * ${length} + k]);\n`
+    `    gate_${gate} += ${value} * f32(${matrix}[${matrix}_base + ${
+      writeRow(i)
+    } * ${length} + k]);\n`
   );
   return `  for (var k: u32 = 0u; k < ${length}; k++) {
     let ${value} = f32(${vector}[${base} + k]);
@@ -108,7 +110,7 @@ ${sums.join("")}  }
 
 function sharedLoop({ vector, base, matrix, length }: Product): string {
   const rows = GATES.map((gate, i) =>
-    `let row_${gate} = ${matrix}_base + ${rowOf(i)} * ${length};`
+    `let row_${gate} = ${matrix}_base + ${writeRow(i)} * ${length};`
   );
   const add = (k: string) => {
     const elements = GATES.map((gate) => `f32(${matrix}[row_${gate} + ${k}])`);

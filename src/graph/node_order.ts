@@ -8,7 +8,7 @@
  */
 import { ATTRIBUTE, type Graph, type Node } from "./file/proto.ts";
 import { decodeNode, decodeTensorMessage } from "./file/proto_decode.ts";
-import { type Field, readFields, textOf } from "./file/wire.ts";
+import { decodeText, type Field, readFields } from "./file/wire.ts";
 
 /** A graph inside a node, still encoded but for its nodes, which are in topological order. */
 interface Subgraph {
@@ -35,7 +35,7 @@ function payloads(fields: readonly Field[], number: number): Uint8Array[] {
 
 function readNames(messages: readonly Uint8Array[], number: number): string[] {
   return messages.flatMap((message) =>
-    [...readFields(message)].filter((field) => field.number === number).map(textOf)
+    [...readFields(message)].filter((field) => field.number === number).map(decodeText)
   );
 }
 

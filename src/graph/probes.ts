@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { elementsOf } from "./file/dtype.ts";
+import { countElements } from "./file/dtype.ts";
 import { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
@@ -18,7 +18,7 @@ export interface Lengths {
 }
 
 /** Sizes of an input, with `symbols` substituted; `undefined` if any stays unknown. */
-function sizesOf({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
+function makeSizes({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
   if (dtype === undefined || shape === undefined) return undefined;
   const open = symbols.values();
   const sizes = shape.map((size) => typeof size === "number" ? size : open.next().value);
@@ -35,29 +35,29 @@ function feedFor(
   const total = pastLength + numTokens;
   if (dtype === undefined || shape === undefined) return undefined;
   if (inputs.caches.has(info.name)) {
-    return sizesOf(info, typeof shape[0] === "number" ? [pastLength] : [1, pastLength]);
+    return makeSizes(info, typeof shape[0] === "number" ? [pastLength] : [1, pastLength]);
   }
-  if (inputs.states?.has(info.name)) return sizesOf(info, [1]);
+  if (inputs.states?.has(info.name)) return makeSizes(info, [1]);
   if (info === inputs.tokens) {
     const sizes = inputs.kind === "ids" ? [1, numTokens] : [1, numTokens, shape[2]];
-    const value = sizesOf({ ...info, shape: sizes }, []);
+    const value = makeSizes({ ...info, shape: sizes }, []);
     const { padTokenId } = inputs;
     return value && padTokenId !== undefined
       ? { ...value, data: idsOtherThan(padTokenId, numTokens) }
       : value;
   }
   if (info === inputs.perLayer) {
-    return sizesOf({ ...info, shape: [1, numTokens, ...shape.slice(2)] }, []);
+    return makeSizes({ ...info, shape: [1, numTokens, ...shape.slice(2)] }, []);
   }
   if (info === inputs.types) return { dtype, shape: [1, numTokens] };
   if (info === inputs.mask && shape.length === 2) {
     return { dtype, shape: [1, total], data: new Float64Array(total).fill(1) };
   }
   if (info === inputs.positions) {
-    const sections = sizesOf({ ...info, shape: shape.slice(0, -2) }, [])?.shape;
+    const sections = makeSizes({ ...info, shape: shape.slice(0, -2) }, [])?.shape;
     if (sections === undefined) return undefined;
     const data = Float64Array.from(
-      { length: elementsOf(sections) * numTokens },
+      { length: countElements(sections) * numTokens },
       (_, i) => pastLength + i % numTokens,
     );
     return { dtype, shape: [...sections, 1, numTokens], data };

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "./file/dtype.ts";
+import { countElements } from "./file/dtype.ts";
 import type { EncoderSite } from "./cut/encoder_cut.ts";
 import type { AttentionSite, ExpertsSite, HeadRows, StateSite, TensorPort } from "./graph_cut.ts";
 import type { GraphIndex } from "./graph_index.ts";
@@ -20,7 +20,7 @@ function requireFloat(dtype: string | undefined, name: string): "float32" | "flo
 }
 
 /** The tensors that cross between segments, by name. @throws {Refusal} when one is not a row per token. */
-export function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPort {
+export function makePort(name: string, probes: Probes, axes: TokenAxes): TensorPort {
   const tokens = axes.of(name);
   if (tokens !== undefined && tokens.multiple !== 1) {
     throw new Refusal(`"${name}" crosses between segments with ${tokens.multiple} rows per token.`);
@@ -57,7 +57,7 @@ export function tableLimit(probes: Probes): number {
 
 /** Where a site finds the rows of a tensor. */
 function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
-  const tokenStride = elementsOf(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
+  const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
   return { tensor, tokenStride, offset };
 }
 
@@ -69,7 +69,7 @@ export function describeStates(
   return states.flatMap(({ found: { name, recurrence }, node }) => {
     const level = levels.get(node);
     if (level === undefined) return [];
-    const output = portOf(node.outputs[0]!, probes, axes);
+    const output = makePort(node.outputs[0]!, probes, axes);
     const dtype = requireFloat(output.dtype, name);
     const operands = node.inputs.map((input) => rowsAt(input, axes));
     return [{ name, recurrence, operands, output, dtype, afterSegment: level }];
@@ -86,7 +86,7 @@ export function describeMixtures(
   return mixtures.flatMap(({ found: { name, mixture }, node }) => {
     const level = levels.get(node);
     if (level === undefined) return [];
-    const output = portOf(node.outputs[0]!, probes, axes);
+    const output = makePort(node.outputs[0]!, probes, axes);
     const dtype = requireFloat(output.dtype, name);
     const [x, logits] = node.inputs as [string, string];
     const operands = [rowsAt(x, axes), rowsAt(logits, axes)] as const;
@@ -106,7 +106,7 @@ export function describeSites(
       rowsAt(node.inputs[i]!, axes, offset)
     );
     const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
-    const output = portOf(node.outputs[0]!, probes, axes);
+    const output = makePort(node.outputs[0]!, probes, axes);
     const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;
     const { window } = found;
     const dtype = requireFloat(output.dtype, name);

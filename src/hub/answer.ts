@@ -66,7 +66,7 @@ export async function askHub(settings: HubSettings, request: HubRequest): Promis
   } catch (error) {
     signal?.throwIfAborted();
     throw new HubError(
-      `${endpoint} cannot be reached for ${subject}: ${reasonOf(error)}. ` +
+      `${endpoint} cannot be reached for ${subject}: ${describeError(error)}. ` +
         "Check the network, or name another hub with HF_ENDPOINT.",
       { cause: error },
     );
@@ -76,7 +76,7 @@ export async function askHub(settings: HubSettings, request: HubRequest): Promis
 }
 
 /** Errors of `fetch` have the actual reason in their cause, or after the address. */
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   const { message, cause } = error as Error;
   const text = cause instanceof Error ? cause.message : message;
   return cleanText(

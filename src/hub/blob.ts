@@ -42,8 +42,8 @@ export function blobPath(
 export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise<number> {
   const { settings, repository, file } = options;
   const path = blobPath(settings, repository, file);
-  if (await sizeOf(path) === file.bytes) return file.bytes;
-  const bytes = await sizeOf(incompletePath(path)) ?? 0;
+  if (await readSize(path) === file.bytes) return file.bytes;
+  const bytes = await readSize(incompletePath(path)) ?? 0;
   return bytes <= file.bytes ? bytes : 0;
 }
 
@@ -57,14 +57,14 @@ export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise
 export async function downloadBlob(options: BlobOptions): Promise<string> {
   const { settings, repository, file, signal, onBytes } = options;
   const path = blobPath(settings, repository, file);
-  if (await sizeOf(path) !== file.bytes) {
+  if (await readSize(path) !== file.bytes) {
     await Deno.mkdir(dirname(path), { recursive: true });
     using _lock = await FileLock.take(lockPath(settings, repository, file), {
       signal,
       onWait: () => log.info("another process downloads this file: waiting", { file: file.path }),
     });
     // The previous holder of the lock may have downloaded it.
-    if (await sizeOf(path) !== file.bytes) {
+    if (await readSize(path) !== file.bytes) {
       using draft = await Draft.open(incompletePath(path), file);
       await fill(draft, options);
       await draft.moveTo(path);
@@ -82,7 +82,7 @@ function lockPath({ cacheFolder }: HubSettings, { id }: Repository, { digest }: 
   return join(lockFolder(cacheFolder, id), `${digest.hex}.lock`);
 }
 
-async function sizeOf(path: string): Promise<number | undefined> {
+async function readSize(path: string): Promise<number | undefined> {
   return (await Deno.stat(path).catch(() => undefined))?.size;
 }
 

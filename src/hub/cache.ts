@@ -94,7 +94,7 @@ export function hubIdOfSnapshot(folder: string): HubId | undefined {
 }
 
 /** What a model folder is called: by its hub id where it is a snapshot, else by the folder's own name. */
-export function modelNameOf(folder: string): string {
+export function toModelName(folder: string): string {
   return hubIdOfSnapshot(folder)?.name ?? basename(folder);
 }
 

@@ -103,6 +103,6 @@ export const HUB_ID_OF_ALIAS: ReadonlyMap<string, string> = new Map(
 );
 
 /** The aliases of a model of the hub, by its `owner/name`. */
-export function aliasesOf(hubId: string): string[] {
+export function listAliases(hubId: string): string[] {
   return [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId).map(([alias]) => alias);
 }

@@ -13,13 +13,13 @@ export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(
 /** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
 function requireRegular(entry: Deno.DirEntry, path: string): void {
   if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return;
-  const target = entry.isSymlink ? statOf(path) : undefined;
+  const target = entry.isSymlink ? stat(path) : undefined;
   // A dangling link is reported by the reader.
   if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) return;
   throw new StartupError(`${path} is a FIFO, a socket or a device: wanted a file.`);
 }
 
-function statOf(path: string): Deno.FileInfo | undefined {
+function stat(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.statSync(path);
   } catch {
@@ -84,7 +84,7 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
   const depth = below.split("/").length - 1;
   for await (const entry of Deno.readDir(join(path, below))) {
     const inner = join(path, below, entry.name);
-    const target = entry.isSymlink ? statOf(inner) : undefined;
+    const target = entry.isSymlink ? stat(inner) : undefined;
     const isFolder = entry.isDirectory || target?.isDirectory === true;
     const isHidden = entry.name.startsWith(".");
     if (!isFolder) requireRegular(entry, inner);

@@ -191,7 +191,7 @@ export function graphFile(graph: string, dtype: Dtype): string {
 }
 
 /** The dtypes in which a folder has the graph. */
-export function dtypesOf(folder: ModelFolder, graph: string): Dtype[] {
+export function listDtypes(folder: ModelFolder, graph: string): Dtype[] {
   return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
 }
 

@@ -21,7 +21,7 @@ import {
   showHubId,
 } from "./cache.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
-import { aliasesOf, HUB_ID_OF_ALIAS } from "./catalogue.ts";
+import { HUB_ID_OF_ALIAS, listAliases } from "./catalogue.ts";
 import { isGraphFile } from "./list_files.ts";
 import { readHubUrl } from "./hub_url.ts";
 import { type HubSettings, readHubSettings } from "./settings.ts";
@@ -126,7 +126,7 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
 
 function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder"> {
   const id = `${owner}/${name}`;
-  return { id, aliases: [...aliasesOf(id), name, ...otherSpellings(name)], ownedBy: owner };
+  return { id, aliases: [...listAliases(id), name, ...otherSpellings(name)], ownedBy: owner };
 }
 
 /** The kebab-case spelling of a name, if it differs. */

@@ -5,7 +5,7 @@
  */
 import { inflateSync } from "node:zlib";
 import { joinBytes } from "../base/join_bytes.ts";
-import { viewOf } from "./image/format.ts";
+import { viewData } from "./image/format.ts";
 import { listPrimaryProperties } from "./image/heif_items.ts";
 import { readImageHeader } from "./image_header.ts";
 import { readTiffTags, TIFF_TAG } from "./image/tiff_tags.ts";
@@ -38,7 +38,7 @@ export function readColorProfile(file: Uint8Array<ArrayBuffer>): Uint8Array | un
 
 /** Chunks of a length, a type, data and a checksum; the profile has a name before it and comes before the pixels. */
 function readPng(file: Uint8Array): Uint8Array | undefined {
-  const view = viewOf(file);
+  const view = viewData(file);
   for (let at = 8; at + 8 <= file.length && !hasText(file, at + 4, "IDAT");) {
     const length = view.getUint32(at);
     if (hasText(file, at + 4, "iCCP")) {
@@ -54,7 +54,7 @@ function readPng(file: Uint8Array): Uint8Array | undefined {
 /** Segments of 64 KiB at most, each with its number, from 1, and how many there are. */
 function readJpeg(file: Uint8Array): Uint8Array | undefined {
   const NAME = "ICC_PROFILE\0";
-  const view = viewOf(file);
+  const view = viewData(file);
   const parts: Uint8Array[] = [];
   // The image itself begins with marker DA.
   for (let at = 2; at + 4 <= file.length && file[at] === 0xff && file[at + 1] !== 0xda;) {
@@ -70,7 +70,7 @@ function readJpeg(file: Uint8Array): Uint8Array | undefined {
 }
 
 function readWebp(file: Uint8Array): Uint8Array | undefined {
-  const view = viewOf(file);
+  const view = viewData(file);
   for (let at = 12; at + 8 <= file.length;) {
     const length = view.getUint32(at + 4, true);
     if (hasText(file, at, "ICCP")) return file.subarray(at + 8, at + 8 + length);

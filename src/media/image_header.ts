@@ -6,7 +6,7 @@
 import { HearthError } from "../base/errors.ts";
 import { AVIF } from "./image/avif.ts";
 import { BMP, DIB } from "./image/bmp.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./image/format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./image/format.ts";
 import { GIF } from "./image/gif.ts";
 import { HEIC } from "./image/heic.ts";
 import { JPEG } from "./image/jpeg.ts";
@@ -120,7 +120,7 @@ function isTgaHeader(file: Uint8Array): boolean {
   const isKind = hasPalette === 0
     ? [2, 3, 10, 11].includes(kind!)
     : hasPalette === 1 && [1, 9].includes(kind!);
-  const view = viewOf(file);
+  const view = viewData(file);
   return isKind && view.getUint16(12, true) > 0 && view.getUint16(14, true) > 0 &&
     [8, 15, 16, 24, 32].includes(file[16]!) && (file[17]! & 0xc0) === 0;
 }
@@ -136,7 +136,7 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
 }
 
 /** Number of pixels by an image file's header; 0 if invalid, which the decoder will refuse. */
-export function numPixelsOf(file: Uint8Array<ArrayBuffer>): number {
+export function countPixels(file: Uint8Array<ArrayBuffer>): number {
   try {
     const { width, height } = readImageHeader(file);
     return width * height;

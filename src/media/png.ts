@@ -37,11 +37,11 @@ export interface PngStripe {
  * take as long again.
  */
 export function encodePng(pixels: Pixels): Uint8Array<ArrayBuffer> {
-  return joinPng(pixels, [packPngStripe(pixels, bandsOf(pixels))]);
+  return joinPng(pixels, [packPngStripe(pixels, splitBands(pixels))]);
 }
 
 /** The rows of an image in the form for `packPngStripe`. */
-export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
+export function* splitBands({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
   const rowBytes = width * channels;
   const bandBytes = Math.max(1, Math.floor(BAND_BYTES / rowBytes)) * rowBytes;
   for (let at = 0; at < data.length; at += bandBytes) yield data.subarray(at, at + bandBytes);

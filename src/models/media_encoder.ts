@@ -8,7 +8,7 @@ import { StartupError } from "../base/errors.ts";
 import { type Json, tokensAt } from "../hub/model_folder.ts";
 import { buildCast } from "../graph/rewrite/cast_model.ts";
 import type { GraphSession, Tensor, ValueInfo } from "../device/ort/ort.ts";
-import { feedsOf, type PlainTensors } from "./plain_tensor.ts";
+import { type PlainTensors, toFeeds } from "./plain_tensor.ts";
 
 /** Inputs that some exports name differently from transformers.js's processors. */
 const ALIASES: Readonly<Record<string, string>> = {
@@ -19,7 +19,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 type Medium = "image" | "audio";
 
 /** The token that stands for a medium in prompts, if `config.json` names it. */
-export function mediaTokenOf(config: Json, medium: Medium): number | undefined {
+export function findMediaToken(config: Json, medium: Medium): number | undefined {
   return [`${medium}_token_index`, `${medium}_token_id`].flatMap((name) =>
     tokensAt(config, name)
   )[0];
@@ -61,7 +61,7 @@ export class MediaEncoder {
     }
     const output = session.outputs.find(({ name }) => name === `${medium}_features`) ??
       session.outputs[0]!;
-    const [width, wanted] = [widthOf(output), widthOf(embeddings)];
+    const [width, wanted] = [readWidth(output), readWidth(embeddings)];
     if (width !== undefined && wanted !== undefined && width !== wanted) {
       throw new StartupError(
         `The ${NAMES[medium]} gives rows of ${width} numbers, and the decoder takes ${wanted}.`,
@@ -83,8 +83,8 @@ export class MediaEncoder {
   async encode(tensors: PlainTensors, numRows: number): Promise<Tensor> {
     const { medium, session, output: { name }, cast } = this.#parts;
     const what = NAMES[medium];
-    const feeds = feedsOf(session, {
-      tensorOf: (input) => tensors[input] ?? tensors[ALIASES[input] ?? ""],
+    const feeds = toFeeds(session, {
+      getTensor: (input) => tensors[input] ?? tensors[ALIASES[input] ?? ""],
       of: `The ${what}`,
     });
     const rows = (await session.run(feeds, { [name]: null }))[name]!;
@@ -107,7 +107,7 @@ export class MediaEncoder {
   }
 }
 
-function widthOf({ shape }: ValueInfo): number | undefined {
+function readWidth({ shape }: ValueInfo): number | undefined {
   const width = shape.at(-1);
   return typeof width === "number" ? width : undefined;
 }

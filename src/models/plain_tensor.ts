@@ -17,7 +17,7 @@ interface PlainTensor {
 export type PlainTensors = Readonly<Record<string, PlainTensor>>;
 
 /** The tensors among what a processor of transformers.js gives. */
-export function plainTensorsOf(outputs: Readonly<Record<string, unknown>>): PlainTensors {
+export function toPlainTensors(outputs: Readonly<Record<string, unknown>>): PlainTensors {
   return Object.fromEntries(
     Object.entries(outputs).flatMap(([name, value]) => {
       const { type, data, dims } = (value ?? {}) as Partial<PlainTensor>;
@@ -33,15 +33,15 @@ export function plainTensorsOf(outputs: Readonly<Record<string, unknown>>): Plai
  * @param options.of the graph, at the beginning of a sentence.
  * @throws {Error} naming the input that there is no tensor for.
  */
-export function feedsOf(
+export function toFeeds(
   { inputs }: Pick<GraphSession, "inputs">,
-  { tensorOf, of }: {
-    readonly tensorOf: (input: string) => PlainTensor | undefined;
+  { getTensor, of }: {
+    readonly getTensor: (input: string) => PlainTensor | undefined;
     readonly of: string;
   },
 ): Tensors {
   return Object.fromEntries(inputs.map((input) => {
-    const tensor = tensorOf(input.name);
+    const tensor = getTensor(input.name);
     if (tensor !== undefined) return [input.name, toTensor(tensor, input)];
     throw new Error(`${of} has an input "${input.name}", which is not known.`);
   }));

@@ -96,11 +96,11 @@ export type EventOf<T extends Task> = EventsByType[T["type"]];
 export type TaskEvent = EventOf<Task>;
 
 /** The memory of a task's or an event's media, each piece once. */
-export function mediaOf(message: Task | TaskEvent): Set<ArrayBuffer> {
-  return new Set(filesOf(message).map(({ buffer }) => buffer));
+export function listMedia(message: Task | TaskEvent): Set<ArrayBuffer> {
+  return new Set(listFiles(message).map(({ buffer }) => buffer));
 }
 
-function filesOf(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
+function listFiles(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
   switch (message.type) {
     case "transcribe":
       return [message.audio];

@@ -6,7 +6,7 @@
 import type { Activation } from "../../kernels/common/activation.ts";
 import { floatAttribute, type Node, stringAttribute } from "../graph/file/proto.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
-import { eitherInput, scalarOf } from "../graph/constants.ts";
+import { eitherInput, readScalar } from "../graph/constants.ts";
 
 /** An activation of a tensor. */
 interface FoundActivation {
@@ -66,7 +66,7 @@ function singleOperator(node: Node): Activation | undefined {
 function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivation | undefined {
   const relu = index.producers.get(root);
   if (relu?.opType !== "Relu") return undefined;
-  if (node.opType === "Pow" && scalarOf(index, node.inputs[1]) !== 2) return undefined;
+  if (node.opType === "Pow" && readScalar(index, node.inputs[1]) !== 2) return undefined;
   return { activation: "relu_squared", input: relu.inputs[0]!, between: [root] };
 }
 
@@ -83,19 +83,19 @@ function bySigmoid(index: GraphIndex, node: Node): FoundActivation | undefined {
   if (argument === input) return { activation: "silu", input, between };
   const scaled = index.producers.get(argument);
   if (scaled?.opType !== "Mul") return undefined;
-  const factor = eitherInput(scaled, (name) => scalarOf(index, name));
+  const factor = eitherInput(scaled, (name) => readScalar(index, name));
   if (factor?.other !== input || !isNear(factor.found, 1.702)) return undefined;
   return { activation: "gelu_sigmoid", input, between: [...between, argument] };
 }
 
 /** A product's factors, of products within products, but for those that are constants: their product is `scale`. */
-function factorsOf(index: GraphIndex, name: string, depth: number): Factors {
+function readFactors(index: GraphIndex, name: string, depth: number): Factors {
   const node = index.producers.get(name);
   if (depth > 0 && node?.opType === "Mul") {
     const parts = node.inputs.map((input): Factors => {
-      const scalar = scalarOf(index, input);
+      const scalar = readScalar(index, input);
       return scalar === undefined
-        ? factorsOf(index, input, depth - 1)
+        ? readFactors(index, input, depth - 1)
         : { scale: scalar, names: [], between: [] };
     });
     return {
@@ -104,7 +104,7 @@ function factorsOf(index: GraphIndex, name: string, depth: number): Factors {
       between: [name, ...parts.flatMap(({ between }) => between)],
     };
   }
-  const divisor = node?.opType === "Div" ? scalarOf(index, node.inputs[1]) : undefined;
+  const divisor = node?.opType === "Div" ? readScalar(index, node.inputs[1]) : undefined;
   if (divisor === undefined) return { scale: 1, names: [name], between: [] };
   return { scale: 1 / divisor, names: [node!.inputs[0]!], between: [name] };
 }
@@ -117,15 +117,15 @@ interface Factors {
 
 /** `0.5 x (1 + erf(x / √2))`, or with `tanh(√(2 / π) (x + 0.044715 x³))`, the factors in any order. */
 function spelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined {
-  const { scale, names, between } = factorsOf(index, node.outputs[0]!, 3);
+  const { scale, names, between } = readFactors(index, node.outputs[0]!, 3);
   if (!isNear(scale, 0.5) || names.length !== 2) return undefined;
   for (const [input, other] of [names, names.toReversed()] as [string, string][]) {
     const sum = index.producers.get(other);
     const plusOne = sum?.opType === "Add" &&
-      eitherInput(sum, (name) => scalarOf(index, name) === 1 || undefined);
+      eitherInput(sum, (name) => readScalar(index, name) === 1 || undefined);
     if (!plusOne) continue;
     const outer = index.producers.get(plusOne.other);
-    const inner = outer && innerOf(index, outer, input);
+    const inner = outer && findInner(index, outer, input);
     if (inner === undefined) continue;
     const passed = [...between, other, plusOne.other, ...inner.between];
     return {
@@ -137,12 +137,12 @@ function spelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined
   return undefined;
 }
 
-function innerOf(
+function findInner(
   index: GraphIndex,
   outer: Node,
   input: string,
 ): Pick<FoundActivation, "activation" | "between"> | undefined {
-  const { scale, names, between } = factorsOf(index, outer.inputs[0]!, 1);
+  const { scale, names, between } = readFactors(index, outer.inputs[0]!, 1);
   if (names.length !== 1) return undefined;
   if (outer.opType === "Erf") {
     return names[0] === input && isNear(scale, Math.SQRT1_2)
@@ -153,11 +153,11 @@ function innerOf(
   const cubic = index.producers.get(names[0]!);
   if (cubic?.opType !== "Add" || !cubic.inputs.includes(input)) return undefined;
   const scaled = cubic.inputs.find((name) => name !== input);
-  const cube = factorsOf(index, scaled ?? "", 3);
+  const cube = readFactors(index, scaled ?? "", 3);
   if (!isNear(cube.scale, 0.044715)) return undefined;
   const power = index.producers.get(cube.names[0] ?? "");
   const isPower = cube.names.length === 1 && power?.opType === "Pow" &&
-    power.inputs[0] === input && scalarOf(index, power.inputs[1]) === 3;
+    power.inputs[0] === input && readScalar(index, power.inputs[1]) === 3;
   if (!isPower && cube.names.join() !== [input, input, input].join()) return undefined;
   const passed = [...between, names[0]!, ...cube.between, ...isPower ? cube.names : []];
   return { activation: "gelu_tanh", between: passed };

@@ -10,7 +10,7 @@ import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
-import { type Lowering, type Program, tensorsOf } from "./program.ts";
+import { listTensors, type Lowering, type Program } from "./program.ts";
 
 /** A segment's dispatches in each lowering, or why it has none. */
 export type CompiledSegment = Readonly<Record<Lowering, Program>> | { readonly refused: string };
@@ -86,7 +86,7 @@ export function compileCut(
     ].filter((name) => !tables.has(name) || rows.has(name)));
     // The last segment is for wanted rows alone.
     const hasTiles = own.index < cut.segments.length - 1;
-    const operands = rotates ? operandsOf(others) : undefined;
+    const operands = rotates ? listOperands(others) : undefined;
     const options = { sites, kept, tables, writesSums, operands };
     const few = compileSegment(segment, { ...options, allRows: true, hasTiles: false });
     const many = compileSegment(segment, { ...options, allRows: false, hasTiles });
@@ -105,17 +105,17 @@ export function compileCut(
 /** The segments, of which those are refused that a device has no kernels for. */
 export function refuseSegments(
   segments: readonly CompiledSegment[],
-  refusalOf: (program: Program) => string | undefined,
+  getRefusal: (program: Program) => string | undefined,
 ): CompiledSegment[] {
   return segments.map((segment) => {
     if ("refused" in segment) return segment;
-    const refused = refusalOf(segment.few) ?? refusalOf(segment.many);
+    const refused = getRefusal(segment.few) ?? getRefusal(segment.many);
     return refused === undefined ? segment : { refused };
   });
 }
 
 /** Operands by name. */
-function operandsOf(sites: readonly AttentionSite[]): Map<string, SiteOperand> {
+function listOperands(sites: readonly AttentionSite[]): Map<string, SiteOperand> {
   return new Map(
     sites.flatMap((site) =>
       (["q", "k", "v"] as const).map((kind) => [site[kind].tensor, { kind, site }] as const)
@@ -128,7 +128,7 @@ function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>
     dispatches.flatMap((dispatch) =>
-      tensorsOf(dispatch).flatMap(([role, name]) =>
+      listTensors(dispatch).flatMap(([role, name]) =>
         role === "out" || role === "positions" ? [] : name
       )
     )

@@ -14,8 +14,8 @@ import { describeNode, GraphIndex } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, vectorOf } from "../graph/constants.ts";
-import { isReshape, originalOf } from "./reshapes.ts";
+import { eitherInput, readVector } from "../graph/constants.ts";
+import { findOriginal, isReshape } from "./reshapes.ts";
 import { formOfSite, type SiteOperand } from "./site_forms.ts";
 import { computeOperand } from "./site_operands.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";
@@ -23,11 +23,11 @@ import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { elemOf, elemOfPlan, elemOfTensor, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { elemOfPlan, elemOfTensor, ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
 import { findSum, nameOfSum } from "./sums.ts";
 import { rowGraph } from "./row_graph.ts";
-import { denseRows, partOf, takeRows } from "./row_parts.ts";
-import { dtypeOf, rowsOfPort } from "./segment_types.ts";
+import { denseRows, readPart, takeRows } from "./row_parts.ts";
+import { findDtype, rowsOfPort } from "./segment_types.ts";
 
 /** What a segment is compiled for. */
 interface CompileOptions {
@@ -72,7 +72,7 @@ class Compiler {
     this.#segment = segment;
     this.#options = options;
     const { outputs, model: { graph } } = segment;
-    const dtype = dtypeOf(new GraphIndex(graph), segment);
+    const dtype = findDtype(new GraphIndex(graph), segment);
     const operands = options.sites.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
@@ -80,7 +80,7 @@ class Compiler {
     this.#operands = new Map(
       Array.from(
         options.operands ?? [],
-        ([name, operand]) => [originalOf(this.#index, name), operand] as const,
+        ([name, operand]) => [findOriginal(this.#index, name), operand] as const,
       ),
     );
     const { kept: stays, hasTiles } = options;
@@ -92,16 +92,16 @@ class Compiler {
     const { sites, kept: names, tables } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
-    const rowsOf = (name: string) => this.#rows(name);
+    const getRows = (name: string) => this.#rows(name);
     // First: products may compute what is kept.
-    const forms = sites.map((site) => formOfSite({ index: this.#index, tables, rowsOf }, site));
+    const forms = sites.map((site) => formOfSite({ index: this.#index, tables, getRows }, site));
     for (const output of kept) this.#settle(output);
     return { ...this.#program.finish(), forms };
   }
 
   /** Lets the tensor that an output is another shape of be written where the output is. */
   #aliasOutput(name: string): void {
-    const root = originalOf(this.#index, name);
+    const root = findOriginal(this.#index, name);
     if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
   }
 
@@ -119,7 +119,7 @@ class Compiler {
     return {
       index: this.#index,
       program: this.#program,
-      rowsOf: (name) => this.#rows(name),
+      getRows: (name) => this.#rows(name),
       isKnown: (name) => this.#known.has(name),
     };
   }
@@ -191,8 +191,8 @@ class Compiler {
       codeOfDtype(dtype) === intAttribute(node, "to")
     );
     if (to === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-    const elem = elemOf(to);
-    const input = originalOf(this.#index, node.inputs[0]!);
+    const elem = toElem(to);
+    const input = findOriginal(this.#index, node.inputs[0]!);
     const split = this.#index.producers.get(input);
     if (split?.opType !== "Split" || this.#known.has(input)) {
       return this.#converted(name, input, elem);
@@ -200,7 +200,7 @@ class Compiler {
     // All parts at once.
     const [whole] = split.inputs as [string];
     const rows = this.#inElem(whole, elem);
-    return partOf(this.#index, { whole: rows, node: split, name: input });
+    return readPart(this.#index, { whole: rows, node: split, name: input });
   }
 
   #inElem(name: string, elem: Elem): Rows {
@@ -237,7 +237,7 @@ class Compiler {
   #product(name: string, plan: ProductPlan, within?: Rows): Rows {
     const { k, outputs } = plan.matrix;
     const { hasTiles, writesSums } = this.#options;
-    const found = findNorm(this.#index, originalOf(this.#index, plan.input));
+    const found = findNorm(this.#index, findOriginal(this.#index, plan.input));
     const elem = elemOfPlan(plan);
     const isTaken = found?.gamma.shape[0] === k && elemOfTensor(found.gamma) === elem &&
       !(hasTiles && found.params.kind === "layer");
@@ -285,7 +285,7 @@ class Compiler {
     const bias = skipBias(this.#index, node);
     if (bias !== undefined) return this.#product(name, this.#planner.withBias(plan, bias, node));
     if (plan !== undefined) return this.#product(name, plan);
-    const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
+    const vector = eitherInput(node, (input) => readVector(this.#index, input));
     if (vector !== undefined) {
       return this.#program.pointwise(name, { a: this.#rows(vector.other), add: vector.found });
     }
@@ -318,6 +318,6 @@ class Compiler {
   }
 
   #part(name: string, node: Node): Rows {
-    return partOf(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
+    return readPart(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
   }
 }

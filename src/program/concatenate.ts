@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "../graph/file/dtype.ts";
+import { countElements } from "../graph/file/dtype.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
@@ -39,7 +39,7 @@ export function joinVectors(vectors: readonly Tensor[]): Tensor {
   const name = vectors.map((vector) => vector.name).join(", ");
   return concatenate(
     name,
-    vectors.map((vector) => ({ ...vector, shape: [elementsOf(vector.shape)] })),
+    vectors.map((vector) => ({ ...vector, shape: [countElements(vector.shape)] })),
     0,
   );
 }

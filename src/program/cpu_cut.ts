@@ -11,5 +11,5 @@ const OUTPUTS_AT_ONCE = 8;
 
 /** Joins products of the same rows, for steps in our kernels alone: ONNX Runtime maps the model's file as it is. */
 export function cutForCpu(cut: GraphCut): GraphCut {
-  return mergeCutProducts(cut, { maxBytes: Infinity, outputsMultipleOf: OUTPUTS_AT_ONCE });
+  return mergeCutProducts(cut, { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE });
 }

@@ -20,7 +20,7 @@ import { padProducts } from "../graph/rewrite/pad_products.ts";
  */
 export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));
-  const options = { maxBytes: maxBufferBytes, outputsMultipleOf: 4 };
+  const options = { maxBytes: maxBufferBytes, outputsMultiple: 4 };
   const joined = padProducts(mergeCutProducts(read, options));
   return divideLargeProducts(joined, maxBufferBytes);
 }

@@ -32,26 +32,28 @@ export function lowerCut(
   cut: LoweredCut,
   { segments, kernels, always }: KernelChoice = NO_KERNELS,
 ): StepPrograms {
-  const programOf = (index: number, lowering: Lowering): Program | undefined => {
+  const compileProgram = (index: number, lowering: Lowering): Program | undefined => {
     const isOurs = kernels.includes(lowering) || always?.has(index);
     const compiled = isOurs ? segments[index] : undefined;
     return compiled === undefined || "refused" in compiled ? undefined : compiled[lowering];
   };
   const lower = (lowering: Lowering): Instruction[] =>
     cut.segments.flatMap(({ index: segment }) => {
-      const program = programOf(segment, lowering);
+      const program = compileProgram(segment, lowering);
       const isNext = ({ afterSegment }: { readonly afterSegment: number }) =>
         afterSegment === segment;
       return [
         program ? { kind: "kernels", segment, program } : { kind: "ort", segment },
-        ...indicesOf(cut.attentions, isNext).map((site) => ({
+        ...findIndices(cut.attentions, isNext).map((site) => ({
           ...{ kind: "attention", site } as const,
           form: program?.forms.find(({ layer }) => layer === site),
         })),
-        ...indicesOf(cut.states ?? [], isNext).map((state) =>
+        ...findIndices(cut.states ?? [], isNext).map((state) =>
           ({ kind: "state_update", state }) as const
         ),
-        ...indicesOf(cut.experts ?? [], isNext).map((site) => ({ kind: "experts", site }) as const),
+        ...findIndices(cut.experts ?? [], isNext).map((site) =>
+          ({ kind: "experts", site }) as const
+        ),
       ];
     });
   return { few: lower("few"), many: lower("many") };
@@ -63,10 +65,10 @@ export function segmentsOfOrt({ few, many }: StepPrograms): ReadonlySet<number> 
 }
 
 /** The kernels of both lowerings. */
-export function kernelsOf({ few, many }: StepPrograms): Program[] {
+export function listPrograms({ few, many }: StepPrograms): Program[] {
   return [...few, ...many].flatMap((each) => each.kind === "kernels" ? each.program : []);
 }
 
-function indicesOf<T>(items: readonly T[], isWanted: (item: T) => boolean): number[] {
+function findIndices<T>(items: readonly T[], isWanted: (item: T) => boolean): number[] {
   return items.flatMap((item, index) => isWanted(item) ? index : []);
 }

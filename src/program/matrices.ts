@@ -7,7 +7,7 @@ import { LEVEL_BITS, type MatrixForm } from "../../kernels/matmul/matvec_params.
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { vectorOf } from "../graph/constants.ts";
+import { readVector } from "../graph/constants.ts";
 
 /** A matrix, as a graph stores it. */
 export interface Matrix {
@@ -20,11 +20,11 @@ export interface Matrix {
 }
 
 /** The matrix of a product with constant weights. */
-export function matrixOf(index: GraphIndex, node: Node): Matrix | undefined {
+export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
   const { opType, inputs } = node;
   if (opType === "Gemm" && !isPlainGemm(index, node)) return undefined;
   const weights = index.constants.get(inputs[1] ?? "");
-  if (opType === "MatMulNBits" && weights !== undefined) return blocksOf(index, node, weights);
+  if (opType === "MatMulNBits" && weights !== undefined) return readBlocks(index, node, weights);
   if (opType === "MatMul" && weights?.shape.length === 2) {
     const [k, outputs] = weights.shape as [number, number];
     return { form: { kind: "columns" }, k, outputs, weights };
@@ -46,7 +46,7 @@ function isPlainGemm(index: GraphIndex, node: Node): boolean {
   const [alpha, beta] = ["alpha", "beta"].map((name) => floatAttribute(node, name) ?? 1);
   const { inputs: [, , bias = ""] } = node;
   return alpha === 1 && beta === 1 && !intAttribute(node, "transA") &&
-    (bias === "" || vectorOf(index, bias) !== undefined);
+    (bias === "" || readVector(index, bias) !== undefined);
 }
 
 /** The constant that a tensor is the transpose of. */
@@ -58,7 +58,7 @@ export function transposedConstant(
   return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
 }
 
-function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
+function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
     intAttribute(node, name)!
   ) as [number, number, number];
@@ -66,7 +66,7 @@ function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   const bits = LEVEL_BITS.find((known) => known === given);
   if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
   const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
-  if (groups !== "" || (bias !== "" && vectorOf(index, bias, outputs) === undefined)) {
+  if (groups !== "" || (bias !== "" && readVector(index, bias, outputs) === undefined)) {
     throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
   }
   const zeros = index.constants.get(zeroPoints);

@@ -8,16 +8,16 @@ import { storedBytes } from "../graph/file/stored_tensor.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
 import {
   attribute,
+  getOpset,
   int64Tensor,
   intAttribute,
   makeNode,
   type ModelProto,
   type Node,
-  opsetOf,
   type Tensor,
 } from "../graph/file/proto.ts";
 import { concatenate } from "./concatenate.ts";
-import { vectorOf } from "../graph/constants.ts";
+import { readVector } from "../graph/constants.ts";
 
 /** A product, and the constant vector that is added to it alone, where there is one. */
 interface Part {
@@ -31,7 +31,7 @@ interface Part {
 const SPLIT_BY_INPUT = 13;
 
 /** What must be alike of products that are joined; `undefined` of a node that is none. */
-function keyOf(node: Node, index: GraphIndex): string | undefined {
+function toKey(node: Node, index: GraphIndex): string | undefined {
   const [input, ...constants] = node.inputs;
   const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
   if (weights.length === 0 || weights.includes(undefined)) return undefined;
@@ -46,13 +46,13 @@ function keyOf(node: Node, index: GraphIndex): string | undefined {
   return undefined;
 }
 
-function partOf(product: Node, index: GraphIndex): Part {
+function toPart(product: Node, index: GraphIndex): Part {
   const n = product.opType === "MatMul"
     ? index.constants.get(product.inputs[1]!)!.shape[1]!
     : intAttribute(product, "N")!;
   const add = index.onlyConsumer(product.outputs[0]!);
   const other = add?.opType === "Add" && add.inputs.find((name) => name !== product.outputs[0]);
-  const vector = other ? vectorOf(index, other, n) : undefined;
+  const vector = other ? readVector(index, other, n) : undefined;
   return { product, n, bias: vector && { node: add!, vector } };
 }
 
@@ -61,12 +61,12 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   const [{ product: first }] = parts as [Part];
   const total = parts.reduce((sum, { n }) => sum + n, 0);
   const name = `${first.outputs[0]}/joined`;
-  const constantsOf = (node: Node) => node.inputs.slice(1).filter((input) => input !== "");
+  const listConstants = (node: Node) => node.inputs.slice(1).filter((input) => input !== "");
   const axis = first.opType === "MatMul" ? 1 : 0;
-  const weights = constantsOf(first).map((_, position) =>
+  const weights = listConstants(first).map((_, position) =>
     concatenate(
       `${name}/weights_${position}`,
-      parts.map(({ product }) => index.constants.get(constantsOf(product)[position]!)!),
+      parts.map(({ product }) => index.constants.get(listConstants(product)[position]!)!),
       axis,
     )
   );
@@ -112,7 +112,7 @@ export interface MergeOptions {
   /** Most bytes of a joined constant. */
   readonly maxBytes: number;
   /** What the outputs of each are a multiple of: a kernel reads each product's part as whole groups. */
-  readonly outputsMultipleOf: number;
+  readonly outputsMultiple: number;
 }
 
 /**
@@ -121,22 +121,22 @@ export interface MergeOptions {
  */
 export function mergeProducts(
   model: ModelProto,
-  { maxBytes, outputsMultipleOf }: MergeOptions,
+  { maxBytes, outputsMultiple }: MergeOptions,
 ): ModelProto {
   const index = new GraphIndex(model.graph);
-  const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));
+  const groups = Map.groupBy(model.graph.nodes, (node) => toKey(node, index));
   const replaced = new Map<Node, readonly Node[]>();
   const constants: Tensor[] = [];
   for (const [key, nodes] of groups) {
     if (key === undefined || nodes.length < 2) continue;
-    const parts = nodes.map((node) => partOf(node, index));
+    const parts = nodes.map((node) => toPart(node, index));
     const isRead = ({ product }: Part) =>
       product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
-    if (!parts.every((part) => part.n % outputsMultipleOf === 0 && isRead(part))) continue;
+    if (!parts.every((part) => part.n % outputsMultiple === 0 && isRead(part))) continue;
     // Some vectors are of one element, and some are read by others too.
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;
-    const joined = join(parts, index, opsetOf(model));
+    const joined = join(parts, index, getOpset(model));
     if (joined.constants.some((tensor) => storedBytes(tensor) > maxBytes)) continue;
     constants.push(...joined.constants);
     for (const node of [...nodes, ...joined.dropped]) replaced.set(node, []);

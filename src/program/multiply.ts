@@ -7,8 +7,8 @@ import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import type { Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, vectorOf } from "../graph/constants.ts";
-import { scaleOf } from "./product_plan.ts";
+import { eitherInput, readVector } from "../graph/constants.ts";
+import { readScale } from "./product_plan.ts";
 import type { ProgramBuilder, Rows } from "./program_builder.ts";
 
 /** A segment that is being compiled. */
@@ -16,40 +16,40 @@ export interface RowSearch {
   readonly index: GraphIndex;
   readonly program: ProgramBuilder;
   /** Where a tensor's rows are; computes them if that has not been done. */
-  readonly rowsOf: (name: string) => Rows;
+  readonly getRows: (name: string) => Rows;
   readonly isKnown: (name: string) => boolean;
 }
 
 /** A tensor times a factor, a constant vector, an activation or another: one dispatch. */
 export function compileMultiply(
-  { index, program, rowsOf, isKnown }: RowSearch,
+  { index, program, getRows, isKnown }: RowSearch,
   name: string,
   node: Node,
 ): Rows {
-  const scaled = scaleOf(index, node);
+  const scaled = readScale(index, node);
   if (scaled !== undefined) {
     const found = isKnown(scaled.input) ? undefined : findActivation(index, scaled.input);
     const isAlone = index.onlyConsumer(scaled.input) === node;
     const { activation, input } = found !== undefined && isAlone
       ? found
       : { activation: "none", input: scaled.input } as const;
-    return program.pointwise(name, { a: rowsOf(input), activation, scale: scaled.scale });
+    return program.pointwise(name, { a: getRows(input), activation, scale: scaled.scale });
   }
   if (node.opType === "Div") throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-  const vector = eitherInput(node, (input) => vectorOf(index, input));
+  const vector = eitherInput(node, (input) => readVector(index, input));
   if (vector !== undefined) {
-    return program.pointwise(name, { a: rowsOf(vector.other), multiply: vector.found });
+    return program.pointwise(name, { a: getRows(vector.other), multiply: vector.found });
   }
   for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
     const found = findActivation(index, left);
     if (found === undefined || isKnown(left)) continue;
     const { activation } = found;
     return program.pointwise(name, {
-      a: rowsOf(found.input),
+      a: getRows(found.input),
       activation,
-      multiply: rowsOf(right),
+      multiply: getRows(right),
     });
   }
   const [left, right] = node.inputs as [string, string];
-  return program.pointwise(name, { a: rowsOf(left), multiply: rowsOf(right) });
+  return program.pointwise(name, { a: getRows(left), multiply: getRows(right) });
 }

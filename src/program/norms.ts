@@ -4,7 +4,7 @@
  * @module
  */
 import type { NormParams } from "../../kernels/matmul/matvec_params.ts";
-import { elementsOf } from "../graph/file/dtype.ts";
+import { countElements } from "../graph/file/dtype.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import {
   floatAttribute,
@@ -14,7 +14,7 @@ import {
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { eitherInput, integersOf, scalarOf, vectorOf } from "../graph/constants.ts";
+import { eitherInput, readIntegers, readScalar, readVector } from "../graph/constants.ts";
 
 /** A norm over the last axis. */
 export interface FoundNorm {
@@ -46,8 +46,8 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   ) return undefined;
   const kind = plain === "LayerNormalization" ? "layer" : "rms";
   const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
-  const gamma = vectorOf(index, gammaName);
-  const beta = kind === "layer" ? vectorOf(index, betaName) : undefined;
+  const gamma = readVector(index, gammaName);
+  const beta = kind === "layer" ? readVector(index, betaName) : undefined;
   if (kind === "layer" && betaName && beta === undefined) return undefined;
   const axis = intAttribute(node, "axis") ?? -1;
   // Rows of `[1, tokens, width]`, or of heads one axis further.
@@ -67,7 +67,7 @@ export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
   if (!node.opType.startsWith("Skip")) return undefined;
   const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
   if (!name) return undefined;
-  const bias = vectorOf(index, name);
+  const bias = readVector(index, name);
   if (bias !== undefined) return bias;
   throw new Refusal(`The bias of ${describeNode(node)} is no constant vector.`);
 }
@@ -75,7 +75,7 @@ export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
 /** `norm(x) * gamma + beta`, spelled out. */
 function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Add") return undefined;
-  const beta = eitherInput(node, (input) => vectorOf(index, input));
+  const beta = eitherInput(node, (input) => readVector(index, input));
   const product = beta && index.producers.get(beta.other);
   const norm = product && factored(index, product);
   if (norm?.params.kind !== "layer" || norm.gamma.shape[0] !== beta!.found.shape.at(-1)) {
@@ -87,7 +87,7 @@ function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
 /** `norm(x) * gamma`, spelled out; casts between mean and factors change nothing but rounding. */
 function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Mul") return undefined;
-  const pair = eitherInput(node, (input) => factorsOf(index, input));
+  const pair = eitherInput(node, (input) => readFactors(index, input));
   const normalized = pair && normalizedBy(index, withoutCasts(index, pair.other));
   if (normalized === undefined) return undefined;
   const { kind, epsilon, input } = normalized;
@@ -95,13 +95,13 @@ function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
 }
 
 /** A constant vector, or one that 1 is added to. */
-function factorsOf(index: GraphIndex, name: string): Tensor | undefined {
+function readFactors(index: GraphIndex, name: string): Tensor | undefined {
   const node = index.producers.get(name);
   const plusOne = node?.opType === "Add"
-    ? eitherInput(node, (input) => scalarOf(index, input) === 1 || undefined)
+    ? eitherInput(node, (input) => readScalar(index, input) === 1 || undefined)
     : undefined;
-  const vector = vectorOf(index, plusOne?.other ?? name);
-  if (vector === undefined || vector.shape.length !== 1 || elementsOf(vector.shape) < 2) {
+  const vector = readVector(index, plusOne?.other ?? name);
+  if (vector === undefined || vector.shape.length !== 1 || countElements(vector.shape) < 2) {
     return undefined;
   }
   return plusOne ? addOne(vector, name) : vector;
@@ -111,7 +111,7 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
   const { dtype, shape } = source;
   if (dtype !== "float32" && dtype !== "float16") return undefined;
   const Floats = dtype === "float32" ? Float32Array : Float16Array;
-  const length = elementsOf(shape) * Floats.BYTES_PER_ELEMENT;
+  const length = countElements(shape) * Floats.BYTES_PER_ELEMENT;
   const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
     const sums = new Floats(bytes!.slice().buffer).map((value) => value + 1);
     into.set(new Uint8Array(sums.buffer));
@@ -138,10 +138,10 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   for (const [numerator, variance] of pairs) {
     const sum = index.producers.get(variance ?? "");
     const epsilon = sum?.opType === "Add"
-      ? eitherInput(sum, (input) => scalarOf(index, input))
+      ? eitherInput(sum, (input) => readScalar(index, input))
       : undefined;
-    const square = epsilon && meanOf(index, epsilon.other);
-    const root = square && squareOf(index, square);
+    const square = epsilon && findMean(index, epsilon.other);
+    const root = square && findSquare(index, square);
     if (root === undefined || withoutCasts(index, root) !== withoutCasts(index, numerator)) {
       continue;
     }
@@ -155,10 +155,10 @@ function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | und
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
   const [input, exponent] = node.inputs as [string, string?];
-  if (node.opType === "Pow") return scalarOf(index, exponent) === power / 2 ? input : undefined;
+  if (node.opType === "Pow") return readScalar(index, exponent) === power / 2 ? input : undefined;
   if (power === 1) return node.opType === "Sqrt" ? input : undefined;
   if (node.opType === "Reciprocal") return underRoot(index, input, 1);
-  const isInverse = node.opType === "Div" && scalarOf(index, input) === 1;
+  const isInverse = node.opType === "Div" && readScalar(index, input) === 1;
   return isInverse ? underRoot(index, exponent!, 1) : undefined;
 }
 
@@ -166,7 +166,7 @@ function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | und
 function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
   const node = index.producers.get(name);
   const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
-  const meant = mean && meanOf(index, mean);
+  const meant = mean && findMean(index, mean);
   const isCentred = meant && withoutCasts(index, meant) === withoutCasts(index, input!);
   return isCentred
     ? { kind: "layer", input: withoutCasts(index, input!) }
@@ -174,18 +174,18 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
 }
 
 /** What a tensor is the mean of along the last axis. */
-function meanOf(index: GraphIndex, name: string): string | undefined {
+function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;
-  const axes = intsAttribute(node, "axes") ?? integersOf(index, node.inputs[1]);
+  const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && axes[0] === -1 ? node.inputs[0] : undefined;
 }
 
-function squareOf(index: GraphIndex, name: string): string | undefined {
+function findSquare(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   const [left, right] = node?.inputs ?? [];
   const isSquare = node?.opType === "Pow"
-    ? scalarOf(index, right) === 2
+    ? readScalar(index, right) === 2
     : node?.opType === "Mul" && left === right;
   return isSquare ? left : undefined;
 }

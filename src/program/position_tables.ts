@@ -7,7 +7,7 @@ import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
-import { bytesOfElements, elementsOf } from "../graph/file/dtype.ts";
+import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
 import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 
@@ -55,7 +55,7 @@ export class PositionTables {
    * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
    * `width` elements, or those twice. Tensors that are computed alike have one table.
    */
-  tableOf(
+  getTable(
     name: string,
     width: number,
     { isInterleaved = false }: { readonly isInterleaved?: boolean } = {},
@@ -63,7 +63,7 @@ export class PositionTables {
     const first = this.#names.get(name);
     if (first === undefined) return undefined;
     this.#probe ??= this.#evaluate(0, PROBED, this.#stored.map(stand));
-    const row = rowOf(this.#probe.value(first), width, isInterleaved);
+    const row = readRow(this.#probe.value(first), width, isInterleaved);
     if (row === undefined) return undefined;
     return {
       name: `${first}/table`,
@@ -131,7 +131,7 @@ function stand({ dtype, shape }: Tensor): Value {
 /** The first rows of a table, of which these are the bytes. */
 function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
   const own = [Math.min(count, shape[0]!), shape[1]!];
-  const length = bytesOfElements(dtype, elementsOf(own));
+  const length = bytesOfElements(dtype, countElements(own));
   const { buffer } = bytes.slice(0, length);
   const floats = dtype === "float32" ? new Float32Array(buffer) : new Float16Array(buffer);
   return { dtype, shape: own, data: Float64Array.from(floats) };
@@ -145,7 +145,7 @@ interface Row {
 }
 
 /** The rows of the probed positions: of `width` elements, or of each of them twice. */
-function rowOf(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
+function readRow(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
   const { shape = [], data } = value ?? {};
   const [count, ...sizes] = shape.filter((size) => size !== 1);
   // Reshapes that leave a token's elements as they are have been taken out: a row may have several axes.

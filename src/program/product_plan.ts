@@ -8,8 +8,8 @@ import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, integersOf, scalarOf, vectorOf } from "../graph/constants.ts";
-import { type Matrix, matrixOf } from "./matrices.ts";
+import { eitherInput, readIntegers, readScalar, readVector } from "../graph/constants.ts";
+import { type Matrix, readMatrix } from "./matrices.ts";
 
 /** The input that is the bias, of operators that have one. */
 const BIAS_INPUTS: Readonly<Record<string, number>> = { Gemm: 2, MatMulNBits: 5 };
@@ -74,16 +74,16 @@ export class ProductPlanner {
   }
 
   #product(node: Node): ProductPlan | undefined {
-    const matrix = matrixOf(this.#index, node);
+    const matrix = readMatrix(this.#index, node);
     if (matrix === undefined) return undefined;
-    const bias = vectorOf(this.#index, node.inputs[BIAS_INPUTS[node.opType] ?? -1]);
+    const bias = readVector(this.#index, node.inputs[BIAS_INPUTS[node.opType] ?? -1]);
     const input = node.inputs[0]!;
     return { matrix, input, bias, activation: "none", scale: 1, softcap: 0 };
   }
 
   #sum(node: Node, name: string): ProductPlan | undefined {
     if (node.opType !== "Add" || name !== node.outputs[0]) return undefined;
-    const biased = eitherInput(node, (input) => vectorOf(this.#index, input));
+    const biased = eitherInput(node, (input) => readVector(this.#index, input));
     if (biased === undefined) return this.addTo(node.inputs as unknown as [string, string], node);
     const plan = this.inner(biased.other, node);
     if (plan === undefined || plan.bias || !isPlain(plan)) return undefined;
@@ -96,13 +96,13 @@ export class ProductPlanner {
     if (found === undefined || found.between.some((tensor) => this.#isKept(tensor))) {
       return undefined;
     }
-    const plan = this.inner(found.input, ...this.#readersOf(found.input, found.between, name));
+    const plan = this.inner(found.input, ...this.#findReaders(found.input, found.between, name));
     if (plan === undefined || !isPlain(plan)) return undefined;
     return { ...plan, activation: found.activation };
   }
 
   /** The nodes between a tensor and what is made of it, as long as all of them lead there. */
-  #readersOf(input: string, between: readonly string[], output: string): Node[] {
+  #findReaders(input: string, between: readonly string[], output: string): Node[] {
     const passed = new Set([...between, output]);
     return this.#index.consumers(input).filter(({ outputs }) =>
       outputs.some((name) => passed.has(name))
@@ -139,7 +139,7 @@ export class ProductPlanner {
 
   #scaled(node: Node): ProductPlan | undefined {
     if (node.opType !== "Mul" && node.opType !== "Div") return undefined;
-    const factor = scaleOf(this.#index, node);
+    const factor = readScale(this.#index, node);
     const plan = factor && this.inner(factor.input, node);
     if (!plan || plan.residual !== undefined || plan.softcap !== 0) return undefined;
     return { ...plan, scale: plan.scale * factor.scale };
@@ -147,7 +147,7 @@ export class ProductPlanner {
 
   /** `c * tanh(x / c)`. */
   #capped(node: Node): ProductPlan | undefined {
-    const outer = node.opType === "Mul" ? scaleOf(this.#index, node) : undefined;
+    const outer = node.opType === "Mul" ? readScale(this.#index, node) : undefined;
     const tanh = this.#index.producers.get(outer?.input ?? "");
     if (outer === undefined || tanh?.opType !== "Tanh" || this.#isKept(outer.input)) {
       return undefined;
@@ -169,15 +169,15 @@ function isPlain(plan: ProductPlan): boolean {
 }
 
 /** A factor that all elements are multiplied with. */
-export function scaleOf(
+export function readScale(
   index: GraphIndex,
   node: Node,
 ): { readonly scale: number; readonly input: string } | undefined {
   if (node.opType === "Div") {
-    const divisor = scalarOf(index, node.inputs[1]);
+    const divisor = readScalar(index, node.inputs[1]);
     return divisor === undefined ? undefined : { scale: 1 / divisor, input: node.inputs[0]! };
   }
-  const pair = eitherInput(node, (name) => scalarOf(index, name));
+  const pair = eitherInput(node, (name) => readScalar(index, name));
   return pair && { scale: pair.found, input: pair.other };
 }
 
@@ -187,7 +187,7 @@ export function splitSizes(
   node: Node,
   width: number,
 ): readonly number[] | undefined {
-  const sizes = integersOf(index, node.inputs[1]) ?? intsAttribute(node, "split");
+  const sizes = readIntegers(index, node.inputs[1]) ?? intsAttribute(node, "split");
   if (sizes !== undefined) return sizes;
   if (node.inputs.length > 1) return undefined;
   return node.outputs.map(() => width / node.outputs.length);

@@ -54,7 +54,7 @@ export type Dispatch =
   | DispatchOf<"rotate", RotateParams, "x" | "cos" | "sin" | "positions" | "out", never>;
 
 /** What a dispatch reads and writes: its names for tensors, and theirs. */
-export function tensorsOf({ tensors }: Dispatch): [role: string, name: string][] {
+export function listTensors({ tensors }: Dispatch): [role: string, name: string][] {
   return Object.entries(tensors).filter((entry): entry is [string, string] =>
     entry[1] !== undefined
   );

@@ -5,7 +5,7 @@
  */
 import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
-import { type Elem, sizeOf } from "../gpu/kernel.ts";
+import { type Elem, elemBytes } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 import type { RotateParams } from "../../kernels/rotate/rotate.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -268,7 +268,7 @@ export class ProgramBuilder {
     this.#dispatches.push({
       kind: "take_rows",
       params: {
-        rowBytes: width * sizeOf(elem),
+        rowBytes: width * elemBytes(elem),
         tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
       },
       tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out },
@@ -312,7 +312,7 @@ export class ProgramBuilder {
     const output = this.#outputAliases.get(name);
     if (output !== undefined) return output;
     if (this.#kept.has(name)) return name;
-    this.#scratch.set(name, width * sizeOf(elem));
+    this.#scratch.set(name, width * elemBytes(elem));
     return name;
   }
 
@@ -347,11 +347,11 @@ export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
 
 /** The kernels' name of a constant's type. @throws {Refusal} where they know none. */
 export function elemOfTensor({ name, dtype }: Tensor): Elem {
-  if (dtype === "float32" || dtype === "float16") return elemOf(dtype);
+  if (dtype === "float32" || dtype === "float16") return toElem(dtype);
   throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }
 
 /** The kernels' name of a type. */
-export function elemOf(dtype: "float32" | "float16"): Elem {
+export function toElem(dtype: "float32" | "float16"): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }

@@ -14,7 +14,7 @@ export function isReshape({ opType }: Node): boolean {
 }
 
 /** The tensor that another is but a shape of. */
-export function originalOf(index: GraphIndex, name: string): string {
+export function findOriginal(index: GraphIndex, name: string): string {
   const node = index.producers.get(name);
-  return node && isReshape(node) ? originalOf(index, node.inputs[0]!) : name;
+  return node && isReshape(node) ? findOriginal(index, node.inputs[0]!) : name;
 }

@@ -5,7 +5,7 @@
  */
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
-import { integersOf } from "../graph/constants.ts";
+import { readIntegers } from "../graph/constants.ts";
 
 /** A rotation of heads. */
 export interface FoundRotation {
@@ -65,8 +65,8 @@ function ofFirstElements(
   const sum = index.producers.get(first);
   if (size === undefined || sum?.opType !== "Add") return undefined;
   const found = spelledOut(index, sum, size);
-  const input = found && partOf(index, found.input, [0, size]);
-  return input !== undefined && input === partOf(index, rest, [size, headDim])
+  const input = found && readPart(index, found.input, [0, size]);
+  return input !== undefined && input === readPart(index, rest, [size, headDim])
     ? { ...found!, input }
     : undefined;
 }
@@ -74,13 +74,13 @@ function ofFirstElements(
 /** How many elements of a head come before those that a tensor is. */
 function sizeBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
   const node = index.producers.get(name);
-  const input = node?.opType === "Split" ? integersOf(index, node.inputs[1])?.[0] : undefined;
-  const start = node?.opType === "Slice" ? integersOf(index, node.inputs[1])?.[0] : input;
+  const input = node?.opType === "Split" ? readIntegers(index, node.inputs[1])?.[0] : undefined;
+  const start = node?.opType === "Slice" ? readIntegers(index, node.inputs[1])?.[0] : input;
   return start !== undefined && start > 0 && start <= headDim ? start : undefined;
 }
 
 /** The tensor that another is these elements of, along the last axis. */
-function partOf(
+function readPart(
   index: GraphIndex,
   name: string,
   [from, to]: readonly [number, number],
@@ -89,7 +89,7 @@ function partOf(
   if (isSlice(index, node, [from, to])) return node!.inputs[0];
   const axis = node && intAttribute(node, "axis");
   if (node?.opType !== "Split" || !isLastAxis(axis) || node.outputs.length !== 2) return undefined;
-  const sizes = integersOf(index, node.inputs[1]);
+  const sizes = readIntegers(index, node.inputs[1]);
   const at = node.outputs.indexOf(name);
   const start = at === 0 ? 0 : sizes?.[0];
   return start === from && sizes?.[at] === to - from ? node.inputs[0] : undefined;
@@ -117,7 +117,7 @@ function turnedHalves(index: GraphIndex, name: string, size: number): Turned | u
   if (first?.opType === "Split" && first === second && first.outputs.length === 2) {
     const [before, behind] = first.outputs;
     const isInOrder = node.inputs[1] === before && negated.inputs[0] === behind;
-    const sizes = integersOf(index, first.inputs[1]) ?? [size / 2, size / 2];
+    const sizes = readIntegers(index, first.inputs[1]) ?? [size / 2, size / 2];
     return isInOrder && sizes[0] === sizes[1]
       ? { input: first.inputs[0]!, isInterleaved: false }
       : undefined;
@@ -136,7 +136,7 @@ function turnedNeighbours(index: GraphIndex, name: string, size: number): Turned
   const axis = intAttribute(node, "axis");
   const [odd, even] = node.inputs.map((input) => {
     const stood = index.producers.get(input);
-    const axes = stood?.opType === "Unsqueeze" ? integersOf(index, stood.inputs[1]) : undefined;
+    const axes = stood?.opType === "Unsqueeze" ? readIntegers(index, stood.inputs[1]) : undefined;
     const isLast = axes?.length === 1 && (axes[0] === -1 || axes[0] === 4);
     return isLast ? index.producers.get(stood!.inputs[0]!) : undefined;
   });
@@ -162,7 +162,7 @@ function isSlice(
 ): boolean {
   if (node?.opType !== "Slice") return false;
   const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
-    integersOf(index, name)
+    readIntegers(index, name)
   );
   const isLast = axes?.length === 1 && isLastAxis(axes[0]);
   const end = ends?.[0] ?? 0;

@@ -27,7 +27,7 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
   const producers = new Map<string, Node>();
   const types = new Map<string, TensorType>();
   for (const each of [...inputs, ...graph.initializers]) types.set(each.name, each.dtype);
-  const typeOf = (node: Node): TensorType => {
+  const inferType = (node: Node): TensorType => {
     if (node.opType === "Cast") return dtypeOfCode(intAttribute(node, "to") ?? 0);
     const first = types.get(node.inputs[0] ?? "");
     return first === "float16" || first === "float32" ? first : dtype;
@@ -56,7 +56,7 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
     const [output] = read.outputs;
     for (const name of read.outputs) {
       producers.set(name, read);
-      types.set(name, typeOf(read));
+      types.set(name, inferType(read));
     }
     if (input === undefined || !isSame(read, input)) return [read];
     renamed.set(output!, input);

@@ -13,14 +13,14 @@ import { splitSizes } from "./product_plan.ts";
 import { elemOfTensor, type Rows } from "./program_builder.ts";
 
 /** A tensor's rows, one after the other. */
-export function denseRows({ program, rowsOf }: RowSearch, name: string): Rows {
-  const rows = rowsOf(name);
+export function denseRows({ program, getRows }: RowSearch, name: string): Rows {
+  const rows = getRows(name);
   const isDense = rows.offset === 0 && rows.stride === rows.width;
   return isDense ? rows : program.copy(`${name}/copy`, rows, rows.elem);
 }
 
 /** The part `name` of rows that a Split divides. */
-export function partOf(
+export function readPart(
   graph: GraphIndex,
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },
 ): Rows {
@@ -55,12 +55,12 @@ export function takeRows(
     readonly allRows: boolean;
   },
 ): Rows {
-  const { index, program, rowsOf } = search;
+  const { index, program, getRows } = search;
   const [table, numbers] = node.inputs as [string, string];
   const constant = index.constants.get(table);
   // `[tokens, width]`, or with a batch of one before it.
   const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
-  if (isWanted && allRows) return rowsOf(table);
+  if (isWanted && allRows) return getRows(table);
   const port = segment.inputs.find((input) => input.name === numbers);
   const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") &&
     port?.dtype === "int64";

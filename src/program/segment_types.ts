@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { elementsOf } from "../graph/file/dtype.ts";
+import { countElements } from "../graph/file/dtype.ts";
 import type { Segment, TensorPort } from "../graph/graph_cut.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { transposedConstant } from "./matrices.ts";
-import { elemOf, type Rows } from "./program_builder.ts";
+import { type Rows, toElem } from "./program_builder.ts";
 
 /** The type that a segment computes in, its outputs aside: that of its weights, or of the first of them. */
-export function dtypeOf(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
+export function findDtype(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
   const operands = model.graph.nodes.flatMap(({ opType, inputs }) =>
     opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
   );
@@ -30,6 +30,6 @@ export function rowsOfPort({ name, dtype, shape }: TensorPort): Rows {
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`It computes with "${name}", which is ${dtype}.`);
   }
-  const width = elementsOf(shape.filter((size) => typeof size === "number"));
-  return { tensor: name, stride: width, offset: 0, width, elem: elemOf(dtype) };
+  const width = countElements(shape.filter((size) => typeof size === "number"));
+  return { tensor: name, stride: width, offset: 0, width, elem: toElem(dtype) };
 }

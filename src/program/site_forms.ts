@@ -11,7 +11,7 @@ import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { scaleOf } from "./product_plan.ts";
+import { readScale } from "./product_plan.ts";
 import type { SiteForm } from "./program.ts";
 import type { Rows } from "./program_builder.ts";
 import { isReshape } from "./reshapes.ts";
@@ -22,7 +22,7 @@ export interface FormSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
   /** Where a tensor's rows are; computes them if that has not been done. */
-  readonly rowsOf: (name: string) => Rows;
+  readonly getRows: (name: string) => Rows;
 }
 
 /** A norm of an operand's heads, each by itself or all together. */
@@ -48,7 +48,9 @@ interface Operand {
  * @throws {Refusal} when its queries and keys are normalised or rotated differently.
  */
 export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
-  const [q, k, v] = (["q", "k", "v"] as const).map((kind) => operandOf(search, { kind, site })) as [
+  const [q, k, v] = (["q", "k", "v"] as const).map((kind) =>
+    readOperand(search, { kind, site })
+  ) as [
     Operand,
     Operand,
     Operand,
@@ -63,13 +65,13 @@ export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
   const norms = epsilon === undefined
     ? undefined
     : { epsilon, ofRows: ofRows!, sizes, q: q.norm?.gamma, k: k.norm?.gamma };
-  const rotary = rotaryOf(search.tables, [q, k], site);
+  const rotary = findRotary(search.tables, [q, k], site);
   return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
 
 /** Goes back from an operand as far as the attention can do what lies between. */
-export function operandOf(
-  { index, rowsOf }: FormSearch,
+export function readOperand(
+  { index, getRows }: FormSearch,
   { kind, site }: SiteOperand,
 ): Operand {
   const { tensor, offset } = site[kind];
@@ -92,7 +94,7 @@ export function operandOf(
     if (kind === "v" || offset !== 0 || norm !== undefined) break;
     // What the cache holds is not scaled by the attention.
     const isScaled = kind === "q" && (node.opType === "Mul" || node.opType === "Div");
-    const scaled = isScaled ? scaleOf(index, node) : undefined;
+    const scaled = isScaled ? readScale(index, node) : undefined;
     if (scaled !== undefined) {
       scale *= scaled.scale;
       name = scaled.input;
@@ -105,8 +107,8 @@ export function operandOf(
       name = found.input;
       continue;
     }
-    norm = headNormOf(index, name, site.headDim) ??
-      (isHeadMajor ? undefined : rowNormOf(index, name, { kind, site }));
+    norm = findHeadNorm(index, name, site.headDim) ??
+      (isHeadMajor ? undefined : findRowNorm(index, name, { kind, site }));
     if (norm === undefined) break;
     name = norm.inputs[0]!;
   }
@@ -115,7 +117,7 @@ export function operandOf(
     if (isHeadMajor) throw new Refusal(`Its ${describeNode(last)} takes a part of each head.`);
   }
   if (isHeadMajor) throw new Refusal(`Its "${name}" has heads before tokens.`);
-  const { tensor: buffer, stride, offset: from } = rowsOf(name);
+  const { tensor: buffer, stride, offset: from } = getRows(name);
   return {
     rows: { tensor: buffer, tokenStride: stride, offset: from + offset },
     ...{ norm, rotation, scale },
@@ -123,7 +125,7 @@ export function operandOf(
 }
 
 /** A norm of whole heads, as far as the heads fit a workgroup of the kernel. */
-function headNormOf(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
+function findHeadNorm(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
   const norm = findNorm(index, name);
   const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
     norm.gamma.shape[0] === headDim && 256 % headDim === 0;
@@ -131,7 +133,7 @@ function headNormOf(index: GraphIndex, name: string, headDim: number): OperandNo
 }
 
 /** A norm of all heads of a token, as far as the kernel has room for its factors. */
-function rowNormOf(
+function findRowNorm(
   index: GraphIndex,
   name: string,
   { kind, site }: SiteOperand,
@@ -146,7 +148,7 @@ function rowNormOf(
     : undefined;
 }
 
-function rotaryOf(
+function findRotary(
   tables: PositionTables,
   [q, k]: readonly [Operand, Operand],
   { headDim }: AttentionSite,
@@ -175,7 +177,7 @@ export function angleTable(
   name: string,
   { size, isInterleaved }: Pick<FoundRotation, "size" | "isInterleaved">,
 ): StoredTensor {
-  const table = tables.tableOf(name, size / 2, { isInterleaved });
+  const table = tables.getTable(name, size / 2, { isInterleaved });
   if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
   return table;
 }

@@ -4,8 +4,8 @@
  * @module
  */
 import { Refusal } from "../graph/refusal.ts";
-import { elemOf, type ProgramBuilder, type Rows } from "./program_builder.ts";
-import { angleTable, type FormSearch, operandOf, type SiteOperand } from "./site_forms.ts";
+import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
+import { angleTable, type FormSearch, readOperand, type SiteOperand } from "./site_forms.ts";
 
 /** Adds one dispatch: what it computes from rows is the tensor `name`. */
 type Step = (name: string, x: Rows) => Rows;
@@ -22,7 +22,7 @@ export function computeOperand(
 ): Rows {
   const { program, tables } = search;
   const { kind, site } = operand;
-  const { rows, norm, rotation, scale } = operandOf(search, operand);
+  const { rows, norm, rotation, scale } = readOperand(search, operand);
   const heads = kind === "q" ? site.heads : site.kvHeads;
   const headSize = kind === "v" ? site.vHeadDim : site.headDim;
   const { positions } = tables;
@@ -41,7 +41,7 @@ export function computeOperand(
   }
   if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));
   const { tensor, tokenStride: stride, offset } = rows;
-  const source = { tensor, stride, offset, width: heads * headSize, elem: elemOf(site.dtype) };
+  const source = { tensor, stride, offset, width: heads * headSize, elem: toElem(site.dtype) };
   const { tensor: name } = site[kind];
   return steps.reduce<Rows>(
     (x, step, i) => step(i === steps.length - 1 ? name : `${name}/before_${i}`, x),

@@ -7,7 +7,7 @@ import type { GraphIndex } from "../graph/graph_index.ts";
 import type { Node } from "../graph/file/proto.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
-import { originalOf } from "./reshapes.ts";
+import { findOriginal } from "./reshapes.ts";
 
 /** `residual + norm`, the norm a root mean square, and the name of the sum. */
 interface FoundSum {
@@ -40,7 +40,7 @@ export function findSum(
   const { matrix: { k, outputs }, residual: added } = plan;
   if (added !== undefined || outputs > MOST_OUTPUTS) return undefined;
   const isSkip = norm?.inputs.length === 2;
-  const input = originalOf(index, norm?.inputs[0] ?? plan.input);
+  const input = findOriginal(index, norm?.inputs[0] ?? plan.input);
   const node = isSkip ? norm.node : index.producers.get(input);
   if (node === undefined || (!isSkip && node.opType !== "Add")) return undefined;
   if (skipBias(index, node) !== undefined) return undefined;

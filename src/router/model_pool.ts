@@ -91,7 +91,7 @@ export class ModelPool {
   async acquire(model: RoutedModel, signal: AbortSignal): Promise<Lease> {
     signal.throwIfAborted();
     if (this.#isClosing) throw shuttingDown();
-    const slot = this.#slotOf(model);
+    const slot = this.#getSlot(model);
     if (takesRequests(slot)) return this.#lease(slot);
     const waiter = Promise.withResolvers<Lease>();
     if (slot.waiting.size === 0) slot.waitingSince = ++this.#clock;
@@ -110,7 +110,7 @@ export class ModelPool {
 
   /** Ends a model when its requests are done. Resolves when its process has ended; at once if it has none. */
   async unload(model: RoutedModel): Promise<void> {
-    const slot = this.#slotOf(model);
+    const slot = this.#getSlot(model);
     const { process } = slot;
     if (process === undefined) return;
     slot.isLeaving = true;
@@ -226,7 +226,7 @@ export class ModelPool {
     }, idleMs);
   }
 
-  #slotOf({ id }: RoutedModel): Slot {
+  #getSlot({ id }: RoutedModel): Slot {
     return this.#slots.find(({ model }) => model.id === id)!;
   }
 }

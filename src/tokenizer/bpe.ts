@@ -27,7 +27,7 @@ export class BpeModel implements TokenModel {
 
   constructor(reader: ConfigReader) {
     this.vocabulary = readVocabulary(reader);
-    this.#unkId = this.vocabulary.idOf(reader.optionalString("unk_token") ?? "");
+    this.#unkId = this.vocabulary.tokenToId(reader.optionalString("unk_token") ?? "");
     this.#prefix = reader.string("continuing_subword_prefix", "");
     this.#suffix = reader.string("end_of_word_suffix", "");
     this.#fusesUnknown = reader.boolean("fuse_unk", false);
@@ -49,7 +49,7 @@ export class BpeModel implements TokenModel {
   }
 
   #encode(word: string): readonly number[] {
-    const whole = this.#ignoresMerges ? this.vocabulary.idOf(word) : undefined;
+    const whole = this.#ignoresMerges ? this.vocabulary.tokenToId(word) : undefined;
     return whole === undefined ? mergePairs(this.#idsOfChars(word), this.#merges) : [whole];
   }
 
@@ -63,7 +63,7 @@ export class BpeModel implements TokenModel {
       if (at > 0) char = this.#prefix + char;
       if (next >= word.length) char += this.#suffix;
       at = next;
-      const id = this.vocabulary.idOf(char);
+      const id = this.vocabulary.tokenToId(char);
       if (id !== undefined) ids.push(id);
       else if (this.#pushBytes(char, ids)) continue;
       else if (this.#unkId !== undefined && !(wasUnknown && this.#fusesUnknown)) {
@@ -89,11 +89,11 @@ export class BpeModel implements TokenModel {
     merges.forEach((merge, rank) => {
       const pair = typeof merge === "string" ? splitPair(merge) : merge;
       const [left, right] = Array.isArray(pair) ? pair : [];
-      const leftId = this.vocabulary.idOf(left);
-      const rightId = this.vocabulary.idOf(right);
+      const leftId = this.vocabulary.tokenToId(left);
+      const rightId = this.vocabulary.tokenToId(right);
       const merged = leftId === undefined || rightId === undefined
         ? undefined
-        : this.vocabulary.idOf(left + right.slice(this.#prefix.length));
+        : this.vocabulary.tokenToId(left + right.slice(this.#prefix.length));
       if (merged === undefined) {
         throw new StartupError(
           `tokenizer.json: model.merges[${rank}]: ${JSON.stringify(merge)} merges no two tokens ` +

@@ -35,19 +35,19 @@ export class ConfigReader {
   /** @throws {StartupError} when it is of another type, as do the others. */
   string(name: string, fallback?: string): string {
     const value = this.#fields[name] ?? fallback;
-    if (typeof value !== "string") throw wrongValue(this.#pathOf(name), value, "a string");
+    if (typeof value !== "string") throw wrongValue(this.#joinPath(name), value, "a string");
     return value;
   }
 
   boolean(name: string, fallback?: boolean): boolean {
     const value = this.#fields[name] ?? fallback;
-    if (typeof value !== "boolean") throw wrongValue(this.#pathOf(name), value, "a boolean");
+    if (typeof value !== "boolean") throw wrongValue(this.#joinPath(name), value, "a boolean");
     return value;
   }
 
   number(name: string, fallback?: number): number {
     const value = this.#fields[name] ?? fallback;
-    if (typeof value !== "number") throw wrongValue(this.#pathOf(name), value, "a number");
+    if (typeof value !== "number") throw wrongValue(this.#joinPath(name), value, "a number");
     return value;
   }
 
@@ -62,19 +62,19 @@ export class ConfigReader {
 
   array(name: string): readonly unknown[] {
     const value = this.#fields[name];
-    if (!Array.isArray(value)) throw wrongValue(this.#pathOf(name), value, "an array");
+    if (!Array.isArray(value)) throw wrongValue(this.#joinPath(name), value, "an array");
     return value;
   }
 
   /** The parts in an array. */
   parts(name: string): ConfigReader[] {
     return this.array(name).map((value, index) =>
-      new ConfigReader(value, `${this.#pathOf(name)}[${index}]`)
+      new ConfigReader(value, `${this.#joinPath(name)}[${index}]`)
     );
   }
 
   part(name: string): ConfigReader {
-    return new ConfigReader(this.#fields[name], this.#pathOf(name));
+    return new ConfigReader(this.#fields[name], this.#joinPath(name));
   }
 
   /** `{"String": …}` or `{"Regex": …}`. */
@@ -93,10 +93,10 @@ export class ConfigReader {
   }
 
   unknownType(): StartupError {
-    return wrongValue(this.#pathOf("type"), this.#fields["type"], "a type that Hearth knows");
+    return wrongValue(this.#joinPath("type"), this.#fields["type"], "a type that Hearth knows");
   }
 
-  #pathOf(name: string): string {
+  #joinPath(name: string): string {
     return this.path === "" ? name : `${this.path}.${name}`;
   }
 }

@@ -15,18 +15,18 @@ export function mergePairs(ids: number[], merges: MergeTable): readonly number[]
 
 function mergeShort(ids: number[], merges: MergeTable): readonly number[] {
   const ranks: number[] = [];
-  for (let i = 0; i + 1 < ids.length; i++) ranks.push(merges.rankOf(ids[i]!, ids[i + 1]!));
+  for (let i = 0; i + 1 < ids.length; i++) ranks.push(merges.getRank(ids[i]!, ids[i + 1]!));
   for (;;) {
     let best = -1;
     for (let i = 0; i < ranks.length; i++) {
       if (ranks[i]! >= 0 && (best < 0 || ranks[i]! < ranks[best]!)) best = i;
     }
     if (best < 0) return ids;
-    ids[best] = merges.mergedOf(ids[best]!, ids[best + 1]!);
+    ids[best] = merges.getMerged(ids[best]!, ids[best + 1]!);
     ids.splice(best + 1, 1);
     ranks.splice(best, 1);
-    if (best > 0) ranks[best - 1] = merges.rankOf(ids[best - 1]!, ids[best]!);
-    if (best < ranks.length) ranks[best] = merges.rankOf(ids[best]!, ids[best + 1]!);
+    if (best > 0) ranks[best - 1] = merges.getRank(ids[best - 1]!, ids[best]!);
+    if (best < ranks.length) ranks[best] = merges.getRank(ids[best]!, ids[best + 1]!);
   }
 }
 
@@ -38,7 +38,7 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
   const heap = new PairHeap();
   const add = (at: number) => {
     const after = next[at]!;
-    const rank = after < length ? merges.rankOf(ids[at]!, ids[after]!) : -1;
+    const rank = after < length ? merges.getRank(ids[at]!, ids[after]!) : -1;
     if (rank >= 0) heap.push(rank, at);
   };
   for (let at = 0; at < length; at++) add(at);
@@ -47,9 +47,9 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
     const after = next[at]!;
     // Either of them may have been merged since.
     const isThere = ids[at]! >= 0 && after < length &&
-      merges.rankOf(ids[at]!, ids[after]!) === rank;
+      merges.getRank(ids[at]!, ids[after]!) === rank;
     if (!isThere) continue;
-    ids[at] = merges.mergedOf(ids[at]!, ids[after]!);
+    ids[at] = merges.getMerged(ids[at]!, ids[after]!);
     ids[after] = -1;
     next[at] = next[after]!;
     if (next[at]! < length) previous[next[at]!] = at;

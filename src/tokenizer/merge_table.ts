@@ -21,13 +21,13 @@ export class MergeTable {
   }
 
   /** -1 if the pair is not merged. */
-  rankOf(left: number, right: number): number {
+  getRank(left: number, right: number): number {
     const at = 4 * this.#find(left, right);
     return this.#slots[at] === 0 ? -1 : this.#slots[at + 2]!;
   }
 
   /** The token that a pair merges to. */
-  mergedOf(left: number, right: number): number {
+  getMerged(left: number, right: number): number {
     return this.#slots[4 * this.#find(left, right) + 3]!;
   }
 

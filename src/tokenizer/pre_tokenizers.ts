@@ -55,7 +55,7 @@ export function readPreTokenizer(reader: ConfigReader): PreTokenizer {
     }
     case "FixedLength": {
       const length = reader.number("length", 5);
-      return mapWords((word) => chunksOf(word, length));
+      return mapWords((word) => splitChunks(word, length));
     }
     default:
       throw reader.unknownType();
@@ -159,7 +159,7 @@ function splitWords(text: string): string[] {
   return pieces;
 }
 
-function chunksOf(word: string, length: number): string[] {
+function splitChunks(word: string, length: number): string[] {
   const chars = Array.from(word);
   const chunks: string[] = [];
   for (let at = 0; at < chars.length; at += length) {

@@ -60,14 +60,14 @@ export class PrecompiledMap {
   /** The replacement of the shortest entry that the bytes begin with. */
   #find(bytes: Uint8Array): string | undefined {
     const units = this.#units;
-    let at = offsetOf(units[0]!);
+    let at = readOffset(units[0]!);
     for (const byte of bytes) {
       if (byte === 0) return undefined;
       at ^= byte;
       const unit = units[at];
       // The label, with the bit that leaves have.
       if (unit === undefined || (unit & 0x800000ff) !== byte) return undefined;
-      at ^= offsetOf(unit);
+      at ^= readOffset(unit);
       const hasLeaf = (unit >>> 8) & 1;
       if (hasLeaf) return this.#replacementAt(units[at]! & 0x7fffffff);
     }
@@ -80,6 +80,6 @@ export class PrecompiledMap {
   }
 }
 
-function offsetOf(unit: number): number {
+function readOffset(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }

@@ -97,7 +97,7 @@ type Element = { readonly text: string; readonly type: number } | {
 
 function readTemplates(reader: ConfigReader): SpecialFrames {
   const special = reader.has("special_tokens") ? reader.part("special_tokens") : undefined;
-  const elementsOf = (name: string) =>
+  const readElements = (name: string) =>
     reader.parts(name).map((element): Element => {
       if (element.has("Sequence")) {
         const sequence = element.part("Sequence");
@@ -111,24 +111,24 @@ function readTemplates(reader: ConfigReader): SpecialFrames {
       };
     });
   return {
-    single: frameOf(elementsOf("single")),
-    pair: reader.has("pair") ? pairFrameOf(elementsOf("pair")) : NO_FRAMES.pair,
+    single: toFrame(readElements("single")),
+    pair: reader.has("pair") ? toPairFrame(readElements("pair")) : NO_FRAMES.pair,
   };
 }
 
-function frameOf(elements: readonly Element[]): SpecialFrame {
+function toFrame(elements: readonly Element[]): SpecialFrame {
   const at = elements.findIndex((element) => "text" in element);
-  return { before: idsOf(elements.slice(0, at)), after: idsOf(elements.slice(at + 1)) };
+  return { before: listIds(elements.slice(0, at)), after: listIds(elements.slice(at + 1)) };
 }
 
-function pairFrameOf(elements: readonly Element[]): PairFrame {
+function toPairFrame(elements: readonly Element[]): PairFrame {
   const first = elements.findIndex((element) => "text" in element);
   const second = elements.findLastIndex((element) => "text" in element);
   const between = elements.slice(first + 1, second);
   return {
-    before: idsOf(elements.slice(0, first)),
-    between: idsOf(between),
-    after: idsOf(elements.slice(second + 1)),
+    before: listIds(elements.slice(0, first)),
+    between: listIds(between),
+    after: listIds(elements.slice(second + 1)),
     types: {
       first: elements[first]?.type ?? 0,
       second: elements[second]?.type ?? 0,
@@ -139,6 +139,6 @@ function pairFrameOf(elements: readonly Element[]): PairFrame {
   };
 }
 
-function idsOf(elements: readonly Element[]): number[] {
+function listIds(elements: readonly Element[]): number[] {
   return elements.flatMap((element) => "ids" in element ? [...element.ids] : []);
 }

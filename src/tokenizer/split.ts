@@ -56,14 +56,14 @@ export function splitAt(
   },
 ): string[] {
   const pieces: string[] = [];
-  const ranges = merge(rangesOf(text, matches, isInverted), behavior);
+  const ranges = merge(toRanges(text, matches, isInverted), behavior);
   for (const { start, end, isMatch } of ranges) {
     if (end > start && !(isMatch && behavior === "Removed")) pieces.push(text.slice(start, end));
   }
   return pieces;
 }
 
-function rangesOf(text: string, matches: readonly number[], isInverted: boolean): Range[] {
+function toRanges(text: string, matches: readonly number[], isInverted: boolean): Range[] {
   const ranges: Range[] = [];
   let last = 0;
   for (let i = 0; i < matches.length; i += 2) {

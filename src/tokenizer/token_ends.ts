@@ -13,12 +13,12 @@ const TAKES_AWAY = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
 export function withEnds(
   frames: SpecialFrames,
   config: Json,
-  idOf: (token: string) => number | undefined,
+  tokenToId: (token: string) => number | undefined,
 ): SpecialFrames {
-  const bos = readEnd("bos", config, idOf);
-  const eos = readEnd("eos", config, idOf);
+  const bos = readEnd("bos", config, tokenToId);
+  const eos = readEnd("eos", config, tokenToId);
   return {
-    single: endsOf(frames.single, { bos, eos }),
+    single: toEnds(frames.single, { bos, eos }),
     pair: endsOfPair(frames.pair, { bos, eos }),
   };
 }
@@ -38,7 +38,7 @@ interface Ends {
 function readEnd(
   name: "bos" | "eos",
   config: Json,
-  idOf: (token: string) => number | undefined,
+  tokenToId: (token: string) => number | undefined,
 ): End | undefined {
   const isWanted = config[`add_${name}_token`] ?? undefined;
   if (isWanted === undefined) return undefined;
@@ -51,11 +51,11 @@ function readEnd(
   }
   if (!isWanted && !TAKES_AWAY.test(String(config["tokenizer_class"]))) return undefined;
   const token = config[`${name}_token`] as string | { readonly content?: string } | null;
-  const id = idOf((typeof token === "string" ? token : token?.content) ?? "");
+  const id = tokenToId((typeof token === "string" ? token : token?.content) ?? "");
   return id === undefined ? undefined : { id, isWanted };
 }
 
-function endsOf(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
+function toEnds(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
   const { before, after } = frame;
   return {
     before: bos === undefined ? before : changeFirst(before, bos),
@@ -65,7 +65,7 @@ function endsOf(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
 
 /** Pairs are two whole texts, as Llama's tokenizer has it, if there is a frame to change. */
 function endsOfPair(frame: PairFrame, ends: Ends): PairFrame {
-  const { before, after } = endsOf(frame, ends);
+  const { before, after } = toEnds(frame, ends);
   return { ...frame, before, after };
 }
 

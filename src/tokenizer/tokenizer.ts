@@ -66,13 +66,13 @@ export class Tokenizer {
     const vocabulary = this.#model.vocabulary;
     const added = reader.has("added_tokens")
       ? reader.parts("added_tokens").map((part) =>
-        readAddedToken(part, (content) => vocabulary.idOf(content))
+        readAddedToken(part, (content) => vocabulary.tokenToId(content))
       ).filter(({ content }) => content !== "")
       : [];
     this.addedTokens = new Map(added.map((token) => [token.id, token]));
     for (const { content, id } of added) {
       this.#addedIds.set(content, id);
-      if (vocabulary.idOf(content) === undefined) vocabulary.set(content, id);
+      if (vocabulary.tokenToId(content) === undefined) vocabulary.set(content, id);
     }
     const isNormalized = (token: AddedToken) => token.isNormalized;
     const spelled = (token: AddedToken) => [token.content, token] as const;
@@ -83,7 +83,7 @@ export class Tokenizer {
     );
     this.#normalizedFinder = new AddedTokenFinder(added.filter(isNormalized).map(normalized));
     const frames = read("post_processor", readFrames) ?? NO_FRAMES;
-    this.frames = withEnds(frames, config, (token) => this.idOf(token));
+    this.frames = withEnds(frames, config, (token) => this.tokenToId(token));
   }
 
   /** One more than the largest id. */
@@ -91,13 +91,13 @@ export class Tokenizer {
     return this.#model.vocabulary.numIds;
   }
 
-  idOf(token: string): number | undefined {
-    return this.#model.vocabulary.idOf(token);
+  tokenToId(token: string): number | undefined {
+    return this.#model.vocabulary.tokenToId(token);
   }
 
   /** A token's spelling; `undefined` when there is no such id. */
-  tokenOf(id: number): string | undefined {
-    return this.addedTokens.get(id)?.content ?? this.#model.vocabulary.tokenOf(id);
+  idToToken(id: number): string | undefined {
+    return this.addedTokens.get(id)?.content ?? this.#model.vocabulary.idToToken(id);
   }
 
   /** All tokens, with their ids. */
@@ -140,7 +140,7 @@ export class Tokenizer {
     const tokens: string[] = [];
     for (const id of ids) {
       if (skipsSpecial && this.addedTokens.get(id)?.special) continue;
-      const token = this.tokenOf(id);
+      const token = this.idToToken(id);
       if (token !== undefined) tokens.push(token);
     }
     return this.#decode === undefined ? tokens.join(" ") : this.#decode(tokens).join("");

@@ -5,24 +5,24 @@
  */
 import { CharSet, type CharTest } from "./regex/char_set.ts";
 
-function setOf(pattern: string): CharSet {
+function toCharSet(pattern: string): CharSet {
   const regExp = new RegExp(`^${pattern}$`, "u");
   const test: CharTest = (codePoint) => regExp.test(String.fromCodePoint(codePoint));
   return new CharSet(test);
 }
 
 /** `char::is_whitespace`. */
-export const WHITESPACE = setOf("\\p{White_Space}");
+export const WHITESPACE = toCharSet("\\p{White_Space}");
 /** `char::is_numeric`. */
-export const NUMERIC = setOf("\\p{N}");
+export const NUMERIC = toCharSet("\\p{N}");
 /** What splits words from punctuation: Unicode's, and ASCII's signs. */
-export const PUNCTUATION = setOf("[\\p{P}!-\\/:-@\\[-`{-~]");
+export const PUNCTUATION = toCharSet("[\\p{P}!-\\/:-@\\[-`{-~]");
 /** What BERT drops: control, format and private characters. */
-export const CONTROL = setOf("[\\p{Cc}\\p{Cf}\\p{Co}]");
-export const NONSPACING_MARK = setOf("\\p{Mn}");
-export const MARK = setOf("\\p{M}");
+export const CONTROL = toCharSet("[\\p{Cc}\\p{Cf}\\p{Co}]");
+export const NONSPACING_MARK = toCharSet("\\p{Mn}");
+export const MARK = toCharSet("\\p{M}");
 /** `\w` of the `regex` crate. */
-export const RUST_WORD = setOf("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]");
+export const RUST_WORD = toCharSet("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]");
 
 /** Keeps the characters that pass. */
 export function filterChars(text: string, isKept: (codePoint: number) => boolean): string {

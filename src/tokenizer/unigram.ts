@@ -58,7 +58,7 @@ export class UnigramModel implements TokenModel {
 
   #pushUnknown(text: string, ids: number[]): void {
     const bytes = this.#byteIds && encoder.encode(text);
-    const known = this.vocabulary.idOf(text);
+    const known = this.vocabulary.tokenToId(text);
     if (known !== undefined) ids.push(known);
     else if (bytes?.every((byte) => this.#byteIds![byte]! >= 0)) {
       for (const byte of bytes) ids.push(this.#byteIds![byte]!);

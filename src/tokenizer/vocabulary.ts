@@ -26,11 +26,11 @@ export class Vocabulary {
     }
   }
 
-  idOf(token: string): number | undefined {
+  tokenToId(token: string): number | undefined {
     return this.#ids.get(token);
   }
 
-  tokenOf(id: number): string | undefined {
+  idToToken(id: number): string | undefined {
     return this.#tokens[id];
   }
 
@@ -42,7 +42,7 @@ export class Vocabulary {
   byteIds(): Int32Array {
     return Int32Array.from(
       { length: 256 },
-      (_, byte) => this.idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`) ?? -1,
+      (_, byte) => this.tokenToId(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`) ?? -1,
     );
   }
 }

@@ -13,7 +13,7 @@ export class WordPieceModel implements TokenModel {
 
   constructor(reader: ConfigReader) {
     this.vocabulary = readVocabulary(reader);
-    this.#unkId = this.vocabulary.idOf(reader.string("unk_token", "[UNK]"));
+    this.#unkId = this.vocabulary.tokenToId(reader.string("unk_token", "[UNK]"));
     this.#prefix = reader.string("continuing_subword_prefix", "##");
     this.#maxChars = reader.number("max_input_chars_per_word", 100);
     let longest = 1;
@@ -41,7 +41,7 @@ export class WordPieceModel implements TokenModel {
   #appendLongest(chars: readonly string[], start: number, ids: number[]): number {
     const prefix = start === 0 ? "" : this.#prefix;
     for (let end = Math.min(chars.length, start + this.#longest); end > start; end--) {
-      const id = this.vocabulary.idOf(prefix + chars.slice(start, end).join(""));
+      const id = this.vocabulary.tokenToId(prefix + chars.slice(start, end).join(""));
       if (id === undefined) continue;
       ids.push(id);
       return end;
@@ -57,11 +57,11 @@ export class WordLevelModel implements TokenModel {
 
   constructor(reader: ConfigReader, unkToken: string | undefined) {
     this.vocabulary = readVocabulary(reader);
-    this.#unkId = this.vocabulary.idOf(reader.optionalString("unk_token") ?? unkToken ?? "");
+    this.#unkId = this.vocabulary.tokenToId(reader.optionalString("unk_token") ?? unkToken ?? "");
   }
 
   encode(word: string, ids: number[]): void {
-    const id = this.vocabulary.idOf(word) ?? this.#unkId;
+    const id = this.vocabulary.tokenToId(word) ?? this.#unkId;
     if (id !== undefined) ids.push(id);
   }
 }

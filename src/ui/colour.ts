@@ -5,7 +5,7 @@
  */
 
 /** The colour that the custom property `name` has at `element`, of the scheme in use. */
-export function colourOf(element: Element, name: string): string {
+export function readColour(element: Element, name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;
   element.append(probe);

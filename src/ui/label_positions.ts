@@ -42,16 +42,16 @@ export function placeLabels<P extends LabelledPoint>(
   const taken: Box[] = points.map(({ x, y }) => [x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS]);
   return points.map((point) => {
     const label = POSITIONS.find((position) => {
-      const box = boxOf(point, position);
+      const box = toBox(point, position);
       return box[0] >= -HALF_SIZE && box[2] <= HALF_SIZE &&
         !taken.some((other) => overlap(box, other));
     });
-    if (label) taken.push(boxOf(point, label));
+    if (label) taken.push(toBox(point, label));
     return { ...point, label };
   });
 }
 
-function boxOf({ x, y, text }: LabelledPoint, position: Label): Box {
+function toBox({ x, y, text }: LabelledPoint, position: Label): Box {
   const width = text.length * LETTER_WIDTH;
   const before = { start: 0, middle: width / 2, end: width }[position["text-anchor"]];
   const left = x + position.x - before;

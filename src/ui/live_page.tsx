@@ -7,7 +7,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 
-import { colourOf } from "./colour.ts";
+import { readColour } from "./colour.ts";
 import { Failure } from "./controls.tsx";
 import { type Moment, type Plot, PLOTS } from "./metrics.ts";
 import { type History, KEPT_SECONDS } from "./metrics_history.ts";
@@ -108,7 +108,7 @@ function windowStart(moments: readonly Moment[], at: number): Moment {
 }
 
 function createChart(host: HTMLElement, plot: Plot): uPlot {
-  const colour = (name: string) => colourOf(host, name);
+  const colour = (name: string) => readColour(host, name);
   const axis = {
     stroke: colour("--soft"),
     grid: { stroke: colour("--line"), width: 1 },

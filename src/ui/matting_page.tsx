@@ -107,7 +107,7 @@ export function MattingPage({ info }: PageProps): JSX.Element {
         request={{
           path: PATH,
           file: `image=${files[0]?.name ?? "photo.jpg"}`,
-          form: [["model", info.id], ...formOf(options)],
+          form: [["model", info.id], ...toFormFields(options)],
           output: "cut_out.png",
         }}
       />
@@ -123,7 +123,7 @@ async function requestOne(image: File, { info, wanted, signal }: {
   const body = new FormData();
   body.append("model", info.id);
   body.append("image", image);
-  for (const [name, value] of formOf(wanted)) body.append(name, value);
+  for (const [name, value] of toFormFields(wanted)) body.append(name, value);
   return await (await call(PATH, { method: "POST", body, signal })).blob();
 }
 
@@ -236,7 +236,7 @@ function CopyImageButton({ image }: { image: Blob }): JSX.Element {
   return <button type="button" onClick={copy}>{state}</button>;
 }
 
-function formOf(options: Options): (readonly [string, string])[] {
+function toFormFields(options: Options): (readonly [string, string])[] {
   return [
     ...options.hasBackground ? [["background", options.background] as const] : [],
     ...options.maskOnly ? [["mask_only", "true"] as const] : [],

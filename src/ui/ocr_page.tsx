@@ -55,7 +55,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         setText(answer);
       }
     });
-  const boxes = boxesOf(text);
+  const boxes = parseBoxes(text);
   const shown = boxes ? boxes.map(({ label }) => label).join("\n") : text;
   return (
     <main class="wide">
@@ -132,7 +132,7 @@ interface Box {
 }
 
 /** Those of an answer in Florence's form: JSON with labels and boxes of four corners or two. */
-function boxesOf(text: string): Box[] | undefined {
+function parseBoxes(text: string): Box[] | undefined {
   if (!text.startsWith("{")) return undefined;
   try {
     const { labels = [], quad_boxes, bboxes } = JSON.parse(text) as {

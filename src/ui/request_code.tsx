@@ -6,7 +6,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { CopyButton } from "./controls.tsx";
-import { addressOf, hasApiKey } from "./server.ts";
+import { hasApiKey, resolveAddress } from "./server.ts";
 
 /** A request as the page sends it: JSON, or a form with a file and fields. */
 type ShownRequest =
@@ -72,7 +72,7 @@ function quote(text: string): string {
 }
 
 function writeCurl(request: ShownRequest): string {
-  const parts = [`curl ${addressOf(request.path)}`];
+  const parts = [`curl ${resolveAddress(request.path)}`];
   if (hasApiKey()) parts.push(`-H "authorization: Bearer $HEARTH_API_KEY"`);
   if ("json" in request) {
     parts.push(`-H 'content-type: application/json'`);
@@ -113,7 +113,7 @@ function writePython(request: ShownRequest): string {
   return `import ${imports.join(", ")}
 
 response = requests.post(
-    ${JSON.stringify(addressOf(request.path))},${headers}
+    ${JSON.stringify(resolveAddress(request.path))},${headers}
 ${body}
 )
 response.raise_for_status()
@@ -146,7 +146,7 @@ ${
     : `await (await import("node:fs/promises")).writeFile(${
       JSON.stringify(request.output)
     }, new Uint8Array(await response.arrayBuffer()));`;
-  return `${form}const response = await fetch(${JSON.stringify(addressOf(request.path))}, {
+  return `${form}const response = await fetch(${JSON.stringify(resolveAddress(request.path))}, {
   method: "POST",${head}
   body: ${body},
 });

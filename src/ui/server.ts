@@ -55,7 +55,7 @@ export function hasApiKey(): boolean {
 }
 
 /** The absolute address of a path of the API. */
-export function addressOf(path: string): string {
+export function resolveAddress(path: string): string {
   return new URL(path.replace(/^\//, ""), document.baseURI).href;
 }
 
@@ -65,12 +65,12 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   if (apiKey !== undefined) headers.set("authorization", `Bearer ${apiKey}`);
   let response: Response;
   try {
-    response = await fetch(addressOf(path), { ...init, headers });
+    response = await fetch(resolveAddress(path), { ...init, headers });
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ServerError(0, "The server does not answer. Is it still running?");
   }
-  if (!response.ok) throw new ServerError(response.status, await reasonOf(response));
+  if (!response.ok) throw new ServerError(response.status, await readReason(response));
   return response;
 }
 
@@ -97,7 +97,7 @@ export function post(path: string, body: unknown, signal?: AbortSignal): Promise
  */
 export function openSocket(path: string): Promise<WebSocket> {
   const keys = apiKey === undefined ? [] : [`openai-insecure-api-key.${apiKey}`];
-  const socket = new WebSocket(addressOf(path).replace(/^http/, "ws"), ["realtime", ...keys]);
+  const socket = new WebSocket(resolveAddress(path).replace(/^http/, "ws"), ["realtime", ...keys]);
   return new Promise((resolve, reject) => {
     socket.onopen = () => resolve(socket);
     socket.onerror = () =>
@@ -106,7 +106,7 @@ export function openSocket(path: string): Promise<WebSocket> {
 }
 
 /** Errors are nested, flat, or in the form of health. */
-async function reasonOf(response: Response): Promise<string> {
+async function readReason(response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => undefined);
   return errorText(body) ?? `The server answered ${response.status}.`;
 }

@@ -20,7 +20,7 @@ import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post, readBytes } from "./server.ts";
 import { SpeechPlayer, wavFile } from "./speech_player.ts";
-import { peaksOf, readPeaks, Waveform } from "./waveform.tsx";
+import { findPeaks, readPeaks, Waveform } from "./waveform.tsx";
 import { useWork } from "./work.ts";
 
 interface Voice {
@@ -168,7 +168,7 @@ async function speakStreamed(
     }
     await player.finished();
     const samples = player.samples();
-    return { file: wavFile(samples), request: body, peaks: peaksOf(samples), firstSoundMs };
+    return { file: wavFile(samples), request: body, peaks: findPeaks(samples), firstSoundMs };
   } finally {
     await player.close();
   }

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { colourOf } from "./colour.ts";
+import { readColour } from "./colour.ts";
 import { useMedia } from "./controls.tsx";
 
 const NUM_BARS = 200;
@@ -13,7 +13,7 @@ const WIDTH = 1000;
 const HEIGHT = 80;
 
 /** The peak of each of {@linkcode NUM_BARS} intervals. */
-export function peaksOf(samples: Float32Array): number[] {
+export function findPeaks(samples: Float32Array): number[] {
   const perBar = Math.max(1, samples.length / NUM_BARS);
   return Array.from({ length: NUM_BARS }, (_, bar) => {
     let peak = 0;
@@ -30,7 +30,7 @@ export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   const context = new AudioContext();
   try {
     const sound = await context.decodeAudioData(await file.arrayBuffer());
-    return peaksOf(sound.getChannelData(0));
+    return findPeaks(sound.getChannelData(0));
   } catch {
     return undefined;
   } finally {
@@ -49,7 +49,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
   useEffect(() => {
     const context = canvas.current!.getContext("2d")!;
     // A canvas does not show its children, so the probe can be one.
-    const colours = ["--accent", "--line-strong"].map((name) => colourOf(canvas.current!, name));
+    const colours = ["--accent", "--line-strong"].map((name) => readColour(canvas.current!, name));
     context.clearRect(0, 0, WIDTH, HEIGHT);
     const most = Math.max(0.01, ...peaks);
     const step = WIDTH / peaks.length;

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { asReference, ContentPart } from "./content_part.ts";
-import { cutAtFirstBad, listOf, openObject, text } from "./fields.ts";
+import { cutAtFirstBad, listSchema, openObject, text } from "./fields.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
 
@@ -44,10 +44,10 @@ export const ChatMessage = z.preprocess(
       "May be null, absent or empty in what the assistant said or a function returned",
     ),
     name: words().describe("Of the function that a tool message answers for"),
-    tool_calls: listOf(ToolCall).nullish().describe("The calls that the assistant made"),
+    tool_calls: listSchema(ToolCall).nullish().describe("The calls that the assistant made"),
     tool_call_id: words().describe("The call that a tool message answers"),
     function_call: FunctionCall.nullish().meta({ deprecated: true }),
-    images: listOf(text("an image: base64, or a media reference")).nullish().describe(
+    images: listSchema(text("an image: base64, or a media reference")).nullish().describe(
       "Images to append to the content, as Ollama's clients send them: base64, or references",
     ),
     refusal: words(),

@@ -8,7 +8,7 @@ import { ChatMessage } from "./chat_message.ts";
 import {
   flag,
   integerFrom,
-  listOf,
+  listSchema,
   numberFrom,
   openObject,
   orText,
@@ -18,7 +18,7 @@ import {
   tokenLimit,
 } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
-import { EffortField, type LimitSpellings, otherLimitOf, SPELLINGS } from "./spellings.ts";
+import { EffortField, findOtherLimit, type LimitSpellings, SPELLINGS } from "./spellings.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
@@ -75,7 +75,9 @@ export const ChatRequest = z.object({
   model: text("the name of the loaded model").describe(
     "The loaded model's id, alias or owner/name",
   ),
-  messages: listOf(ChatMessage, { min: 1, max: MAX_MESSAGES }).describe("The conversation so far"),
+  messages: listSchema(ChatMessage, { min: 1, max: MAX_MESSAGES }).describe(
+    "The conversation so far",
+  ),
   temperature: numberFrom(0, 2).nullish()
     .describe("0 always takes the most likely token; default 1, or the model's own"),
   top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),
@@ -91,7 +93,7 @@ export const ChatRequest = z.object({
     .describe("The completion ends behind the string or token that ends it, not before"),
   skip_special_tokens: flag().nullish()
     .describe("Whether special tokens are left out of the text; default true"),
-  stop_token_ids: listOf(tokenId(), { max: MAX_STOP_TOKENS }).nullish()
+  stop_token_ids: listSchema(tokenId(), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()
     .describe("Until the completion has so many tokens, nothing but max_tokens ends it"),
@@ -144,7 +146,7 @@ export const ChatRequest = z.object({
     error: "logprobs to be true beside it",
   })
   .refine(
-    (request) => (request.min_tokens ?? 0) <= (maxTokensOf(request) ?? Infinity),
+    (request) => (request.min_tokens ?? 0) <= (readMaxTokens(request) ?? Infinity),
     {
       path: ["min_tokens"],
       error: "no more than max_tokens",
@@ -163,8 +165,8 @@ export const ChatRequest = z.object({
 export type ChatRequest = z.output<typeof ChatRequest>;
 
 /** The most tokens that a chat wants; `undefined` for no limit. */
-export function maxTokensOf(request: LimitFields): number | undefined {
-  const limit = request.max_completion_tokens ?? request.max_tokens ?? otherLimitOf(request) ?? 0;
+export function readMaxTokens(request: LimitFields): number | undefined {
+  const limit = request.max_completion_tokens ?? request.max_tokens ?? findOtherLimit(request) ?? 0;
   return limit > 0 ? limit : undefined;
 }
 
@@ -174,7 +176,7 @@ interface LimitFields extends LimitSpellings {
 }
 
 /** How many likely tokens to report beside each; `undefined` for no log-probabilities. */
-export function topLogprobsOf(
+export function readTopLogprobs(
   { logprobs, top_logprobs: top, n_probs: older }: Partial<
     Pick<ChatRequest, "logprobs" | "top_logprobs" | "n_probs">
   >,

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { integerFrom, listOf, text } from "./fields.ts";
+import { integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_TEXTS = 16_384;
 const TYPES = ["float", "int8", "uint8", "binary", "ubinary", "base64"] as const;
@@ -13,9 +13,9 @@ const INPUT_TYPES = ["search_document", "search_query", "classification", "clust
 /** A request. `null` stands for an absent field; fields not named here are ignored. */
 export const CohereEmbedRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
-  texts: listOf(text(), { min: 1, max: MAX_TEXTS }),
+  texts: listSchema(text(), { min: 1, max: MAX_TEXTS }),
   input_type: z.enum(INPUT_TYPES, { error: `one of ${INPUT_TYPES.join(", ")}` }).nullish(),
-  embedding_types: listOf(z.enum(TYPES, { error: `one of ${TYPES.join(", ")}` })).nullish()
+  embedding_types: listSchema(z.enum(TYPES, { error: `one of ${TYPES.join(", ")}` })).nullish()
     .describe("Default float"),
   output_dimension: integerFrom(1).nullish(),
   truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, listOf, text, tokenId, tokenLimit } from "./fields.ts";
+import { flag, integerFrom, listSchema, text, tokenId, tokenLimit } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 
 const MAX_PROMPTS = 256;
@@ -16,9 +16,9 @@ export const DEFAULT_MAX_TOKENS = 16;
 
 const promptWanted =
   "a string, an array of strings, an array of token ids or an array of such arrays, none of them empty";
-const TokenIds = listOf(tokenId(), { min: 1 });
+const TokenIds = listSchema(tokenId(), { min: 1 });
 const many = { min: 1, max: MAX_PROMPTS };
-const Prompt = z.union([text(), listOf(text(), many), TokenIds, listOf(TokenIds, many)], {
+const Prompt = z.union([text(), listSchema(text(), many), TokenIds, listSchema(TokenIds, many)], {
   error: promptWanted,
 });
 

@@ -95,7 +95,7 @@ function readOtherForm(part: unknown): unknown {
   const fields = part as Fields;
   const type = OTHER_TYPES[String(fields["type"])] ?? fields["type"];
   if (type !== "image" || "image_url" in fields) return { ...fields, type };
-  const image = fields["image"] ?? fields["url"] ?? sourceOf(fields["source"]);
+  const image = fields["image"] ?? fields["url"] ?? toSource(fields["source"]);
   return image === undefined ? part : { type, image_url: image };
 }
 
@@ -104,7 +104,7 @@ export function asReference(text: string): string {
   return MediaReference.safeParse(text).success ? text : `base64://${text}`;
 }
 
-function sourceOf(source: unknown): unknown {
+function toSource(source: unknown): unknown {
   if (typeof source !== "object" || source === null) return undefined;
   const { url, media_type: type, data } = source as Fields;
   return typeof data === "string" ? `data:${type};base64,${data}` : url;

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, integerFrom, listOf, text, tokenId } from "./fields.ts";
+import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
 
 /** Bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
@@ -13,16 +13,16 @@ const inputWanted =
   "a string, an array of strings or of objects with a text, an array of token ids or an array of " +
   "such arrays, none of them empty";
 
-const TokenIds = listOf(tokenId(), { min: 1 });
+const TokenIds = listSchema(tokenId(), { min: 1 });
 const manyInputs = { min: 1, max: MAX_INPUTS };
 
 const Input = z.union(
   [
     text(),
-    listOf(text(), manyInputs),
+    listSchema(text(), manyInputs),
     TokenIds,
-    listOf(TokenIds, manyInputs),
-    listOf(z.object({ text: text() }), manyInputs),
+    listSchema(TokenIds, manyInputs),
+    listSchema(z.object({ text: text() }), manyInputs),
   ],
   { error: inputWanted },
 );

@@ -74,7 +74,7 @@ function stopString(): z.ZodString {
 
 /** Strings that end a completion. */
 export function stopStrings(): z.ZodPreprocess<z.ZodArray<z.ZodString>> {
-  return listOf(stopString(), { max: MAX_STOP_STRINGS }).refine(
+  return listSchema(stopString(), { max: MAX_STOP_STRINGS }).refine(
     (stops) => stops.reduce((sum, { length }) => sum + length, 0) <= MAX_ALL_STOP_CHARACTERS,
     { error: `strings of at most ${MAX_ALL_STOP_CHARACTERS} characters in all` },
   );
@@ -88,7 +88,7 @@ export function stopField(): z.ZodUnion<[z.ZodString, ReturnType<typeof stopStri
 }
 
 /** An array of `min` to `max` items. */
-export function listOf<T extends z.ZodType>(
+export function listSchema<T extends z.ZodType>(
   item: T,
   options: { min?: number; max?: number } = {},
 ): z.ZodPreprocess<z.ZodArray<T>> {

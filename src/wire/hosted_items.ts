@@ -41,13 +41,13 @@ export function readHostedItem(item: unknown): unknown {
     return { type: "function_call", call_id: callId, name, arguments: json };
   }
   if (Object.hasOwn(CLIENT_CALLS, type.replace(/_output$/, ""))) {
-    return { type: "function_call_output", call_id: callId, output: outputOf(fields["output"]) };
+    return { type: "function_call_output", call_id: callId, output: toOutput(fields["output"]) };
   }
   return { type: "hosted", item };
 }
 
 /** Text as it is, and parts; of anything else its JSON. */
-function outputOf(output: unknown): unknown {
+function toOutput(output: unknown): unknown {
   const hasParts = Array.isArray(output) &&
     output.every((part) => /^(input|output)_/.test(String((part as Fields | null)?.["type"])));
   return typeof output === "string" || hasParts ? output : JSON.stringify(output ?? "");

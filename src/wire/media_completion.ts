@@ -18,10 +18,10 @@ const AudioContent = z.object({
 }).meta({ id: "AudioContent" });
 
 /** The answer that holds an image. */
-export const ImageCompletion = completionOf(ImageContent).meta({ id: "ImageCompletion" });
+export const ImageCompletion = completionSchema(ImageContent).meta({ id: "ImageCompletion" });
 
 /** The answer that holds speech. */
-export const AudioCompletion = completionOf(AudioContent).meta({ id: "AudioCompletion" });
+export const AudioCompletion = completionSchema(AudioContent).meta({ id: "AudioCompletion" });
 
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
@@ -47,7 +47,7 @@ export function audioCompletion(
   return completion(head, { content: { type: "audio", audio_url: { url } }, numTokens });
 }
 
-function completionOf<T extends z.ZodType>(content: T) {
+function completionSchema<T extends z.ZodType>(content: T) {
   return z.object({
     id: z.string(),
     object: z.literal("chat.completion"),

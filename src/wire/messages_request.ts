@@ -8,7 +8,7 @@ import {
   cutAtFirstBad,
   flag,
   integerFrom,
-  listOf,
+  listSchema,
   numberFrom,
   openObject,
   stopStrings,
@@ -221,11 +221,11 @@ const notServed = (instead: string) =>
 /** Fields of both endpoints. */
 const PROMPT_FIELDS = {
   model: text("the name of the loaded model"),
-  messages: listOf(Message, { min: 1, max: MAX_MESSAGES }),
+  messages: listSchema(Message, { min: 1, max: MAX_MESSAGES }),
   system: z.union([z.string(), z.array(TextBlock)], {
     error: "a string or an array of text blocks",
   }).nullish(),
-  tools: listOf(Tool, { max: 1024 }).nullish(),
+  tools: listSchema(Tool, { max: 1024 }).nullish(),
   tool_choice: ToolChoice.nullish(),
   thinking: z.object({
     type: z.enum(["enabled", "disabled", "adaptive"], {

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { TRUNCATION_FIELDS } from "./embedding_request.ts";
-import { flag, integerFrom, listOf, text } from "./fields.ts";
+import { flag, integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_DOCUMENTS = 16_384;
 
@@ -37,7 +37,7 @@ const Document = z.union(
 export const RerankRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   query: text().describe("What the documents are to answer"),
-  documents: listOf(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
+  documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
   top_n: integerFrom(1).nullish().describe("Best results to return; all if absent"),
   top_k: integerFrom(1).nullish().describe("Voyage's name of top_n"),
   return_documents: flag().nullish()

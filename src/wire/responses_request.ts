@@ -8,7 +8,7 @@ import {
   cutAtFirstBad,
   flag,
   integerFrom,
-  listOf,
+  listSchema,
   numberFrom,
   openObject,
   text,
@@ -143,7 +143,7 @@ const GroupedTool = z.union([
 const NamespaceTool = z.object({
   type: z.literal("namespace"),
   name: Name,
-  tools: listOf(GroupedTool, { max: 1024 }),
+  tools: listSchema(GroupedTool, { max: 1024 }),
 });
 const Tool = z.union([NamespaceTool, GroupedTool], {
   error: "a tool with a type, and a name if it is a function or a namespace",
@@ -156,7 +156,7 @@ const ToolChoice = z.union([
   z.object({
     type: z.literal("allowed_tools"),
     mode: z.enum(["auto", "required"], { error: '"auto" or "required"' }),
-    tools: listOf(
+    tools: listSchema(
       z.object({ type: text(), name: Name.optional(), namespace: words().nullish() }),
       { min: 1 },
     ),
@@ -216,13 +216,13 @@ const notServed = (instead: string) =>
 /** A request for a response. `null` stands for an absent field; fields not named here are ignored. */
 export const ResponsesRequest = z.object({
   model: text("the name of the loaded model"),
-  input: z.union([z.string(), listOf(Item, { max: MAX_ITEMS })], {
+  input: z.union([z.string(), listSchema(Item, { max: MAX_ITEMS })], {
     error: "a string or an array of input items",
   }).describe("What the model is to answer"),
   instructions: words().nullish().describe("Inserted as the first system message"),
   previous_response_id: text("the id of a stored response").nullish()
     .describe("The response to continue from"),
-  tools: listOf(Tool, { max: 1024 }).nullish().describe("Functions that the model may call"),
+  tools: listSchema(Tool, { max: 1024 }).nullish().describe("Functions that the model may call"),
   tool_choice: ToolChoice.nullish(),
   parallel_tool_calls: flag().nullish(),
   text: z.object({ format: Format.nullish() }, { error: "an object" }).nullish()
@@ -242,7 +242,7 @@ export const ResponsesRequest = z.object({
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish(),
   truncation: z.enum(["auto", "disabled"], { error: '"auto" or "disabled"' }).nullish()
     .describe("auto leaves out the oldest turns of a conversation that is too long"),
-  include: listOf(text()).nullish(),
+  include: listSchema(text()).nullish(),
   metadata: z.record(z.string(), words(), { error: "an object of strings" }).nullish(),
   store: flag().nullish().describe("Keep the response in the server's memory; default true"),
   stream: flag().nullish(),

@@ -6,10 +6,10 @@
 import { z } from "zod";
 import { TRUNCATION_FIELDS } from "./embedding_request.ts";
 import { SCORE_FIELDS } from "./rerank_request.ts";
-import { integerFrom, listOf, text } from "./fields.ts";
+import { integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_PAIRS = 16_384;
-const Texts = z.union([text(), listOf(text(), { min: 1, max: MAX_PAIRS })], {
+const Texts = z.union([text(), listSchema(text(), { min: 1, max: MAX_PAIRS })], {
   error: "a string or an array of strings, none of them empty",
 });
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, integerFrom, listOf, numberFrom, stopField, text } from "./fields.ts";
+import { flag, integerFrom, listSchema, numberFrom, stopField, text } from "./fields.ts";
 
 /** Tokens of context that llama.cpp's repeat penalty looks back on. */
 const REPEAT_LAST_N = 64;
@@ -47,7 +47,7 @@ const DRY = { base: 1.75, allowedLength: 2, breakers: ["\n", ":", '"', "*"] };
 function breakersField() {
   return z.preprocess(
     (value) => typeof value === "string" ? readList(value) : value,
-    listOf(text(), { max: MAX_BREAKERS }),
+    listSchema(text(), { max: MAX_BREAKERS }),
   );
 }
 
@@ -141,13 +141,13 @@ interface DryWish {
 }
 
 /** The limit of tokens that `request` sets under another name; `undefined` if it sets none. */
-export function otherLimitOf(request: LimitSpellings): number | undefined {
+export function findOtherLimit(request: LimitSpellings): number | undefined {
   return request.max_output_tokens ?? request.max_new_tokens ?? request.n_predict ??
     request.num_predict ?? undefined;
 }
 
 /** The repetition penalty that looks back on some tokens alone; `undefined` if there is none. */
-export function repeatPenaltyOf(
+export function findRepeatPenalty(
   { repeat_penalty: penalty, repeat_last_n: window }: Spelled,
 ): { readonly penalty: number; readonly window: number } | undefined {
   const numTokens = window ?? REPEAT_LAST_N;
@@ -156,7 +156,7 @@ export function repeatPenaltyOf(
 }
 
 /** DRY as a request wants it; `undefined` if it wants none. */
-export function dryOf(request: Spelled): DryWish | undefined {
+export function findDry(request: Spelled): DryWish | undefined {
   const { dry_multiplier: multiplier, dry_penalty_last_n: window } = request;
   const base = request.dry_base ?? DRY.base;
   if (!multiplier || base < 1 || window === 0) return undefined;
@@ -170,7 +170,7 @@ export function dryOf(request: Spelled): DryWish | undefined {
 }
 
 /** How much the model is to think, by any of the names; `undefined` leaves it to the model. */
-export function effortOf(
+export function findEffort(
   request: Spelled & { readonly reasoning_effort?: Effort | undefined },
 ): Effort {
   const { reasoning, thinking } = request;

@@ -5,7 +5,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listOf, text } from "./fields.ts";
+import { flag, listSchema, text } from "./fields.ts";
 
 const MAX_CHOICES = 10_000;
 
@@ -50,7 +50,7 @@ const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unkno
   error: ollamaWanted,
 });
 
-const Choices = listOf(text(), { min: 1, max: MAX_CHOICES });
+const Choices = listSchema(text(), { min: 1, max: MAX_CHOICES });
 
 const notServed = z.union([z.null(), z.literal(false)], { error: "nothing, as it is not served" })
   .optional();

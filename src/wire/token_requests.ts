@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, listOf, tokenId } from "./fields.ts";
+import { flag, integerFrom, listSchema, tokenId } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
 /** Most tokens to turn back into text at once. */
@@ -57,7 +57,7 @@ export const TokenizeRequest = z.object({
 
 /** A request for the text of tokens. */
 export const DetokenizeRequest = z.object({
-  tokens: listOf(tokenId(), { max: MAX_TOKENS }),
+  tokens: listSchema(tokenId(), { max: MAX_TOKENS }),
   model: z.unknown().optional(),
 }, { error: "a JSON object" }).meta({ id: "DetokenizeRequest" });
 

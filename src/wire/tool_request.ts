@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listOf, openObject, text } from "./fields.ts";
+import { flag, listSchema, openObject, text } from "./fields.ts";
 
 const MAX_TOOLS = 1024;
 
@@ -57,7 +57,7 @@ const AllowedTools = z.object({
   type: z.literal("allowed_tools"),
   allowed_tools: z.object({
     mode: z.enum(["auto", "required"], { error: '"auto" or "required"' }),
-    tools: listOf(NamedTool, { min: 1, max: MAX_TOOLS }),
+    tools: listSchema(NamedTool, { min: 1, max: MAX_TOOLS }),
   }, { error: "an object with mode and tools" }),
 });
 
@@ -72,12 +72,14 @@ const ToolChoice = z.union([
 ], { error: choiceWanted });
 
 export const TOOL_FIELDS = {
-  tools: listOf(Tool, { max: MAX_TOOLS }).nullish().describe("Functions that the model may call"),
+  tools: listSchema(Tool, { max: MAX_TOOLS }).nullish().describe(
+    "Functions that the model may call",
+  ),
   tool_choice: ToolChoice.nullish()
     .describe("Whether it may, must, or must call one by its name; default auto"),
   parallel_tool_calls: flag().nullish()
     .describe("Whether an answer may hold several calls; default true"),
-  functions: listOf(Function, { max: MAX_TOOLS }).nullish()
+  functions: listSchema(Function, { max: MAX_TOOLS }).nullish()
     .meta({ deprecated: true, description: "The older form of tools" }),
   function_call: z.union(
     [z.enum(["auto", "none"]), z.object({ name: Name })],

@@ -18,7 +18,7 @@ import {
 import { openBackend } from "../device/open.ts";
 import type { Backend } from "../device/backend.ts";
 import { loadModel } from "../models/load/load.ts";
-import { mediaOf, type Task, type TaskEvent } from "../models/task.ts";
+import { listMedia, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
 import { DocumentTasks } from "../models/documents/document_tasks.ts";
 import { answerTokens } from "../models/text/answer_tokens.ts";
@@ -154,7 +154,7 @@ function take(task: Task, port: MessagePort): void {
   const backpressure = new Backpressure(MAX_UNREAD);
   const emit = async (unnamed: TaskEvent) => {
     const event = nameSetting(unnamed);
-    port.postMessage(event, [...mediaOf(event)]);
+    port.postMessage(event, [...listMedia(event)]);
     if (event.type === "done" || event.type === "error") close(port);
     if (isPaced(event)) await backpressure.sent();
   };

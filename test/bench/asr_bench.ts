@@ -39,7 +39,7 @@ function cutWav(file: Uint8Array<ArrayBuffer>, seconds: number): Uint8Array<Arra
   return cut;
 }
 
-function samplesOf(wav: Uint8Array<ArrayBuffer>): Float32Array {
+function getSamples(wav: Uint8Array<ArrayBuffer>): Float32Array {
   return Float32Array.from(new Int16Array(wav.buffer, WAV_HEADER_BYTES), (value) => value / 32768);
 }
 
@@ -53,7 +53,7 @@ async function makeTheirs(device: GPUDevice | undefined): Promise<Transcribe> {
     device: "auto",
   });
   return async (wav) => {
-    const heard = await recognise(samplesOf(wav), { language: "en", return_timestamps: true });
+    const heard = await recognise(getSamples(wav), { language: "en", return_timestamps: true });
     return (Array.isArray(heard) ? heard[0]! : heard).text.trim();
   };
 }

@@ -54,7 +54,7 @@ function tilesFor({ limits, isFallbackAdapter }: GpuContext, { headSize }: Atten
   return isFallbackAdapter ? fitting.slice(0, 2) : fitting;
 }
 
-const nameOf = ({ rows, quads, threadsPerRow, keysPerThread, isHalf }: TileTiling) =>
+const getName = ({ rows, quads, threadsPerRow, keysPerThread, isHalf }: TileTiling) =>
   `${rows} rows, ${quads} quads, ${threadsPerRow} x ${keysPerThread} keys${isHalf ? "" : ", f32"}`;
 
 async function search(gpu: GpuContext, shape: AttentionShape, keys: number): Promise<string[]> {
@@ -73,7 +73,7 @@ async function search(gpu: GpuContext, shape: AttentionShape, keys: number): Pro
   };
   const chosen = choosePagedTiling(gpu, shape);
   const tiles = [chosen.tile!, ...tilesFor(gpu, shape)];
-  const forms = new Map(tiles.map((tile) => [nameOf(tile), tile]));
+  const forms = new Map(tiles.map((tile) => [getName(tile), tile]));
   const steps = [...forms.values()].map((tile) => {
     const buffer = new StepBuffer(gpu, shape, limits, { ...chosen, tile });
     buffer.write(step);

@@ -55,7 +55,7 @@ interface Contender {
 }
 
 /** A prompt that shares no beginning with those of other seeds. */
-function promptOf(seed: number, length: number, { vocabSize }: Case): number[] {
+function makePrompt(seed: number, length: number, { vocabSize }: Case): number[] {
   return Array.from(
     { length },
     (_, i) => 3 + (seed * 7919 + i * 31 + (i * i) % 13) % (vocabSize - 3),
@@ -104,18 +104,24 @@ async function theirs(
 async function compareThroughput(contenders: { ours: Contender; theirs: Contender }, one: Case) {
   const rates = { one: [] as number[], many: [] as number[], theirs: [] as number[] };
   let seed = 0;
-  const rateOf = async (
+  const computeRate = async (
     contender: Contender,
     { numStreams, newTokens }: { readonly numStreams: number; readonly newTokens: number },
   ) => {
-    const prompts = Array.from({ length: numStreams }, () => promptOf(seed++, 20, one));
+    const prompts = Array.from({ length: numStreams }, () => makePrompt(seed++, 20, one));
     const ms = await time(() => contender.generate(prompts, newTokens));
     return 1000 * numStreams * newTokens / ms;
   };
   for (let round = 0; round <= ROUNDS; round++) {
-    const single = await rateOf(contenders.ours, { numStreams: 1, newTokens: NEW_TOKENS });
-    const many = await rateOf(contenders.ours, { numStreams: NUM_STREAMS, newTokens: NEW_TOKENS });
-    const theirs = await rateOf(contenders.theirs, { numStreams: 1, newTokens: PEER_NEW_TOKENS });
+    const single = await computeRate(contenders.ours, { numStreams: 1, newTokens: NEW_TOKENS });
+    const many = await computeRate(contenders.ours, {
+      numStreams: NUM_STREAMS,
+      newTokens: NEW_TOKENS,
+    });
+    const theirs = await computeRate(contenders.theirs, {
+      numStreams: 1,
+      newTokens: PEER_NEW_TOKENS,
+    });
     // The first round warms up.
     if (round === 0) continue;
     rates.one.push(single);
@@ -130,7 +136,7 @@ async function compareThroughput(contenders: { ours: Contender; theirs: Contende
  * after the prompt has been seen once. Once only: the prompt takes it seconds on software.
  */
 async function timePerToken(contender: Contender, length: number, one: Case): Promise<number> {
-  const prompt = promptOf(0, length, one);
+  const prompt = makePrompt(0, length, one);
   await contender.generate([prompt], 1);
   const first = await time(() => contender.generate([prompt], 1));
   const all = await time(() => contender.generate([prompt], 9));
@@ -146,7 +152,7 @@ async function timeContexts(
   const long: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     for (const [into, length] of [[short, 100], [long, 1500]] as const) {
-      const tokens = promptOf(1000 + round, length, one);
+      const tokens = makePrompt(1000 + round, length, one);
       await generate(engine, { tokens, maxTokens: 1 });
       const first = await time(() => generate(engine, { tokens, maxTokens: 1 }));
       const all = await time(() => generate(engine, { tokens, maxTokens: 33 }));
@@ -163,7 +169,7 @@ async function timeCachedPrompt(
   const first: number[] = [];
   const cached: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const tokens = promptOf(2000 + round, 1000, one);
+    const tokens = makePrompt(2000 + round, 1000, one);
     first.push(await time(() => generate(engine, { tokens, maxTokens: 1 })));
     cached.push(await time(() => generate(engine, { tokens, maxTokens: 1 })));
   }
@@ -204,9 +210,9 @@ async function benchCase(
       const contexts = await timeContexts(engine, one);
       const theirLong = await timePerToken(contenders.theirs, 1500, one);
       const prompts = await timeCachedPrompt(engine, one);
-      await contenders.theirs.generate([promptOf(2000, 1000, one)], 1);
+      await contenders.theirs.generate([makePrompt(2000, 1000, one)], 1);
       const theirFirst = await time(() =>
-        contenders.theirs.generate([promptOf(2001, 1000, one)], 1)
+        contenders.theirs.generate([makePrompt(2001, 1000, one)], 1)
       );
       return [
         ...rows,

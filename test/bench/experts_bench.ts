@@ -106,12 +106,12 @@ async function openTheirs(threads: number): Promise<Run> {
 }
 
 async function openOurs(numThreads: number): Promise<Run> {
-  const sourceOf = ({ levels, ...others }: Matrix): ExpertSource => ({
+  const getSource = ({ levels, ...others }: Matrix): ExpertSource => ({
     weights: (offset, into) =>
       Promise.resolve(into.set(levels.subarray(offset, offset + into.length))),
     ...others,
   });
-  const layer = { params: PARAMS, first: sourceOf(first), second: sourceOf(second) };
+  const layer = { params: PARAMS, first: getSource(first), second: getSource(second) };
   const experts = await SimdExperts.open(new KernelThreads(numThreads), [layer]);
   const out = new Float32Array(Math.max(...ROWS) * HIDDEN);
   return (numRows) => experts.run(0, { x, logits, out, numRows });
@@ -128,7 +128,7 @@ async function openOnGpu(gpu: GpuContext, elem: Elem): Promise<Run> {
     gpu.device.queue.writeBuffer(buffer, 0, values as Uint8Array<ArrayBuffer>);
     return buffer;
   };
-  const buffersOf = ({ levels, scales, bias }: Matrix): ExpertBuffers => ({
+  const getBuffers = ({ levels, scales, bias }: Matrix): ExpertBuffers => ({
     weights: upload(levels),
     scales: upload(scales),
     bias: upload(bias),
@@ -138,7 +138,7 @@ async function openOnGpu(gpu: GpuContext, elem: Elem): Promise<Run> {
   const out = upload(new Float32Array(Math.max(...ROWS) * HIDDEN));
   const tensors = {
     ...{ x: upload(x), logits: upload(logits), out },
-    ...{ first: buffersOf(first), second: buffersOf(second) },
+    ...{ first: getBuffers(first), second: getBuffers(second) },
   };
   const readback = await Readback.create(gpu, { maxBytes: 4 });
   return async (numRows) => {

@@ -72,9 +72,13 @@ function fiftyProperties(salt: number): GrammarSpec {
   return { kind: "json_schema", schema, param: "schema" };
 }
 
-async function grammarsOf(folder: string, vocabSize: number, end: string) {
+async function makeGrammars(folder: string, vocabSize: number, end: string) {
   const tokenizer = await loadTokenizer(await openFolder(folder));
-  return createGrammars({ tokenizer, vocabSize, endTokenIds: new Set([tokenizer.idOf(end)!]) });
+  return createGrammars({
+    tokenizer,
+    vocabSize,
+    endTokenIds: new Set([tokenizer.tokenToId(end)!]),
+  });
 }
 
 /** Tokens per second of some streams at once. */
@@ -120,7 +124,7 @@ async function benchDevice(device: DeviceName): Promise<void> {
   const dtype = device === "cpu" ? "q4" : "q4f16";
   const rows: string[][] = [];
   await withEngine({ backend, folder, dtype }, async (engine) => {
-    const grammars = await grammarsOf(folder, engine.limits.vocabSize, "<|im_end|>");
+    const grammars = await makeGrammars(folder, engine.limits.vocabSize, "<|im_end|>");
     const grammar = grammars.compile(LONG_LIST);
     for (const numStreams of [1, 8]) {
       const plain: number[] = [];
@@ -173,7 +177,7 @@ function walk(matcher: GrammarMatcher, random: Random): { masks: number[]; accep
 async function benchLargeVocabulary(): Promise<void> {
   let grammars: GrammarCompiler;
   try {
-    grammars = await grammarsOf(QWEN, QWEN_VOCABULARY, "<|im_end|>");
+    grammars = await makeGrammars(QWEN, QWEN_VOCABULARY, "<|im_end|>");
   } catch {
     // deno-lint-ignore no-console -- says what is left out
     return console.log(`No ${QWEN}: the large vocabulary is left out.`);

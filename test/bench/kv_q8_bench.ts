@@ -31,12 +31,12 @@ interface Runner {
   dispose(): void;
 }
 
-function makeOf([sequences, queries, keys]: readonly [number, number, number]) {
+function makeMake([sequences, queries, keys]: readonly [number, number, number]) {
   return makeStep(Array.from({ length: sequences }, () => ({ queries, keys })), SHAPE.blockSize);
 }
 
 function openOnCpu(
-  { step, numBlocks }: ReturnType<typeof makeOf>,
+  { step, numBlocks }: ReturnType<typeof makeMake>,
   { isQuantized, threads }: { isQuantized: boolean; threads: KernelThreads },
 ): Runner {
   const attention = new SimdAttention([makeLayer({ ...SHAPE, elem: "f32", isQuantized })], {
@@ -50,7 +50,7 @@ function openOnCpu(
 
 function openOnGpu(
   gpu: GpuContext,
-  { step, numBlocks }: ReturnType<typeof makeOf>,
+  { step, numBlocks }: ReturnType<typeof makeMake>,
   isQuantized: boolean,
 ): Runner {
   const { heads, kvHeads, headSize, blockSize } = SHAPE;
@@ -114,7 +114,7 @@ const rows: string[][] = [];
 const gpu = Deno.args.includes("cpu") ? undefined : await openDevice({ allowFallback: false });
 const threads = new KernelThreads(await countCores());
 for (const sizes of STEPS) {
-  const made = makeOf(sizes);
+  const made = makeMake(sizes);
   const open = (isQuantized: boolean) =>
     gpu ? openOnGpu(gpu, made, isQuantized) : openOnCpu(made, { isQuantized, threads });
   const [plain, rounded] = await compare(open(false), open(true));

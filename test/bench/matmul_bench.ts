@@ -77,7 +77,7 @@ if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.")
 const models = wanted.length > 0 ? wanted : gpu.isFallbackAdapter ? ["0.6B"] : Object.keys(MODELS);
 const rowCounts = wantedRows.length > 0 ? wantedRows : gpu.isFallbackAdapter ? [1, 8] : ROWS;
 
-function paramsOf({ k, n, isGated }: (typeof MODELS)[string][number]): Int8Params {
+function makeParams({ k, n, isGated }: (typeof MODELS)[string][number]): Int8Params {
   return {
     ...{ elem: "f16", k, n, x: { stride: k, offset: 0 }, matrixRows: isGated ? 2 * n : n },
     weights: {
@@ -160,7 +160,9 @@ async function search(gpu: GpuContext, params: Int8Params, numRows: number): Pro
 for (const model of models) {
   const rows: string[][] = [];
   for (const numRows of rowCounts) {
-    for (const product of MODELS[model]!) rows.push(await search(gpu, paramsOf(product), numRows));
+    for (const product of MODELS[model]!) {
+      rows.push(await search(gpu, makeParams(product), numRows));
+    }
   }
   printTable([`rows, ${model}`, "product", "chosen", "best", "second", "third"], rows);
 }

@@ -24,7 +24,7 @@ const folder = await twinFolder(`qwen3-0.6b-${dtype}-${LAYERS}-layers-chat-1`, a
   await writeQwen3(path, { sizes: { ...QWEN3, layers: LAYERS }, dtypes: [dtype] });
 });
 
-function promptOf(seed: number, length: number): number[] {
+function makePrompt(seed: number, length: number): number[] {
   return Array.from({ length }, (_, i) => (seed * 977 + i * 131) % QWEN3.vocab);
 }
 
@@ -56,7 +56,7 @@ let waiting: { readonly numTokens: number; readonly resolve: () => void } | unde
 const untilMore = (count: number) =>
   new Promise<void>((resolve) => waiting = { numTokens: times.length + count, resolve });
 const answer = await server.request("/v1/completions", {
-  ...{ ...whole, prompt: promptOf(1, 16), max_tokens: 10_000, stream: true },
+  ...{ ...whole, prompt: makePrompt(1, 16), max_tokens: 10_000, stream: true },
 });
 const stop = follow(answer, () => {
   times.push(performance.now());
@@ -65,7 +65,7 @@ const stop = follow(answer, () => {
 await untilMore(USUAL_GAPS);
 const startedAtMs = performance.now();
 await server.post("/v1/completions", {
-  ...{ ...whole, prompt: promptOf(2, Number(promptTokens)), max_tokens: 1 },
+  ...{ ...whole, prompt: makePrompt(2, Number(promptTokens)), max_tokens: 1 },
 });
 const endedAtMs = performance.now();
 await untilMore(USUAL_GAPS);

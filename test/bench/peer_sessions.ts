@@ -4,9 +4,9 @@
  * @module
  */
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
+import { makeSessions, onWeb } from "../fixtures/transformers_sessions.ts";
 
 /** Opens models on a GPU, or on the CPU. */
 export function peerSessions(device: GPUDevice | undefined): (path: string) => Promise<unknown> {
-  return sessionsOf(device === undefined ? new CpuBackend() : onWeb(device));
+  return makeSessions(device === undefined ? new CpuBackend() : onWeb(device));
 }

@@ -13,7 +13,7 @@ import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";
@@ -38,7 +38,7 @@ function readCpuMs(): number {
 }
 
 /** Runs a step, and tells what passed until its last submit. */
-async function costOf(run: () => Promise<unknown>): Promise<Cost> {
+async function computeCost(run: () => Promise<unknown>): Promise<Cost> {
   const { submit } = GPUQueue.prototype;
   let last = { wall: NaN, cpu: NaN };
   GPUQueue.prototype.submit = function (buffers) {
@@ -58,7 +58,7 @@ async function benchModel(backend: WebGpuBackend, path: string, dtype: Dtype): P
   const folder = await openFolder(path);
   const decoders = [];
   for (const [way, rule] of WAYS) {
-    const context = contextOf(folder, { backend, dtype });
+    const context = makeContext(folder, { backend, dtype });
     const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
     if (!(decoder instanceof PagedDecoder)) throw new Error(`${path} is not cut.`);
     decoders.push({ way, decoder });
@@ -67,7 +67,7 @@ async function benchModel(backend: WebGpuBackend, path: string, dtype: Dtype): P
   for (let i = 0; i <= STEPS; i++) {
     for (const { way, decoder } of decoders) {
       const step = firstTokens(1, decoder.limits, { isDecoding: true });
-      const cost = await costOf(() => decoder.run(step));
+      const cost = await computeCost(() => decoder.run(step));
       // The first step compiles.
       if (i > 0) (costs[way] ??= []).push(cost);
     }

@@ -14,7 +14,7 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { warmUp } from "../../src/engine/warm_up.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { QWEN3, writeQwen3 } from "./real/qwen3.ts";
 import { twinFolder } from "./real/twin.ts";
 import { median, printTable, time } from "./report.ts";
@@ -78,7 +78,7 @@ function run(engine: EngineLoop, seed: number, length: number, maxTokens: number
 async function benchThreads(threads: number): Promise<string[]> {
   const backend = await CpuBackend.open({ threads });
   const engine = { prefixCache: false };
-  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype: "q4", engine }));
+  const { decoder } = await loadDecoder(makeContext(folder, { backend, dtype: "q4", engine }));
   await warmUp(decoder);
   const loop = new EngineLoop(decoder, { prefixCache: false });
   const cells: string[] = [];

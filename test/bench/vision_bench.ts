@@ -148,12 +148,12 @@ async function benchDevice(name: string): Promise<void> {
   const backend: Backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   await using folder = await makeVisionFolder("qwen2_5_vl", SIZES);
   await using model = await openModel(folder.path, { backend });
-  const timesOf = await measure({
+  const computeTimes = await measure({
     ours: ours(model),
     theirs: await theirs(folder.path, gpu?.device),
   });
   const rows = (Object.keys(MEASURED) as (keyof typeof MEASURED)[]).map((what) => {
-    const [mine, other] = [timesOf(what, "ours"), timesOf(what, "theirs")];
+    const [mine, other] = [computeTimes(what, "ours"), computeTimes(what, "theirs")];
     // What else a machine does differs less within a round than between rounds.
     const ratio = median(other.map((ms, round) => ms / mine[round]!));
     const [ms, theirMs] = [median(mine).toFixed(0), median(other).toFixed(0)];

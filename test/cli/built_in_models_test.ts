@@ -63,8 +63,8 @@ const USES: Readonly<Record<string, Use>> = {
   "hearth-demo-ocr": {
     kind: "ocr",
     check: async (base, model) => {
-      const text = await chat(base, model, [await imageOf(model, "golden/card.png")]);
-      assert.equal(text, await readingOf(model, "golden/card.png"));
+      const text = await chat(base, model, [await makeImage(model, "golden/card.png")]);
+      assert.equal(text, await getReading(model, "golden/card.png"));
     },
   },
   "hearth-demo-rerank": {
@@ -92,7 +92,7 @@ const USES: Readonly<Record<string, Use>> = {
     kind: "vision",
     check: async (base, model) => {
       const answer = await chat(base, model, [
-        await imageOf(model, "golden/one_shape.png"),
+        await makeImage(model, "golden/one_shape.png"),
         { type: "text", text: "What is this?" },
       ]);
       assert.equal(answer, "A brown cross on a white background.");
@@ -123,12 +123,12 @@ async function chat(base: string, model: string, content: unknown): Promise<stri
   return choices[0].message.content;
 }
 
-async function imageOf(model: string, file: string): Promise<unknown> {
+async function makeImage(model: string, file: string): Promise<unknown> {
   const data = (await Deno.readFile(join(MODELS, model, file))).toBase64();
   return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } };
 }
 
-async function readingOf(model: string, file: string): Promise<string> {
+async function getReading(model: string, file: string): Promise<string> {
   const { cases } = JSON.parse(await Deno.readTextFile(join(MODELS, model, "golden.json")));
   return cases.find(({ image }: { image: string }) => image === file).text;
 }

@@ -11,7 +11,7 @@ interface Report {
   readonly adapters: readonly { features: string[]; limits: Record<string, number> }[];
 }
 
-function textOf({ checks }: Report, name: string): string {
+function readText({ checks }: Report, name: string): string {
   const { status, text } = checks.find((check) => check.name === name)!;
   return `${status}: ${text}`;
 }
@@ -26,13 +26,16 @@ Deno.test("doctor --json tells versions, adapters, the device it would take, sel
   assert.equal(code, 0, stderr);
   const report: Report = JSON.parse(stdout);
   assert.equal(report.isHealthy, true);
-  assert.ok(textOf(report, "runtime").includes(`Deno ${Deno.version.deno}`));
-  assert.match(textOf(report, "device"), /^ok: (the CPU|WebGPU on)/);
-  assert.match(textOf(report, "self-test on cpu"), /^ok: CPU .*a kernel gives the right results$/);
-  assert.match(textOf(report, "cache"), /^ok: .*: 1 model, 2\.00 kB, .* free$/);
-  assert.equal(textOf(report, "hub"), `ok: ${hub.url} answers, without a token`);
+  assert.ok(readText(report, "runtime").includes(`Deno ${Deno.version.deno}`));
+  assert.match(readText(report, "device"), /^ok: (the CPU|WebGPU on)/);
+  assert.match(
+    readText(report, "self-test on cpu"),
+    /^ok: CPU .*a kernel gives the right results$/,
+  );
+  assert.match(readText(report, "cache"), /^ok: .*: 1 model, 2\.00 kB, .* free$/);
+  assert.equal(readText(report, "hub"), `ok: ${hub.url} answers, without a token`);
   if (await findAdapter({ allowFallback: true }) === undefined) return;
-  assert.match(textOf(report, "self-test on webgpu"), /^ok: .*data comes back/);
+  assert.match(readText(report, "self-test on webgpu"), /^ok: .*data comes back/);
   assert.ok(report.adapters[0]!.limits["maxBufferSize"]! > 0);
 });
 

@@ -165,16 +165,19 @@ Deno.test("run of a background-removal model makes a file of each image", async 
       await Deno.writeFile(path, discFile(40 + index, 30));
     }
     const words = ["run", "hearth-demo-matting", ...CPU, "-i", first, "-i", second];
-    const widthOf = async (...path: string[]) =>
+    const computeWidth = async (...path: string[]) =>
       (await decodeImage(await Deno.readFile(join(folder, ...path)))).width;
     const into = await runHearth([...words, "-o", join(folder, "cut/")]);
     assert.deepEqual([into.code, into.stdout, into.stderr], [0, "", ""]);
-    assert.deepEqual([await widthOf("cut", "disc.png"), await widthOf("cut", "disc-2.png")], [
+    assert.deepEqual([
+      await computeWidth("cut", "disc.png"),
+      await computeWidth("cut", "disc-2.png"),
+    ], [
       ...[40, 41],
     ]);
     const numbered = await runHearth([...words, "-o", join(folder, "cut.png")]);
     assert.equal(numbered.code, 0, numbered.stderr);
-    assert.deepEqual([await widthOf("cut-1.png"), await widthOf("cut-2.png")], [40, 41]);
+    assert.deepEqual([await computeWidth("cut-1.png"), await computeWidth("cut-2.png")], [40, 41]);
     const replacing = await runHearth([...words, "-o", join(folder, "a")]);
     assert.equal(replacing.code, 1);
     assert.match(replacing.stderr, /disc\.png would be replaced by a result: name another folder/);

@@ -272,7 +272,7 @@ async function findPort(folder: string): Promise<string> {
 }
 
 Deno.test("serve --model-alias answers to more names, and --any-model to all", async () => {
-  const statusOf = async (url: string, model: string) => {
+  const readStatus = async (url: string, model: string) => {
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -284,9 +284,9 @@ Deno.test("serve --model-alias answers to more names, and --any-model to all", a
   await using named = new HearthProcess([...CPU, "--model-alias", "gpt-4o-mini,tts-1"]);
   const url = await named.ready();
   for (const model of ["gpt-4o-mini", "tts-1", "hearth-demo-chat"]) {
-    assert.equal(await statusOf(url, model), 200, model);
+    assert.equal(await readStatus(url, model), 200, model);
   }
-  assert.equal(await statusOf(url, "gpt-4o"), 404);
+  assert.equal(await readStatus(url, "gpt-4o"), 404);
   await using any = new HearthProcess([...CPU, "--any-model"]);
-  assert.equal(await statusOf(await any.ready(), "claude-3-5-haiku-latest"), 200);
+  assert.equal(await readStatus(await any.ready(), "claude-3-5-haiku-latest"), 200);
 });

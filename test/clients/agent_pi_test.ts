@@ -10,7 +10,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const AGENT = "npm:@mariozechner/pi-coding-agent@0.73.1";
 const RUN = ["run", "-A", "--no-lock", "--no-config", "--cached-only", "--quiet", AGENT];
@@ -22,13 +22,13 @@ const FAMILIES = {
 } as const;
 
 /** Where Deno keeps packages; the agent's home is another. */
-const CACHE = JSON.parse(await outputOf(["info", "--json"], {})).denoDir as string;
-const IS_THERE = await outputOf([...RUN, "--version"], { DENO_DIR: CACHE }).then(
+const CACHE = JSON.parse(await getOutput(["info", "--json"], {})).denoDir as string;
+const IS_THERE = await getOutput([...RUN, "--version"], { DENO_DIR: CACHE }).then(
   () => true,
   () => false,
 );
 
-async function outputOf(args: string[], env: Record<string, string>, cwd?: string) {
+async function getOutput(args: string[], env: Record<string, string>, cwd?: string) {
   const command = new Deno.Command(Deno.execPath(), {
     args,
     env,
@@ -56,7 +56,7 @@ async function makeHome(base: string): Promise<AsyncDisposable & { path: string 
   await Deno.writeTextFile(join(path, ".pi/agent/models.json"), JSON.stringify({ providers }));
   const { name, description, parameters } = TOOLS[0]!.function;
   const tool = JSON.stringify({ name, label: name, description, parameters });
-  const content = JSON.stringify([{ type: "text", text: weatherOf({ city: "" }) }]);
+  const content = JSON.stringify([{ type: "text", text: answerWeather({ city: "" }) }]);
   await Deno.writeTextFile(
     join(path, "weather.js"),
     `export default (pi) => pi.registerTool({
@@ -75,7 +75,7 @@ for (const api of Object.keys(FAMILIES)) {
       await using server = await TestServer.start();
       await using home = await makeHome(server.base);
       const ask = (prompt: string, ...options: string[]) =>
-        outputOf(
+        getOutput(
           [
             ...RUN,
             // Its own prompt and tools are longer than the demo model's context.

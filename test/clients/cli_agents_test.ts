@@ -99,7 +99,7 @@ function spokenText(events: string): string {
 }
 
 /** Agents colour, wrap and format what they print. */
-function lettersOf(text: string): string {
+function getLetters(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/\x1b\[[\d;]*m/g, "").replaceAll(/[^a-z]/gi, "");
 }
@@ -124,7 +124,7 @@ for (const agent of CLI_AGENTS) {
         const withResult = posts.filter(({ body }) => JSON.stringify(body).includes(NOTE));
         assert.ok(withResult.length > 0, "the tool's result was sent");
         const answer = spokenText(await withResult.at(-1)!.answer);
-        assert.ok(lettersOf(printed).includes(lettersOf(answer)), `${printed} has ${answer}`);
+        assert.ok(getLetters(printed).includes(getLetters(answer)), `${printed} has ${answer}`);
       } finally {
         await Deno.remove(home, { recursive: true });
       }

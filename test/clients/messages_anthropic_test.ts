@@ -8,10 +8,15 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { ChatAnthropic } from "@langchain/anthropic";
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool } from "ai";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import {
+  answerWeather,
+  askWeather,
+  TOOLS as CHAT_TOOLS,
+  WEATHER_ANSWER,
+} from "../fixtures/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
-const WEATHER_RESULT = weatherOf({ city: "Paris" });
+const WEATHER_RESULT = answerWeather({ city: "Paris" });
 
 const server = await TestServer.start({
   settings: { apiKeys: [{ label: "test", key: "secret" }] },
@@ -29,7 +34,7 @@ const REQUEST = {
   messages: [{ role: "user" as const, content: "What is the capital of France?" }],
 };
 
-function textOf({ content }: Anthropic.Message): string {
+function readText({ content }: Anthropic.Message): string {
   return content.map((block) => block.type === "text" ? block.text : "").join("");
 }
 
@@ -58,7 +63,7 @@ Deno.test("anthropic: a last message of the assistant's is continued, as text or
   for (const content of [text, [{ type: "text" as const, text }]]) {
     const messages = [...REQUEST.messages, { role: "assistant" as const, content }];
     assert.equal(
-      textOf(await client.messages.create({ ...REQUEST, messages })),
+      readText(await client.messages.create({ ...REQUEST, messages })),
       " of France is Paris.",
     );
   }
@@ -82,7 +87,7 @@ Deno.test("anthropic: max_tokens 0 reads the prompt, which the next request find
 Deno.test("anthropic: a message, its stream and the count of its tokens", async () => {
   const whole = await client.messages.create(REQUEST);
   assert.equal(whole.type, "message");
-  assert.equal(textOf(whole), "The capital of France is Paris.");
+  assert.equal(readText(whole), "The capital of France is Paris.");
   assert.equal(whole.stop_reason, "end_turn");
   const again = await client.messages.create(REQUEST);
   assert.ok(again.usage.cache_read_input_tokens! > 0);
@@ -92,7 +97,7 @@ Deno.test("anthropic: a message, its stream and the count of its tokens", async 
   assert.equal(input_tokens, usage.input_tokens + usage.cache_read_input_tokens!);
   const stream = client.messages.stream(REQUEST);
   followStream(await Array.fromAsync(stream));
-  assert.equal(textOf(await stream.finalMessage()), textOf(whole));
+  assert.equal(readText(await stream.finalMessage()), readText(whole));
 });
 
 Deno.test("anthropic: system as text and as blocks, stop sequences and the limit", async () => {
@@ -114,13 +119,13 @@ Deno.test("anthropic: system as text and as blocks, stop sequences and the limit
   const stopped = await client.messages.create({ ...REQUEST, stop_sequences: [" Paris"] });
   assert.equal(stopped.stop_reason, "stop_sequence");
   assert.equal(stopped.stop_sequence, " Paris");
-  assert.equal(textOf(stopped), "The capital of France is");
+  assert.equal(readText(stopped), "The capital of France is");
   const cut = await client.messages.create({ ...REQUEST, max_tokens: 2 });
   assert.equal(cut.stop_reason, "max_tokens");
 });
 
 /** The prompt's length, which tells what is in it. */
-async function countOf(
+async function readCount(
   request: Omit<Anthropic.Beta.MessageCountTokensParams, "model">,
 ): Promise<number> {
   return (await client.beta.messages.countTokens({ model: MODEL, ...request })).input_tokens;
@@ -141,13 +146,13 @@ Deno.test("anthropic: system messages within a conversation are shown where they
   const count = await chat([question, late]);
   assert.ok(count > await chat([question]));
   for (const message of [late, blocks]) {
-    assert.equal(await countOf({ messages: [question!, message] }), count);
+    assert.equal(await readCount({ messages: [question!, message] }), count);
   }
   const answer = { role: "assistant" as const, content: "Paris." };
   const cleared = { ...late, clear_at: "next_user_message" as const };
-  assert.equal(await countOf({ messages: [question!, cleared] }), count);
+  assert.equal(await readCount({ messages: [question!, cleared] }), count);
   assert.equal(
-    await countOf({ messages: [question!, cleared, answer, question!] }),
+    await readCount({ messages: [question!, cleared, answer, question!] }),
     await chat([question, answer, question]),
   );
   const answered = await client.messages.create({
@@ -165,25 +170,25 @@ Deno.test("anthropic: a tool that waits to be loaded is shown once the conversat
   const [question] = REQUEST.messages;
   const messages = [question!];
   const [without, all] = [
-    await countOf({ messages, tools: [search] }),
-    await countOf({ messages, tools: [search, tool!] }),
+    await readCount({ messages, tools: [search] }),
+    await readCount({ messages, tools: [search, tool!] }),
   ];
   assert.ok(all > without);
-  assert.equal(await countOf({ messages, tools: waiting }), without);
+  assert.equal(await readCount({ messages, tools: waiting }), without);
   const change = (type: "tool_addition" | "tool_removal") => ({
     role: "system" as const,
     content: [{ type, tool: { type: "tool_reference" as const, name } }],
   });
   const added = [question!, change("tool_addition")];
-  assert.equal(await countOf({ messages: added, tools: waiting }), all);
+  assert.equal(await readCount({ messages: added, tools: waiting }), all);
   const removed = [...added, change("tool_removal")];
-  assert.equal(await countOf({ messages: removed, tools: waiting }), without);
+  assert.equal(await readCount({ messages: removed, tools: waiting }), without);
   const definition = { type: "tool_definition" as const, definition: tool! };
   const defined = {
     role: "system" as const,
     content: [{ type: "tool_addition" as const, tool: definition }],
   };
-  assert.equal(await countOf({ messages: [question!, defined], tools: [search] }), all);
+  assert.equal(await readCount({ messages: [question!, defined], tools: [search] }), all);
   const found = {
     role: "user" as const,
     content: [{
@@ -195,8 +200,8 @@ Deno.test("anthropic: a tool that waits to be loaded is shown once the conversat
   const call = { type: "tool_use" as const, id: "c", name: "search", input: {} };
   const searched = [question!, { role: "assistant" as const, content: [call] }, found];
   assert.equal(
-    await countOf({ messages: searched, tools: waiting }),
-    await countOf({ messages: searched, tools: [search, tool!] }),
+    await readCount({ messages: searched, tools: waiting }),
+    await readCount({ messages: searched, tools: [search, tool!] }),
   );
   const asked = { ...REQUEST, messages: [{ role: "user" as const, content: WEATHER_QUESTION }] };
   const answer = await client.beta.messages.create({
@@ -235,11 +240,11 @@ Deno.test("anthropic: Claude Code's line for billing is not in the prompt, and r
   const messages = REQUEST.messages;
   const text = (content: string) => ({ type: "text" as const, text: content });
   assert.equal(
-    await countOf({
+    await readCount({
       messages,
       system: [text("x-anthropic-billing-header: cc_version=1.2.3.abc;"), text("Be short.")],
     }),
-    await countOf({ messages, system: "Be short." }),
+    await readCount({ messages, system: "Be short." }),
   );
   const result = {
     type: "search_result" as const,
@@ -249,8 +254,8 @@ Deno.test("anthropic: Claude Code's line for billing is not in the prompt, and r
   };
   const content = ["Report", "report.txt", "The cow says moo."].map(text);
   assert.equal(
-    await countOf({ messages: [{ role: "user", content: [result] }] }),
-    await countOf({ messages: [{ role: "user", content }] }),
+    await readCount({ messages: [{ role: "user", content: [result] }] }),
+    await readCount({ messages: [{ role: "user", content }] }),
   );
 });
 
@@ -286,7 +291,7 @@ Deno.test("anthropic: documents of text are read, in messages and in results of 
     await result([asText("Atlas"), asText("It is torn."), asText(text)]),
   );
   const messages = [{ role: "user" as const, content: [document, question] }];
-  assert.notEqual(textOf(await client.messages.create({ ...REQUEST, messages })), "");
+  assert.notEqual(readText(await client.messages.create({ ...REQUEST, messages })), "");
 });
 
 Deno.test("anthropic: a tool is used, streamed too, and its result is answered", async () => {
@@ -310,7 +315,7 @@ Deno.test("anthropic: a tool is used, streamed too, and its result is answered",
       content: [{ type: "tool_result", tool_use_id: use.id, content: WEATHER_RESULT }],
     }],
   });
-  assert.equal(textOf(answered), WEATHER_ANSWER);
+  assert.equal(readText(answered), WEATHER_ANSWER);
   const forced = await client.messages.create({
     ...REQUEST,
     tools: TOOLS,
@@ -333,7 +338,7 @@ Deno.test("anthropic: thinking comes in blocks of its own", async () => {
     thinking: { type: "enabled", budget_tokens: 1024 },
   });
   assert.deepEqual(thought.content.map(({ type }) => type), ["thinking", "text"]);
-  assert.equal(textOf(thought), "The capital of France is Paris.");
+  assert.equal(readText(thought), "The capital of France is Paris.");
 });
 
 Deno.test("anthropic: a form for the answer is kept to, its client's and ai-sdk's", async () => {

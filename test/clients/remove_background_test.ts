@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { decodeImage } from "../../src/media/image.ts";
 import { discFile } from "../fixtures/matting.ts";
 import {
+  makePng,
   MATTING_MODEL,
   mattingBody,
   mattingForm,
   openMattingServer,
-  pngOf,
 } from "../fixtures/matting_server.ts";
 import { Random } from "../unit/engine/random.ts";
 
@@ -39,7 +39,7 @@ Deno.test({
       const uploaded = await Deno.readFile(output);
       const body = JSON.stringify(mattingBody(`file://${image}`));
       const json = await curl(url, "-H", "content-type: application/json", "-d", body);
-      assert.deepEqual(await pngOf(new Response(json)), uploaded);
+      assert.deepEqual(await makePng(new Response(json)), uploaded);
       const { width, height, channels } = decode(uploaded);
       assert.deepEqual([width, height, channels], [50, 40, 4]);
     } finally {

@@ -51,7 +51,7 @@ Deno.test("cohere-ai: rerank of the second version", async () => {
 Deno.test("cohere-ai: the second version cuts documents that are too long", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
-  const scoresOf = async (documents: string[], maxTokensPerDoc?: number) => {
+  const readScores = async (documents: string[], maxTokensPerDoc?: number) => {
     const { results } = await client.rerank({
       ...{ model: MODEL, query: QUERY, documents },
       ...(maxTokensPerDoc !== undefined && { maxTokensPerDoc }),
@@ -60,10 +60,10 @@ Deno.test("cohere-ai: the second version cuts documents that are too long", asyn
       .map(({ relevanceScore }) => relevanceScore);
   };
   const long = `${DOCUMENTS[2]} ${"egg ".repeat(6000)}`;
-  const [first, second] = await scoresOf([long, `${long} ${long}`]);
+  const [first, second] = await readScores([long, `${long} ${long}`]);
   assert.equal(first, second);
   // Words of the model's vocabulary: what is left of both is the same.
-  assert.deepEqual(await scoresOf([long], 4), await scoresOf([DOCUMENTS[2]!], 4));
+  assert.deepEqual(await readScores([long], 4), await readScores([DOCUMENTS[2]!], 4));
 });
 
 Deno.test("cohere-ai: CohereError for an empty query, and in the first version for a document that is too long", async () => {

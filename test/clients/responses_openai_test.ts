@@ -9,10 +9,15 @@ import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import {
+  answerWeather,
+  askWeather,
+  TOOLS as CHAT_TOOLS,
+  WEATHER_ANSWER,
+} from "../fixtures/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
-const WEATHER_RESULT = weatherOf({ city: "Paris" });
+const WEATHER_RESULT = answerWeather({ city: "Paris" });
 
 const server = await TestServer.start();
 const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
@@ -213,18 +218,18 @@ Deno.test("openai: a thought is given in the place of the summary that is asked 
   const plain = await client.responses.create({ ...request, reasoning: { effort: "medium" } });
   const reasoning = { effort: "medium", summary: "auto" } as const;
   const whole = await client.responses.create({ ...request, reasoning });
-  const thoughtOf = ({ output: [item] }: OpenAI.Responses.Response) => {
+  const readThought = ({ output: [item] }: OpenAI.Responses.Response) => {
     assert.ok(item?.type === "reasoning");
     return item;
   };
-  const { text } = thoughtOf(plain).content![0]!;
-  assert.deepEqual(thoughtOf(whole).summary, [{ type: "summary_text", text }]);
-  assert.deepEqual(thoughtOf(whole).content, []);
+  const { text } = readThought(plain).content![0]!;
+  assert.deepEqual(readThought(whole).summary, [{ type: "summary_text", text }]);
+  assert.deepEqual(readThought(whole).content, []);
   assert.equal(whole.reasoning?.summary, "auto");
   const events = await Array.fromAsync(
     await client.responses.create({ ...request, reasoning, stream: true }),
   );
-  assert.deepEqual(thoughtOf(followStream(events)).summary, thoughtOf(whole).summary);
+  assert.deepEqual(readThought(followStream(events)).summary, readThought(whole).summary);
   assert.ok(events.some(({ type }) => type === "response.reasoning_summary_part.added"));
   assert.ok(events.every(({ type }) => !type.startsWith("response.reasoning_text")));
   // It goes back into the prompt.
@@ -234,8 +239,8 @@ Deno.test("openai: a thought is given in the place of the summary that is asked 
     const input = [{ role: "user" as const, content: "Hi" }, ...thought, call, result];
     return (await client.responses.inputTokens.count({ model: MODEL, input })).input_tokens;
   };
-  assert.equal(await goOn([thoughtOf(whole)]), await goOn([thoughtOf(plain)]));
-  assert.ok(await goOn([thoughtOf(whole)]) > await goOn([]));
+  assert.equal(await goOn([readThought(whole)]), await goOn([readThought(plain)]));
+  assert.ok(await goOn([readThought(whole)]) > await goOn([]));
 });
 
 Deno.test("openai: input tokens are counted as a response counts them", async () => {

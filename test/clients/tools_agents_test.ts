@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { Agent, OpenAIProvider, Runner, tool } from "@openai/agents";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 Deno.test("@openai/agents: an agent calls its tool and answers, whole and streamed", async () => {
   await using server = await TestServer.start();
@@ -16,7 +16,7 @@ Deno.test("@openai/agents: an agent calls its tool and answers, whole and stream
     parameters: z.object({ city: z.string().max(20) }),
     execute: (given) => {
       heard.push(given);
-      return weatherOf(given);
+      return answerWeather(given);
     },
   });
   const agent = new Agent({

@@ -6,7 +6,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from "ai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const Weather = z.object({ city: z.string().max(20) });
 const Person = z.object({ name: z.string().max(20), age: z.int().min(0).max(130) });
@@ -27,7 +27,7 @@ function weatherTool(heard: unknown[]) {
     inputSchema: Weather,
     execute: (given) => {
       heard.push(given);
-      return Promise.resolve(JSON.parse(weatherOf(given)));
+      return Promise.resolve(JSON.parse(answerWeather(given)));
     },
   });
 }

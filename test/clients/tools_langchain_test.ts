@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { ChatOpenAI } from "@langchain/openai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 async function open() {
   const server = await TestServer.start();
@@ -26,7 +26,7 @@ Deno.test("@langchain/openai: bindTools calls a tool and answers from its result
   const [call] = called.tool_calls!;
   assert.equal(call!.name, "get_weather");
   assert.deepEqual(call!.args, { city: "Paris" });
-  const content = weatherOf({ city: "Paris" });
+  const content = answerWeather({ city: "Paris" });
   const result = { role: "tool" as const, tool_call_id: call!.id!, content };
   assert.equal((await bound.invoke([askWeather, called, result])).content, WEATHER_ANSWER);
 

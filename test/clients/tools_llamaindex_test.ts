@@ -6,7 +6,7 @@ import { tool } from "@llamaindex/core/tools";
 import { OpenAI, OpenAIEmbedding } from "@llamaindex/openai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 function modelAt(server: TestServer): OpenAI {
   return new OpenAI({
@@ -42,7 +42,7 @@ Deno.test("@llamaindex/openai: calls a tool and answers from its result", async 
     name: "get_weather",
     description: "Get the current weather in a city.",
     parameters: z.object({ city: z.string().describe("The city") }),
-    execute: ({ city }) => weatherOf({ city }),
+    execute: ({ city }) => answerWeather({ city }),
   });
   const called = await model.chat({ messages: [askWeather], tools: [getWeather] });
   const { toolCall } = called.message.options as {
@@ -52,7 +52,7 @@ Deno.test("@llamaindex/openai: calls a tool and answers from its result", async 
   assert.equal(name, "get_weather");
   const { city } = typeof input === "string" ? JSON.parse(input) : input;
   assert.equal(city, "Paris");
-  const result = weatherOf({ city });
+  const result = answerWeather({ city });
   const answer = await model.chat({
     messages: [askWeather, called.message, {
       role: "user",

@@ -6,7 +6,7 @@ import OpenAI from "openai";
 import { zodFunction, zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
+import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 interface Opened extends AsyncDisposable {
   readonly client: OpenAI;
@@ -28,7 +28,7 @@ Deno.test("openai: a tool is called by hand, and its result answered", async () 
   assert.equal(finish_reason, "tool_calls");
   const [call] = message.tool_calls!;
   assert.ok(call?.type === "function");
-  const content = weatherOf(JSON.parse(call.function.arguments));
+  const content = answerWeather(JSON.parse(call.function.arguments));
   const answer = await completions.create({
     ...ASKED,
     tools: [...TOOLS],
@@ -61,7 +61,7 @@ Deno.test("openai: runTools runs the whole loop, streamed and not", async () => 
       parse: (json: string) => JSON.parse(json) as { city: string },
       function: (given: { city: string }) => {
         heard.push(given);
-        return weatherOf(given);
+        return answerWeather(given);
       },
     },
   }));

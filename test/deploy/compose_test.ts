@@ -23,7 +23,7 @@ const { services, volumes } = parse(Deno.readTextFileSync(`${FOLDER}compose.yaml
 }) as { services: Record<string, Service>; volumes: Record<string, unknown> };
 
 /** The flags that a service runs with, as its words and variables give them. */
-function flagsOf(name: string): Readonly<Record<string, unknown>> {
+function readFlags(name: string): Readonly<Record<string, unknown>> {
   const { command = [], environment = {} } = services[name]!;
   const isNamed = COMMANDS.some((each) => each.name === command[0]);
   const [word, ...rest] = isNamed ? command : ["serve", ...command];
@@ -34,11 +34,11 @@ function flagsOf(name: string): Readonly<Record<string, unknown>> {
 }
 
 Deno.test("deploy/compose.yaml runs commands with flags that there are", () => {
-  const router = flagsOf("router");
+  const router = readFlags("router");
   assert.deepEqual([router["config"], router["maxMemoryMb"]], ["/models.yaml", 7000]);
-  assert.deepEqual([flagsOf("chat-a")["port"], flagsOf("chat-b")["port"]], [10100, 10101]);
+  assert.deepEqual([readFlags("chat-a")["port"], readFlags("chat-b")["port"]], [10100, 10101]);
   for (const name of ["chat-a", "chat-b"]) {
-    assert.deepEqual(flagsOf(name)["allowedHost"], ["hearth.example.org", "nginx"]);
+    assert.deepEqual(readFlags(name)["allowedHost"], ["hearth.example.org", "nginx"]);
     assert.equal(services[name]!.network_mode, "service:nginx");
   }
   const image = Deno.readTextFileSync(`${FOLDER}Dockerfile`);

@@ -122,7 +122,7 @@ async function metricNames(): Promise<Set<string>> {
   return new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!));
 }
 
-function metricsOf(expressions: readonly string[]): string[] {
+function readMetrics(expressions: readonly string[]): string[] {
   return expressions.flatMap((expression) => expression.match(/hearth_\w+/g) ?? [])
     .map((name) => name.replace(/_(bucket|sum|count)$/, ""));
 }
@@ -138,7 +138,7 @@ Deno.test("deploy/: dashboard and alerts ask for metrics that there are", async 
     ...groups.flatMap(({ rules }: { rules: { expr: string }[] }) => rules.map(({ expr }) => expr)),
   ];
   assert.ok(expressions.length > 15);
-  for (const name of metricsOf(expressions)) assert.ok(names.has(name), name);
+  for (const name of readMetrics(expressions)) assert.ok(names.has(name), name);
 });
 
 Deno.test("metrics are named as Prometheus wants it: counters end in _total, and nothing else does", async () => {

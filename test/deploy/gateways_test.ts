@@ -102,7 +102,10 @@ Deno.test("deploy/kserve.yaml: its environment is the program's, and its probes 
 });
 
 /** Where LiteLLM posts to, by the provider before the model's name. */
-function addressOf({ model, api_base: base }: { model: string; api_base: string }, path: string) {
+function computeAddress(
+  { model, api_base: base }: { model: string; api_base: string },
+  path: string,
+) {
   const { pathname } = new URL(base);
   return model.startsWith("hosted_vllm/") ? `${pathname}/rerank` : `${pathname}${path}`;
 }
@@ -128,7 +131,7 @@ Deno.test("deploy/litellm.yaml: re-ranking is answered as LiteLLM reads it, and 
       return index;
     });
   };
-  assert.deepEqual(await readResults(addressOf(params, "")), [1, 0]);
+  assert.deepEqual(await readResults(computeAddress(params, "")), [1, 0]);
   await assert.rejects(readResults("/v1/rerank"));
 });
 
@@ -147,7 +150,7 @@ Deno.test("deploy/litellm.yaml: what LiteLLM adds by itself is answered", async 
       { messages, metadata: { user_api_key: "x" }, drop_params: true, extra_body: {}, n: 1 },
     ]
   ) {
-    const path = addressOf(params, "/chat/completions");
+    const path = computeAddress(params, "/chat/completions");
     const response = await app.post(path, { model: "hearth-demo-chat", ...body });
     assert.equal(response.status, 200, await response.text());
   }

@@ -20,14 +20,14 @@ const NAMESPACE = "models";
 // deno-lint-ignore no-explicit-any -- the documents are what the tests are about
 type Document = any;
 
-function documentsOf(name: string): Document[] {
+function readDocuments(name: string): Document[] {
   const documents = parseAllDocuments(Deno.readTextFileSync(FOLDER + name));
   assert.deepEqual(documents.flatMap(({ errors, warnings }) => [...errors, ...warnings]), []);
   return documents.map((document) => document.toJS());
 }
 
-const [deployment, service, scaler, claim] = documentsOf("kubernetes.yaml");
-const [monitor, adapter] = documentsOf("kubernetes_monitoring.yaml");
+const [deployment, service, scaler, claim] = readDocuments("kubernetes.yaml");
+const [monitor, adapter] = readDocuments("kubernetes_monitoring.yaml");
 const { template, selector } = deployment.spec;
 const pod = template.spec;
 const [container] = pod.containers;
@@ -53,7 +53,7 @@ function environment({ links }: { readonly links: boolean }): Record<string, str
   return values;
 }
 
-function flagsOf(variables: Record<string, string>): FlagValues<typeof SERVE_FLAGS> {
+function readFlags(variables: Record<string, string>): FlagValues<typeof SERVE_FLAGS> {
   const call = parseCall(COMMANDS[0], [], variables);
   assert.ok(typeof call === "object");
   return call.flags as FlagValues<typeof SERVE_FLAGS>;
@@ -105,7 +105,7 @@ Deno.test("deploy/kubernetes.yaml: there is time to download a model, and to dra
 Deno.test("deploy/kubernetes.yaml: its environment is one that the program takes, with service links too", () => {
   assert.equal(pod.enableServiceLinks, false);
   for (const links of [false, true]) {
-    const flags = flagsOf(environment({ links }));
+    const flags = readFlags(environment({ links }));
     assert.equal(flags.port, container.ports[0].containerPort);
     assert.equal(flags.address, "0.0.0.0");
     const file = flags.apiKeyFile!;
@@ -117,7 +117,7 @@ Deno.test("deploy/kubernetes.yaml: its environment is one that the program takes
 });
 
 Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served by the names they use", async () => {
-  const { allowedHost: allowedHosts, address: host } = flagsOf(environment({ links: true }));
+  const { allowedHost: allowedHosts, address: host } = readFlags(environment({ links: true }));
   const apiKeys = [{ label: "prometheus", key: "key-of-prometheus" }];
   await using app = await new TestApp({ settings: { allowedHosts, host, apiKeys } }).ready();
   const ask = async (hostName: string, path: string, key?: string) => {
@@ -144,7 +144,7 @@ Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served by 
 });
 
 Deno.test("deploy/kubernetes.yaml: pods of IPv6 are served by their address too", () => {
-  const { allowedHost } = flagsOf({ HEARTH_ALLOWED_HOST: "hearth,fd00::1:2" });
+  const { allowedHost } = readFlags({ HEARTH_ALLOWED_HOST: "hearth,fd00::1:2" });
   assert.deepEqual(allowedHost, ["hearth", "[fd00::1:2]"]);
 });
 

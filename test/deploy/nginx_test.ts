@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
-import { bytesOf, LiveClient, readSamples } from "../fixtures/live_client.ts";
+import { getBytes, LiveClient, readSamples } from "../fixtures/live_client.ts";
 import { chatBody, ENDLESS } from "../fixtures/server.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
 
@@ -262,7 +262,7 @@ Deno.test({
     await using nginx = await Nginx.start([port, port]);
     const { samples } = await readSamples(await readRecording(CLIP.file));
     const client = await LiveClient.open(nginx.url);
-    client.append(bytesOf(samples));
+    client.append(getBytes(samples));
     client.append(new Uint8Array(48_000));
     const completed = "conversation.item.input_audio_transcription.completed";
     assert.equal((await client.until(completed))["transcript"], CLIP_TEXT);

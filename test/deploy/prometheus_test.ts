@@ -84,7 +84,7 @@ Deno.test({
       Deno.readTextFileSync(join(FOLDER, "prometheus_alerts.yaml")),
     );
     const names: string[] = rules.map(({ alert }: { alert: string }) => alert);
-    const labelsOf = (name: string) =>
+    const getLabels = (name: string) =>
       rules.find(({ alert }: { alert: string }) => alert === name).labels;
     const tests = Object.entries(SCENARIOS).map(([name, { minutes, series, firing }]) => ({
       name,
@@ -94,7 +94,7 @@ Deno.test({
         alertname,
         eval_time: `${minutes}m`,
         exp_alerts: firing.includes(alertname)
-          ? [{ exp_labels: { ...labelsOf(alertname), ...labelsIn(alertname) } }]
+          ? [{ exp_labels: { ...getLabels(alertname), ...labelsIn(alertname) } }]
           : [],
       })),
     }));

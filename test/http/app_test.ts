@@ -34,17 +34,17 @@ Deno.test("app: HEAD answers like GET without a body, OPTIONS with Allow", async
 
 Deno.test("app: every answer carries a request id, the client's own when it is sane", async () => {
   const app = new TestApp();
-  const idOf = async (path: string, sent?: string) => {
+  const tokenToId = async (path: string, sent?: string) => {
     const headers = sent === undefined ? {} : { "x-request-id": sent };
     return (await app.request(path, { headers })).headers.get("x-request-id");
   };
   for (const path of ["/health", "/openapi.json", "/nope"]) {
     const { headers } = await app.request(path);
     assert.equal(headers.get("x-content-type-options"), "nosniff");
-    assert.equal(await idOf(path, "client-1:a/b"), "client-1:a/b");
-    assert.match((await idOf(path))!, /^[\da-f-]{36}$/);
+    assert.equal(await tokenToId(path, "client-1:a/b"), "client-1:a/b");
+    assert.match((await tokenToId(path))!, /^[\da-f-]{36}$/);
     for (const insane of ["a b", "x".repeat(129), "ü", ""]) {
-      assert.match((await idOf(path, insane))!, /^[\da-f-]{36}$/);
+      assert.match((await tokenToId(path, insane))!, /^[\da-f-]{36}$/);
     }
   }
 });

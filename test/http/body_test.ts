@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
 import { BodyPace } from "../../src/server/http/body/body_pace.ts";
-import { inlineMediaOf } from "../../src/server/http/body/inline_media.ts";
+import { getInlineMedia } from "../../src/server/http/body/inline_media.ts";
 
 const MIB = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -79,7 +79,7 @@ Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async ()
   const request = post(largest);
   const body = await readJson(request) as { messages: [{ content: [{ image_url: string }] }] };
   const { image_url: url } = body.messages[0].content[0];
-  const media = inlineMediaOf(request.signal)!;
+  const media = getInlineMedia(request.signal)!;
   assert.equal(media.take(url)?.length, Math.floor((100 * MIB - around) * 3 / 4));
   // Nothing of them is in the JSON, which is parsed in one go.
   assert.ok(JSON.stringify(body).length < around + 50);

@@ -32,7 +32,7 @@ async function streamChunks(app: TestApp, extra?: Record<string, unknown>): Prom
   return data.map((each) => JSON.parse(each));
 }
 
-function textOf(chunks: readonly ChatChunk[], index = 0): string {
+function readText(chunks: readonly ChatChunk[], index = 0): string {
   const choices = chunks.flatMap((chunk) => chunk.choices).filter((each) => each.index === index);
   return choices.map(({ delta }) => delta.content ?? "").join("");
 }
@@ -76,7 +76,7 @@ Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE
   assert.ok(choices.slice(1).every(({ delta }) => delta.role === undefined));
   assert.deepEqual(choices.at(-1), { index: 0, delta: {}, finish_reason: "length" });
   assert.ok(choices.slice(0, -1).every(({ finish_reason }) => finish_reason === null));
-  assert.equal(textOf(chunks), (await complete(app)).choices[0]!.message.content);
+  assert.equal(readText(chunks), (await complete(app)).choices[0]!.message.content);
 });
 
 Deno.test("chat stream: continuous_usage_stats counts in each chunk, where usage is wanted", async () => {
@@ -114,7 +114,7 @@ Deno.test("chat stream: n choices, each with its own index, role and finish", as
   const { choices } = await complete(app, options);
   assert.equal(choices.length, 3);
   for (const { index, message, finish_reason } of choices) {
-    assert.equal(textOf(chunks, index), message.content);
+    assert.equal(readText(chunks, index), message.content);
     const own = chunks.flatMap((chunk) => chunk.choices).filter((each) => each.index === index);
     assert.equal(own[0]!.delta.role, "assistant");
     assert.equal(own.filter(({ delta }) => delta.role !== undefined).length, 1);
@@ -151,7 +151,7 @@ Deno.test("chat stream: log-probabilities come with the text that they are of, a
     const bytes = Uint8Array.from(logprobs!.content.flatMap((token) => token.bytes));
     assert.equal(new TextDecoder().decode(bytes), delta.content);
   }
-  assert.equal(textOf(chunks, 0), guided_choice[0]);
+  assert.equal(readText(chunks, 0), guided_choice[0]);
 });
 
 Deno.test("chat: as many stop strings as editors send end the answer where the first of them is", async () => {
@@ -374,7 +374,7 @@ Deno.test("chat and completions: include_stop_str_in_output and skip_special_tok
     assert.deepEqual([message.content, finish_reason], [expected, "stop"], JSON.stringify(extra));
     const tokens = scored!.content.map(({ token }) => token).join("");
     assert.ok(tokens.startsWith(expected), `${tokens} ${JSON.stringify(extra)}`);
-    assert.equal(textOf(await streamChunks(app, { max_tokens: 20, ...extra })), expected);
+    assert.equal(readText(await streamChunks(app, { max_tokens: 20, ...extra })), expected);
   }
   const prompt =
     "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n" +

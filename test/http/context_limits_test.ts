@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { MODEL, TestServer } from "../fixtures/server.ts";
 
 /** A prompt of so many words, which are a token or more each; no two numbers share a beginning. */
-function promptOf(number: number, words: number): string {
+function makePrompt(number: number, words: number): string {
   return `${number} ${
     Array.from({ length: words }, (_, i) => `word${(i * 7 + number) % 50}`).join(" ")
   }`;
@@ -23,14 +23,14 @@ for (
     await using server = await TestServer.start({ engine: { prefixCache: true, ...setting } });
     const { data: [{ max_model_len: most }] } = await (await server.app.request("/v1/models"))
       .json();
-    const response = await complete(server, promptOf(1, most));
+    const response = await complete(server, makePrompt(1, most));
     assert.equal(response.status, 400);
     const { error } = await response.json();
     assert.equal(error.code, "context_length_exceeded");
     assert.ok(error.message.includes(`maximum context length is ${most} tokens`), error.message);
     assert.ok(error.message.includes(flag), error.message);
     assert.match(error.message, /the prompt has \d+/);
-    assert.equal((await complete(server, promptOf(2, 5))).status, 200);
+    assert.equal((await complete(server, makePrompt(2, 5))).status, 200);
   });
 }
 
@@ -41,7 +41,7 @@ Deno.test("/metrics counts prompt tokens found in the prefix cache and known blo
     hits: await server.figure("hearth_prefix_hit_tokens_total"),
     evicted: await server.figure("hearth_prefix_evicted_blocks_total"),
   });
-  const first = promptOf(1, 20);
+  const first = makePrompt(1, 20);
   assert.equal((await complete(server, first)).status, 200);
   const once = await figures();
   assert.ok(once.asked > 20);
@@ -52,7 +52,7 @@ Deno.test("/metrics counts prompt tokens found in the prefix cache and known blo
   assert.ok(twice.hits > once.asked - 17, `${twice.hits} of ${once.asked} tokens`);
   // Other prompts take the memory, the longest unused first.
   for (let number = 2; number < 12; number++) {
-    assert.equal((await complete(server, promptOf(number, 40))).status, 200);
+    assert.equal((await complete(server, makePrompt(number, 40))).status, 200);
   }
   const later = await figures();
   assert.ok(later.evicted > 0);

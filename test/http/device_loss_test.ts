@@ -42,7 +42,7 @@ gpuTest(
 const NUM_LOSSES = 5;
 
 /** Bytes of the buffers that a worker has on its device. */
-async function bufferBytesOf(worker: Worker): Promise<number> {
+async function getBufferBytes(worker: Worker): Promise<number> {
   const { port1, port2 } = new MessageChannel();
   const answer = new Promise<number>((resolve) => port1.onmessage = ({ data }) => resolve(data));
   worker.postMessage({ type: "count-buffers", port: port2 }, [port2]);
@@ -59,7 +59,7 @@ gpuTest(
     const { app } = server;
     const ask = async () => assert.ok((await app.post(CHAT, chatBody())).ok);
     await ask();
-    const bytes = await bufferBytesOf(workers[0]!);
+    const bytes = await getBufferBytes(workers[0]!);
     assert.ok(bytes > 0);
     const resident: number[] = [];
     for (let loss = 1; loss <= NUM_LOSSES; loss++) {
@@ -68,7 +68,7 @@ gpuTest(
       await app.session.ready();
       await ask();
       // ONNX Runtime keeps some buffers of what ran while the crossover was measured.
-      const now = await bufferBytesOf(workers.at(-1)!);
+      const now = await getBufferBytes(workers.at(-1)!);
       assert.ok(Math.abs(now - bytes) < bytes / 10, `${now} bytes of buffers, ${bytes} at first`);
       resident.push(Deno.memoryUsage().rss);
     }

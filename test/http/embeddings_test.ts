@@ -149,11 +149,11 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
     await flatError(app, { input: ["a", input], truncate: false }),
     /input\[1\] has 602/,
   );
-  const tokensOf = async (options: Record<string, unknown>) =>
+  const readTokens = async (options: Record<string, unknown>) =>
     (await embed(app, { input, ...options })).usage.total_tokens;
-  assert.equal(await tokensOf({ truncate: true }), 512);
-  assert.equal(await tokensOf({ truncate_prompt_tokens: -1 }), 512);
-  assert.equal(await tokensOf({ truncate_prompt_tokens: 100 }), 100);
+  assert.equal(await readTokens({ truncate: true }), 512);
+  assert.equal(await readTokens({ truncate_prompt_tokens: -1 }), 512);
+  assert.equal(await readTokens({ truncate_prompt_tokens: 100 }), 100);
 });
 
 Deno.test("embeddings says in the flat shape what is wrong with a request", async () => {

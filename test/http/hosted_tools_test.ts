@@ -4,7 +4,7 @@ import { MODEL, TestApp } from "../fixtures/server.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-async function answerOf(app: TestApp, path: string, body: Fields) {
+async function readAnswer(app: TestApp, path: string, body: Fields) {
   const response = await app.post(path, { model: MODEL, temperature: 0, ...body });
   const answer = await response.json();
   assert.equal(response.status, 200, JSON.stringify([body, answer]));
@@ -26,8 +26,8 @@ Deno.test("responses: items of tools that are not here are left out, and are tol
     { type: "compaction", id: "cmp_1", encrypted_content: "x" },
     { type: '日本語\n"x"' },
   ];
-  const plain = await answerOf(app, "/v1/responses", { input: [ASKED] });
-  const { answer, warning } = await answerOf(app, "/v1/responses", { input: [...others, ASKED] });
+  const plain = await readAnswer(app, "/v1/responses", { input: [ASKED] });
+  const { answer, warning } = await readAnswer(app, "/v1/responses", { input: [...others, ASKED] });
   assert.deepEqual(answer.output[0].content, plain.answer.output[0].content);
   assert.equal(answer.usage.input_tokens, plain.answer.usage.input_tokens);
   assert.match(warning!, /^299 hearth "input items .*web_search_call file_search_call .*"$/);
@@ -62,7 +62,7 @@ Deno.test("responses: calls that the client ran are calls in the prompt, whateve
   ];
   const counts = [];
   for (const pair of [[], ...pairs]) {
-    const { answer, warning } = await answerOf(app, "/v1/responses", { input: [...pair, ASKED] });
+    const { answer, warning } = await readAnswer(app, "/v1/responses", { input: [...pair, ASKED] });
     assert.equal(warning, null);
     counts.push(answer.usage.input_tokens);
   }
@@ -74,7 +74,7 @@ Deno.test("responses: calls that the client ran are calls in the prompt, whateve
     { type: "function_call_output", call_id: "c1", output: "Done" },
     ASKED,
   ];
-  const { answer } = await answerOf(app, "/v1/responses", { input: asFunction });
+  const { answer } = await readAnswer(app, "/v1/responses", { input: asFunction });
   assert.equal(answer.usage.input_tokens, withCalls[0]);
 });
 
@@ -90,7 +90,7 @@ Deno.test("responses and messages: a hosted tool's type may hold any character",
         ["/v1/chat/completions", { messages, max_tokens: 4 }],
       ] as const
     ) {
-      const { warning } = await answerOf(app, path, { ...body, tools });
+      const { warning } = await readAnswer(app, path, { ...body, tools });
       assert.match(warning!, /^299 hearth "tools that this server does not have: [\x20-\x7e]+"$/);
       assert.ok(warning!.length < 300);
     }
@@ -100,7 +100,7 @@ Deno.test("responses and messages: a hosted tool's type may hold any character",
 Deno.test("messages: hosted tools are passed over, and so is what they left in the history", async () => {
   await using app = await new TestApp().ready();
   const asked = { role: "user", content: "What is the capital of France?" };
-  const plain = await answerOf(app, "/v1/messages", { messages: [asked], max_tokens: 20 });
+  const plain = await readAnswer(app, "/v1/messages", { messages: [asked], max_tokens: 20 });
   const hosted = [
     { type: "server_tool_use", id: "s1", name: "web_search", input: { query: "x" } },
     { type: "web_search_tool_result", tool_use_id: "s1", content: [] },
@@ -110,7 +110,7 @@ Deno.test("messages: hosted tools are passed over, and so is what they left in t
     { type: "compaction", content: "x" },
   ];
   const history = [{ role: "assistant", content: hosted }, asked];
-  const { answer, warning } = await answerOf(app, "/v1/messages", {
+  const { answer, warning } = await readAnswer(app, "/v1/messages", {
     messages: [asked, ...history],
     max_tokens: 20,
     tools: [{ type: "web_search_20250305", name: "web_search", max_uses: 5 }],

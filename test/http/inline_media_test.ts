@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
-import { inlineMediaOf } from "../../src/server/http/body/inline_media.ts";
+import { getInlineMedia } from "../../src/server/http/body/inline_media.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();
@@ -33,7 +33,7 @@ interface Chat {
 async function read(strings: readonly string[], cut = () => 1_000_000) {
   const request = inPieces(chat(strings), cut);
   const body = await readJson(request) as Chat;
-  const media = inlineMediaOf(request.signal);
+  const media = getInlineMedia(request.signal);
   const urls = body.messages[0].content.map(({ image_url }) => image_url.url);
   return { urls, media, take: () => urls.map((url) => media?.take(url)) };
 }
@@ -100,7 +100,7 @@ Deno.test("readJson() keeps a document's text as it was sent when its type comes
     // deno-lint-ignore no-explicit-any -- the body as it was written above
     const body = await readJson(request) as any;
     const kept: string = body.messages[0].content[0].source.data;
-    assert.equal(inlineMediaOf(request.signal)!.textOf(kept), text);
+    assert.equal(getInlineMedia(request.signal)!.decodeText(kept), text);
   }
 });
 
@@ -119,7 +119,7 @@ Deno.test("readJson() keeps a document's text beside images whose types come aft
   // deno-lint-ignore no-explicit-any -- the body as it was written above
   const body = await readJson(request, { ...BODY_LIMITS, maxTextBytes: 4_000 }) as any;
   const kept: string = body.messages[0].content[2].source.data;
-  assert.equal(inlineMediaOf(request.signal)!.textOf(kept), text);
+  assert.equal(getInlineMedia(request.signal)!.decodeText(kept), text);
 });
 
 Deno.test("readJson() refuses media in strings that are no JSON", async () => {
@@ -159,6 +159,6 @@ Deno.test("readJson() decodes base64 without a head wherever its first bytes are
     const lengths = [cut, 1_000][Symbol.iterator]();
     const request = inPieces(`${before}${bytes.toBase64()}"]}]}`, () => lengths.next().value!);
     const body = await readJson(request) as { messages: [{ images: [string] }] };
-    assert.deepEqual(inlineMediaOf(request.signal)?.take(body.messages[0].images[0]), bytes);
+    assert.deepEqual(getInlineMedia(request.signal)?.take(body.messages[0].images[0]), bytes);
   }
 });

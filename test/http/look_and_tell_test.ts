@@ -16,7 +16,7 @@ function drawShape(shape: string, color: keyof typeof COLORS, size = 256): Uint8
   return encodePng(drawing.fill(outline, COLORS[color]).pixels);
 }
 
-function messageOf(file: Uint8Array<ArrayBuffer>, question: string): Record<string, unknown> {
+function makeMessage(file: Uint8Array<ArrayBuffer>, question: string): Record<string, unknown> {
   const url = `data:image/png;base64,${file.toBase64()}`;
   return {
     role: "user",
@@ -42,7 +42,7 @@ Deno.test("shapes are told by form and color, a second question encodes nothing 
     (Object.keys(COLORS) as (keyof typeof COLORS)[]).map((color) => ({ shape, color }))
   );
   const look = ({ shape, color }: (typeof shapes)[number]) =>
-    ask(server, model, [messageOf(drawShape(shape, color), QUESTION)]);
+    ask(server, model, [makeMessage(drawShape(shape, color), QUESTION)]);
   const answers: string[] = [];
   for (const each of shapes) answers.push(await look(each));
   const numRight =
@@ -54,7 +54,7 @@ Deno.test("shapes are told by form and color, a second question encodes nothing 
 
   const runs = await server.figure("hearth_vision_encoder_runs_total");
   const again = await ask(server, model, [
-    messageOf(drawShape("circle", "red"), QUESTION),
+    makeMessage(drawShape("circle", "red"), QUESTION),
     { role: "assistant", content: answers[0] },
     { role: "user", content: "What color is it?" },
   ]);
@@ -63,7 +63,7 @@ Deno.test("shapes are told by form and color, a second question encodes nothing 
   assert.deepEqual(await Promise.all(shapes.slice(0, 8).map(look)), answers.slice(0, 8));
 
   const wide = drawShape("circle", "blue", 4000);
-  assert.equal(await ask(server, model, [messageOf(wide, QUESTION)]), answers[2]);
+  assert.equal(await ask(server, model, [makeMessage(wide, QUESTION)]), answers[2]);
 });
 
 Deno.test("a drawn page is read row by row, alone and eight at once", async () => {
@@ -72,7 +72,7 @@ Deno.test("a drawn page is read row by row, alone and eight at once", async () =
   const rows = ["Tea for two", "Total: 7.50", "Thank you!"];
   const page = new Drawing({ width: 420, height: 150 });
   rows.forEach((row, i) => page.text(row, { x: 20, baseline: 45 + 44 * i, size: 28 }));
-  const read = () => ask(server, model, [messageOf(encodePng(page.pixels), "")]);
+  const read = () => ask(server, model, [makeMessage(encodePng(page.pixels), "")]);
   const texts = [await read(), ...await Promise.all(Array.from({ length: 8 }, read))];
   for (const text of texts) assert.equal(text.trimEnd(), rows.join("\n"));
 });

@@ -5,7 +5,7 @@ import type { ServerSettings } from "../../src/base/config.ts";
 import { MEDIA_LIMITS } from "../../src/server/http/media.ts";
 import { withServer } from "../fixtures/local_server.ts";
 import { discFile } from "../fixtures/matting.ts";
-import { errorOf, mattingBody, mattingTest, openMattingApp } from "../fixtures/matting_server.ts";
+import { mattingBody, mattingTest, openMattingApp, readError } from "../fixtures/matting_server.ts";
 import type { TestApp, TestServerOptions } from "../fixtures/server.ts";
 
 const PATH = "/v1/images/remove_background";
@@ -20,7 +20,7 @@ async function assertServed(app: TestApp, reference: string): Promise<void> {
 
 async function assertRefused(app: TestApp, reference: string, why: RegExp): Promise<void> {
   const response = await app.post(PATH, mattingBody(reference));
-  const { message, ...error } = await errorOf(response);
+  const { message, ...error } = await readError(response);
   assert.deepEqual(error, { status: 400, code: "invalid_media", param: PART }, reference);
   assert.ok(message.startsWith(`${PART}: `), message);
   assert.match(message, why);
@@ -71,7 +71,7 @@ refusalTest(
         const references = [`file://${outside}`, "http://127.0.0.1:9/x.png"];
         for (const [index, why] of [/reads no files/, /private/].entries()) {
           const response = await app.post(PATH, mattingBody(references[index]!), { headers });
-          const { message, ...error } = await errorOf(response);
+          const { message, ...error } = await readError(response);
           assert.deepEqual(error, { status: 400, code: "invalid_media", param: PART });
           assert.match(message, why);
         }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { OtlpExporter } from "../../src/server/http/otlp_exporter.ts";
-import { spansOf } from "../../src/server/http/request_times.ts";
+import { toSpans } from "../../src/server/http/request_times.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 
 function fromEnvironment(variables: Record<string, string>): OtlpExporter | undefined {
@@ -9,7 +9,7 @@ function fromEnvironment(variables: Record<string, string>): OtlpExporter | unde
 
 function spans(headers: Record<string, string> = {}) {
   const request = new Request("http://localhost/x", { method: "POST", headers });
-  return spansOf({ request, route: "/x", status: 500, startMs: 0, work: undefined });
+  return toSpans({ request, route: "/x", status: 500, startMs: 0, work: undefined });
 }
 
 Deno.test("OtlpExporter.fromEnvironment() wants a collector's address, and none that is switched off", () => {

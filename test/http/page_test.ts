@@ -58,18 +58,18 @@ Deno.test("GET /info tells what is loaded, and 503 before", async () => {
 
 Deno.test("the page's policy names the servers of its address, and nothing else", async () => {
   await using app = new TestApp();
-  const policyOf = async (query: string) => {
+  const getPolicy = async (query: string) => {
     const { headers } = await app.request(`/${query}`);
     return headers.get("content-security-policy")!.match(/connect-src ([^;]*)/)![1];
   };
-  assert.equal(await policyOf(""), "'self'");
+  assert.equal(await getPolicy(""), "'self'");
   assert.equal(
-    await policyOf("?connect=https://mcp.example.org&connect=http://127.0.0.1:8000"),
+    await getPolicy("?connect=https://mcp.example.org&connect=http://127.0.0.1:8000"),
     "'self' https://mcp.example.org http://127.0.0.1:8000",
   );
   const refused = ["*", "https://*", "https:", "data:", "'unsafe-eval'", "https://a.org/x", "a;b"];
   for (const origin of [...refused, "https://a.org; script-src *", "https://a.org%0d%0ax: y"]) {
-    assert.equal(await policyOf(`?connect=${encodeURIComponent(origin)}`), "'self'", origin);
+    assert.equal(await getPolicy(`?connect=${encodeURIComponent(origin)}`), "'self'", origin);
   }
   const { headers } = await app.request("/page/script.js?connect=https://mcp.example.org");
   assert.doesNotMatch(headers.get("content-security-policy")!, /example/);

@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { encodeALaw, encodeMuLaw } from "../fixtures/g711.ts";
-import { bytesOf, LiveClient, type LiveEvent, readSamples } from "../fixtures/live_client.ts";
+import { getBytes, LiveClient, type LiveEvent, readSamples } from "../fixtures/live_client.ts";
 import { askForWebSocket, makeFrame, openWebSocket, writeAll } from "../fixtures/raw_web_socket.ts";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
@@ -42,7 +42,7 @@ async function transcribe(server: TestServer, wav: Uint8Array<ArrayBuffer>): Pro
 /** As a microphone does, but for the time. */
 function appendAll(client: LiveClient, samples: Int16Array<ArrayBuffer>, step = 2400): void {
   for (let at = 0; at < samples.length; at += step) {
-    client.append(bytesOf(samples.subarray(at, at + step)));
+    client.append(getBytes(samples.subarray(at, at + step)));
   }
 }
 
@@ -64,7 +64,7 @@ Deno.test("live speech: a recording that is committed is heard as its upload is"
   assert.equal(updated["session"].audio.input.turn_detection, null);
   // A sample may be cut between two events.
   appendAll(client, samples, 1111);
-  const odd = bytesOf(samples);
+  const odd = getBytes(samples);
   client.send({ type: "input_audio_buffer.clear" });
   assert.equal((await client.next()).type, "input_audio_buffer.cleared");
   for (let at = 0; at < odd.length; at += 4801) client.append(odd.subarray(at, at + 4801));
@@ -162,7 +162,7 @@ Deno.test("live speech: OpenAI's own client reads it", async () => {
   client.send(MANUAL as never);
   client.send({
     type: "input_audio_buffer.append",
-    audio: bytesOf(CLIP_SAMPLES.samples).toBase64(),
+    audio: getBytes(CLIP_SAMPLES.samples).toBase64(),
   });
   client.send({ type: "input_audio_buffer.commit" });
   assert.equal(await completed.promise, CLIP_TEXT);
@@ -179,7 +179,7 @@ Deno.test("live speech: who sends a minute at once gets all turns, in order", as
       // The clip has a pause of about half a second.
       session: { turn_detection: { type: "server_vad", silence_duration_ms: 800 } },
     });
-    const turn = new Uint8Array([...bytesOf(CLIP_SAMPLES.samples), ...SILENCE]);
+    const turn = new Uint8Array([...getBytes(CLIP_SAMPLES.samples), ...SILENCE]);
     const all = new Uint8Array(12 * turn.length);
     for (let n = 0; n < 12; n++) all.set(turn, n * turn.length);
     client.append(all);
@@ -277,7 +277,7 @@ Deno.test("live speech: garbage is answered with errors, and the session goes on
   assert.equal(named["type"], "invalid_request_error");
   client.send(MANUAL);
   await client.until("session.updated");
-  client.append(bytesOf(CLIP_SAMPLES.samples));
+  client.append(getBytes(CLIP_SAMPLES.samples));
   client.send({ type: "input_audio_buffer.commit" });
   assert.equal((await client.until(`${TRANSCRIPTION}.completed`))["transcript"], CLIP_TEXT);
 });
@@ -353,7 +353,7 @@ Deno.test("live speech: a server that stops transcribes what it has, and says th
   const server = await openSpeechServer({ settings: { drainSeconds: 20 } });
   const client = await LiveClient.open(server.base);
   client.send(MANUAL);
-  client.append(bytesOf(CLIP_SAMPLES.samples));
+  client.append(getBytes(CLIP_SAMPLES.samples));
   client.send({ type: "input_audio_buffer.commit" });
   await client.until("input_audio_buffer.committed");
   const stopped = server[Symbol.asyncDispose]();

@@ -6,10 +6,10 @@ import { makeWav } from "../fixtures/audio_files.ts";
 import { recordSomebody } from "../fixtures/recordings.ts";
 import {
   decodeAll,
+  makeSound,
   openSpeechT5App,
   openTtsApp,
   recordingBody,
-  soundOf,
   speechBody,
   VOICE_MODEL,
 } from "../fixtures/tts_server.ts";
@@ -26,7 +26,7 @@ async function speakAs(
 ): Promise<Uint8Array<ArrayBuffer>> {
   const response = await app.post(PATH, recordingBody(recording));
   assert.equal(response.status, 200, await response.clone().text());
-  return await soundOf(response);
+  return await makeSound(response);
 }
 
 async function countVoices(app: TestApp): Promise<number> {
@@ -51,7 +51,7 @@ for (
     // Its own voice is another.
     const content = [{ type: "text", text: "Hello there." }];
     const body = { model: VOICE_MODEL, messages: [{ role: "user", content }] };
-    assert.notDeepEqual(await soundOf(await app.post(PATH, body)), low);
+    assert.notDeepEqual(await makeSound(await app.post(PATH, body)), low);
     assert.equal(await countVoices(app), 2);
   });
 }
@@ -67,7 +67,7 @@ Deno.test("a recording may come in each of the ways that audio comes", async () 
   for (const part of parts) {
     const content = [part, { type: "text", text: "Hello there." }];
     const body = { model: VOICE_MODEL, messages: [{ role: "user", content }] };
-    assertSameValues(await soundOf(await chatterbox.post(PATH, body)), wanted);
+    assertSameValues(await makeSound(await chatterbox.post(PATH, body)), wanted);
   }
 });
 

@@ -4,27 +4,27 @@ import { encodePng } from "../../src/media/png.ts";
 import { postEndlessUpload } from "../fixtures/endless_upload.ts";
 import { discFile, discImage } from "../fixtures/matting.ts";
 import {
-  errorOf,
+  makePng,
   MATTING_MODEL,
   mattingBody,
   mattingForm,
   mattingTest,
   openMattingApp,
   openMattingServer,
-  pngOf,
   postImage,
+  readError,
 } from "../fixtures/matting_server.ts";
 import { chatBody, TestApp } from "../fixtures/server.ts";
 
 const PATH = "/images/remove_background";
-const base64Of = (file: Uint8Array) => `base64://${file.toBase64()}`;
+const makeBase64 = (file: Uint8Array) => `base64://${file.toBase64()}`;
 
 mattingTest(
   "remove_background: a chat completion that holds the image, at both paths",
   async (app) => {
     const image = discFile(61, 47);
     for (const path of [PATH, `/v1${PATH}`]) {
-      const response = await app.post(path, mattingBody(base64Of(image)));
+      const response = await app.post(path, mattingBody(makeBase64(image)));
       assert.equal(response.status, 200);
       assert.match(response.headers.get("content-type")!, /^application\/json/);
       const { id, created, choices, ...rest } = await response.json();
@@ -72,7 +72,7 @@ mattingTest(
         ];
         for (const model of [MATTING_MODEL, `hearth/${MATTING_MODEL}`]) {
           const response = await app.post(PATH, { model, messages, temperature: 1 });
-          assert.deepEqual(await pngOf(response), want);
+          assert.deepEqual(await makePng(response), want);
         }
       }
     } finally {
@@ -124,8 +124,8 @@ mattingTest("remove_background: options, as JSON and as form fields", async (app
   const plain = await decodeImage(await (await postImage(app, image)).bytes());
   const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
     const upload = await (await postImage(app, image, fields)).bytes();
-    const body = mattingBody(base64Of(image), json);
-    assert.deepEqual(await pngOf(await app.post(PATH, body)), upload);
+    const body = mattingBody(makeBase64(image), json);
+    assert.deepEqual(await makePng(await app.post(PATH, body)), upload);
     return await decodeImage(upload);
   };
 
@@ -164,7 +164,7 @@ mattingTest("remove_background: options, as JSON and as form fields", async (app
 
 mattingTest("remove_background: what cannot be asked for is refused by name", async (app) => {
   const image = discFile(8, 8);
-  const ref = base64Of(image);
+  const ref = makeBase64(image);
   const content = [{ type: "image", image_url: { url: ref } }];
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
   const user = (parts: unknown) => ({ messages: [{ role: "user", content: parts }] });
@@ -196,7 +196,7 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
     [{ refine: {} }, 400, "invalid_value", "refine"],
   ];
   for (const [extra, status, code, param] of cases) {
-    const { message, ...error } = await errorOf(await app.post(PATH, mattingBody(ref, extra)));
+    const { message, ...error } = await readError(await app.post(PATH, mattingBody(ref, extra)));
     assert.deepEqual(error, { status, code, ...(param && { param }) }, JSON.stringify(extra));
     assert.ok(message.length > 10);
   }
@@ -207,14 +207,14 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
     [{ mask_only: "true", background: "#000" }, 400, "invalid_value", "background"],
   ];
   for (const [extra, status, code, param] of fields) {
-    const { message: _, ...error } = await errorOf(await postImage(app, image, extra));
+    const { message: _, ...error } = await readError(await postImage(app, image, extra));
     assert.deepEqual(error, { status, code, param }, JSON.stringify(extra));
   }
-  const missing = await errorOf(await postImage(app, undefined));
+  const missing = await readError(await postImage(app, undefined));
   assert.deepEqual([missing.status, missing.code, missing.param], [400, "missing_file", "image"]);
   const type = await app.request(PATH, { method: "POST", body: image });
-  assert.deepEqual([type.status, (await errorOf(type)).code], [415, "unsupported_media_type"]);
-  const json = await errorOf(await app.post(PATH, "{"));
+  assert.deepEqual([type.status, (await readError(type)).code], [415, "unsupported_media_type"]);
+  const json = await readError(await app.post(PATH, "{"));
   assert.deepEqual([json.status, json.code], [400, "invalid_json"]);
   const method = await app.request(PATH);
   assert.deepEqual([method.status, method.headers.get("allow")], [405, "POST, OPTIONS"]);
@@ -222,15 +222,15 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
 
 Deno.test("remove_background: no model, and a model of another kind", async () => {
   await using loading = new TestApp();
-  const unready = await errorOf(await postImage(loading, new Uint8Array(4)));
+  const unready = await readError(await postImage(loading, new Uint8Array(4)));
   assert.deepEqual([unready.status, unready.code], [503, "model_not_loaded"]);
   await using text = await new TestApp().ready();
-  const unsupported = await errorOf(await postImage(text, new Uint8Array(4)));
+  const unsupported = await readError(await postImage(text, new Uint8Array(4)));
   assert.deepEqual([unsupported.status, unsupported.code], [400, "unsupported_by_model"]);
-  const posted = await errorOf(await text.post(PATH, chatBody()));
+  const posted = await readError(await text.post(PATH, chatBody()));
   assert.match(posted.message, /it serves \/chat\/completions/);
   await using matting = await openMattingApp();
-  const chat = await errorOf(
+  const chat = await readError(
     await matting.post("/chat/completions", chatBody({ model: MATTING_MODEL })),
   );
   assert.match(
@@ -242,7 +242,7 @@ Deno.test("remove_background: no model, and a model of another kind", async () =
 Deno.test("remove_background: more than 100 MiB is refused while it is read, on a real port", async () => {
   await using server = await openMattingServer();
   const response = await postEndlessUpload(`${server.base}${PATH}`, mattingForm);
-  const { status, code, message } = await errorOf(response);
+  const { status, code, message } = await readError(response);
   assert.deepEqual([status, code], [413, "payload_too_large"]);
   assert.match(message, /100 MiB/);
 });
@@ -252,7 +252,7 @@ Deno.test("remove_background: an image above the limit that was set answers 400 
   // One is decoded where the device is, the others on a thread of its own.
   assert.equal((await postImage(app, discFile(500, 400))).status, 200);
   assert.equal((await postImage(app, discFile(600, 500))).status, 200);
-  const { status, code, message } = await errorOf(
+  const { status, code, message } = await readError(
     await postImage(app, discFile(601, 500)),
   );
   assert.deepEqual([status, code], [400, "invalid_media"]);
@@ -268,5 +268,5 @@ Deno.test("remove_background: a full queue answers 429, and what waits is answer
   assert.deepEqual(statuses, [200, 200, 200, 429, 429, 429]);
   const refused = responses.find(({ status }) => status === 429)!;
   assert.ok(refused.headers.has("retry-after"));
-  assert.equal((await errorOf(refused)).code, "overloaded");
+  assert.equal((await readError(refused)).code, "overloaded");
 });

@@ -23,11 +23,11 @@ function follow(deltas: readonly Delta[]) {
     ...deltas,
     { type: "done", usage } as const,
   ].flatMap((event) => builder.push(event));
-  const tokensOf = (logprobs: unknown) => (logprobs as ChosenLogprob[]).map(({ token }) => token);
+  const readTokens = (logprobs: unknown) => (logprobs as ChosenLogprob[]).map(({ token }) => token);
   const streamed = events.filter(({ type }) => type === "response.output_text.delta")
-    .map((event) => [event["delta"], ...tokensOf(event["logprobs"])]);
+    .map((event) => [event["delta"], ...readTokens(event["logprobs"])]);
   const whole = builder.response.output.flatMap((item) =>
-    item.type === "message" ? item.content.map(({ logprobs }) => tokensOf(logprobs)) : []
+    item.type === "message" ? item.content.map(({ logprobs }) => readTokens(logprobs)) : []
   );
   return { streamed, whole };
 }

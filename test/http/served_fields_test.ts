@@ -1,7 +1,7 @@
 /** Every field of a chat request to a model that is no chat model works, is passed over or is refused, by its name. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
-import { errorOf, mattingBody, mattingTest, postImage } from "../fixtures/matting_server.ts";
+import { mattingBody, mattingTest, postImage, readError } from "../fixtures/matting_server.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
 import { CLIP, CLIP_TEXT, openSpeechApp, readRecording } from "../fixtures/speech_server.ts";
 import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
@@ -96,7 +96,7 @@ async function assertPassedOver(
   }
 }
 
-async function answerOf(app: TestApp, body: Fields) {
+async function readAnswer(app: TestApp, body: Fields) {
   const response = await app.post("/v1/chat/completions", body);
   const answer = await response.json();
   assert.equal(response.status, 200, JSON.stringify(answer));
@@ -117,14 +117,14 @@ Deno.test("chat: a model that reads lines serves max_tokens, stop and logprobs, 
   const path = "/v1/chat/completions";
   await assertRefused(app, { path, body, cases: [...NO_CHAT, ...NO_GENERATION] });
   await assertPassedOver(app, { path, body, cases: NO_WEIGHTS });
-  const all = await answerOf(app, { ...body, ...DEFAULTS });
+  const all = await readAnswer(app, { ...body, ...DEFAULTS });
   assert.deepEqual([all.content, all.reason], [golden.text, "stop"]);
-  const sampled = await answerOf(app, { ...body, temperature: 2, top_p: 0.1, seed: 3 });
+  const sampled = await readAnswer(app, { ...body, temperature: 2, top_p: 0.1, seed: 3 });
   assert.equal(sampled.content, golden.text);
-  const short = await answerOf(app, { ...body, max_tokens: 3, logprobs: true });
+  const short = await readAnswer(app, { ...body, max_tokens: 3, logprobs: true });
   assert.deepEqual([short.content, short.reason], [golden.text.slice(0, 3), "length"]);
   assert.equal(short.logprobs.content.length, 3);
-  const stopped = await answerOf(app, { ...body, stop: golden.text.slice(2, 4) });
+  const stopped = await readAnswer(app, { ...body, stop: golden.text.slice(2, 4) });
   assert.deepEqual([stopped.content, stopped.reason], [golden.text.slice(0, 2), "stop"]);
 });
 
@@ -134,10 +134,10 @@ Deno.test("chat: a model that generates what it reads samples, and refuses by na
   const url = `base64://${ocrImage(1).toBase64()}`;
   const body = { ...chatAbout({ type: "image", image_url: { url } }), max_tokens: 4 };
   await assertRefused(app, { path: "/v1/chat/completions", body, cases: NO_CHAT });
-  await answerOf(app, { ...body, ...DEFAULTS });
+  await readAnswer(app, { ...body, ...DEFAULTS });
   const seeded = { ...body, temperature: 2, seed: 5, n: 2, logit_bias: { 3: -1 } };
-  const first = await answerOf(app, seeded);
-  assert.deepEqual(await answerOf(app, seeded), first);
+  const first = await readAnswer(app, seeded);
+  assert.deepEqual(await readAnswer(app, seeded), first);
 });
 
 Deno.test("chat: speech recognition serves max_tokens and temperature, and refuses the rest by name", async () => {
@@ -160,12 +160,12 @@ Deno.test("chat: speech recognition serves max_tokens and temperature, and refus
     ["seed", { temperature: 0.5, seed: 0 }],
   ] as const;
   await assertPassedOver(app, { path, body, cases: sampling });
-  const whole = await answerOf(app, { ...body, ...DEFAULTS });
+  const whole = await readAnswer(app, { ...body, ...DEFAULTS });
   assert.equal(whole.content, CLIP_TEXT);
-  assert.equal((await answerOf(app, { ...body, temperature: 0, top_p: 0.5 })).content, CLIP_TEXT);
+  assert.equal((await readAnswer(app, { ...body, temperature: 0, top_p: 0.5 })).content, CLIP_TEXT);
   const half = Math.ceil(whole.usage.completion_tokens / 2) + 1;
   for (const max_tokens of [1, half]) {
-    const cut = await answerOf(app, { ...body, max_tokens });
+    const cut = await readAnswer(app, { ...body, max_tokens });
     assert.ok(CLIP_TEXT.startsWith(cut.content) && cut.content !== CLIP_TEXT);
     assert.equal(cut.reason, "length");
     assert.ok(cut.usage.completion_tokens <= max_tokens);
@@ -225,7 +225,7 @@ mattingTest(
     const response = await app.post(path, { ...body, ...FILE_DEFAULTS, output_format: "png" });
     assert.equal(response.status, 200);
     await response.body?.cancel();
-    const refused = await errorOf(await postImage(app, png, { output_format: "webp" }));
+    const refused = await readError(await postImage(app, png, { output_format: "webp" }));
     assert.deepEqual([refused.status, refused.param], [400, "output_format"]);
   },
 );

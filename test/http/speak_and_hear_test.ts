@@ -4,9 +4,9 @@ import { SOUND_FORMATS, type SoundFormat } from "../../src/media/sound_format.ts
 import { createSoundWriter } from "../../src/media/write_sound.ts";
 import { TestApp } from "../fixtures/server.ts";
 import { openSpeechApp, postSpeech } from "../fixtures/speech_server.ts";
-import { decodeAll, soundOf } from "../fixtures/tts_server.ts";
+import { decodeAll, makeSound } from "../fixtures/tts_server.ts";
 import { eventJson } from "../fixtures/sse.ts";
-import { countWordErrors, wordsOf } from "../fixtures/word_errors.ts";
+import { countWordErrors, readWords } from "../fixtures/word_errors.ts";
 
 const SENTENCES = [
   "Turn on the kitchen light.",
@@ -95,7 +95,7 @@ async function orderSpeech(app: TestApp, order: Order): Promise<Uint8Array<Array
   let bytes: Uint8Array<ArrayBuffer>;
   if (delivery === "whole") {
     const messages = [{ role: "user", content: input }];
-    bytes = await soundOf(await app.post(SPEECH, { ...body, messages }));
+    bytes = await makeSound(await app.post(SPEECH, { ...body, messages }));
   } else if (delivery === "events") {
     const response = await app.post(SPEECH, { ...body, input, stream_format: "sse" });
     const parts: Uint8Array[] = [];
@@ -139,7 +139,7 @@ Deno.test("what the built-in voices say in every format, at every speed, the bui
       });
       const heard = await transcribe(hearer, file);
       voiceErrors += countWordErrors(heard, input);
-      voiceWords += wordsOf(input).length;
+      voiceWords += readWords(input).length;
     }
     // deno-lint-ignore no-console -- The figure is what the test is for.
     console.log(`${voice}: word error rate ${(100 * voiceErrors / voiceWords).toFixed(1)} %`);

@@ -49,7 +49,7 @@ async function assertNested(
 }
 
 /** An answer without what is its own: when it was made, its id, and what the cache had of its prompt. */
-async function answerOf(response: Response): Promise<string> {
+async function readAnswer(response: Response): Promise<string> {
   const text = await response.text();
   return text.replaceAll(/"(?:id|created|cached_tokens)":\s*(?:"[^"]*"|\d+)/g, '""');
 }
@@ -66,7 +66,7 @@ Deno.test("general: paired paths return identical responses, in JSON or as event
     const types = responses.map(({ headers }) => headers.get("content-type"));
     const wanted = stream ? "text/event-stream; charset=utf-8" : "application/json";
     assert.deepEqual(types, [wanted, wanted]);
-    const [bare, prefixed] = await Promise.all(responses.map(answerOf));
+    const [bare, prefixed] = await Promise.all(responses.map(readAnswer));
     assert.equal(bare, prefixed);
     assert.equal(bare!.endsWith("\n\ndata: [DONE]\n\n"), stream === true);
   }

@@ -4,13 +4,13 @@ import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
 
 const PATH = "/v1/audio/speech";
 
-async function figureOf(app: TestApp, name: string): Promise<number> {
+async function readFigure(app: TestApp, name: string): Promise<number> {
   const text = await (await app.request("/metrics")).text();
   return Number(new RegExp(`^hearth_${name} (\\d+)`, "m").exec(text)?.[1] ?? 0);
 }
 
 function tokensSpoken(of: TestApp): Promise<number> {
-  return figureOf(of, "prompt_tokens_total");
+  return readFigure(of, "prompt_tokens_total");
 }
 
 Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for what is read", async () => {
@@ -54,7 +54,7 @@ Deno.test("a client that disconnects ends the speech between two sentences", asy
     await reader.cancel();
   }
   while (left.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  while (await figureOf(left, "sequences_running") > 0);
+  while (await readFigure(left, "sequences_running") > 0);
   const spoken = await tokensSpoken(left);
   assert.ok(spoken < 100 * 40, `${spoken}`);
   const again = await left.post(PATH, speechBody());
@@ -87,8 +87,8 @@ Deno.test("clients that do not read delay no others", async () => {
   assert.equal(short.status, 200);
   await short.bytes();
   // All of them, once none waits for its turn any more.
-  while (await figureOf(held, "sequences_running") < readers.length);
+  while (await readFigure(held, "sequences_running") < readers.length);
   await Promise.all(readers.map((reader) => reader.cancel()));
   while (held.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  while (await figureOf(held, "sequences_running") > 0);
+  while (await readFigure(held, "sequences_running") > 0);
 });

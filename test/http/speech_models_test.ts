@@ -12,7 +12,7 @@ import { eventJson } from "../fixtures/sse.ts";
 const SECONDS = 6.5;
 const AUDIO = makeWav(goldenSound(SECONDS));
 
-function textOf(model: TinySpeechModel): string {
+function readText(model: TinySpeechModel): string {
   const { text } = goldens.find((golden) => golden.model === model && golden.seconds === SECONDS)!;
   return text.replaceAll(/ +/g, " ");
 }
@@ -30,7 +30,7 @@ async function withApp(
 for (const model of ["moonshine", "wav2vec2"] as const) {
   Deno.test(`transcriptions with ${model}: every format, a stream, and a chat`, async () => {
     await withApp(model, async (app) => {
-      const text = textOf(model);
+      const text = readText(model);
       const ask = (fields: Record<string, string>) => postSpeech(app, AUDIO, fields);
       assert.deepEqual(await (await ask({})).json(), { text });
       assert.equal(await (await ask({ response_format: "text" })).text(), text);
@@ -73,7 +73,7 @@ Deno.test("transcriptions: words have times where their letters do, and are refu
     const { words, segments } = await (await postSpeech(app, AUDIO, asked)).json();
     assert.equal(segments, undefined);
     const texts = words.map(({ word }: { word: string }) => word);
-    assert.deepEqual(texts, textOf("wav2vec2").split(" "));
+    assert.deepEqual(texts, readText("wav2vec2").split(" "));
     for (const [i, { start, end }] of words.entries()) {
       assert.ok(start < end && end <= SECONDS && start >= (words[i - 1]?.end ?? 0));
     }
@@ -109,7 +109,7 @@ Deno.test("transcriptions: a language that the model has not is refused, naming 
     assert.match((await ask(app, "uk"))[1].message, /it knows en, fr, ja\.$/);
     await assertPassedOver(app, "de");
     const french = await (await postSpeech(app, AUDIO, { language: "fr" })).json();
-    assert.deepEqual(french, { text: textOf("cohere_asr") });
+    assert.deepEqual(french, { text: readText("cohere_asr") });
   });
   const config = { model_type: "wav2vec2", vocab_size: 32, pad_token_id: 0, conv_stride: [320] };
   await withApp("wav2vec2", async (app) => {
@@ -133,7 +133,7 @@ Deno.test("transcriptions: temperature draws other words, and 0 the same again",
       (await (await postSpeech(app, AUDIO, { temperature })).json()).text;
     const drawn = await Promise.all(["1", "1", "1", "1"].map(ask));
     assert.ok(new Set(drawn).size > 1, drawn.join(" / "));
-    assert.equal(await ask("0"), textOf("moonshine"));
+    assert.equal(await ask("0"), readText("moonshine"));
   });
 });
 
@@ -214,11 +214,11 @@ Deno.test("transcriptions: eight at a time give what each gives alone; clients t
   abort.abort();
   await Promise.all(leaving);
   for (const answer of await Promise.all(staying)) {
-    assert.deepEqual(answer, { text: textOf("moonshine") });
+    assert.deepEqual(answer, { text: readText("moonshine") });
   }
   await server.untilIdle();
   const before = await server.figure("hearth_completion_tokens_total");
-  assert.deepEqual(await send(), { text: textOf("moonshine") });
+  assert.deepEqual(await send(), { text: readText("moonshine") });
   assert.ok(await server.figure("hearth_completion_tokens_total") > before);
   assert.ok(await server.figure("hearth_audio_seconds_total") >= 9 * SECONDS);
 });

@@ -9,7 +9,7 @@ const CHAT = "/v1/chat/completions";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-async function answerOf(app: TestApp, path: string, body: Fields) {
+async function readAnswer(app: TestApp, path: string, body: Fields) {
   const response = await app.post(path, body);
   const answer = await response.json();
   assert.equal(response.status, 200, JSON.stringify([body, answer]));
@@ -17,44 +17,44 @@ async function answerOf(app: TestApp, path: string, body: Fields) {
 }
 
 /** The first choice of an answer to a chat that differs in `fields`. */
-async function choiceOf(app: TestApp, fields: Fields) {
-  return (await answerOf(app, CHAT, chatBody(fields))).choices[0];
+async function readChoice(app: TestApp, fields: Fields) {
+  return (await readAnswer(app, CHAT, chatBody(fields))).choices[0];
 }
 
 Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async () => {
   await using app = await new TestApp().ready();
   const chat = { max_tokens: undefined };
-  const whole = await choiceOf(app, chat);
+  const whole = await readChoice(app, chat);
   assert.equal(whole.finish_reason, "stop");
   for (const name of ["n_predict", "num_predict", "max_new_tokens", "max_output_tokens"]) {
-    const cut = await choiceOf(app, { ...chat, [name]: 3 });
+    const cut = await readChoice(app, { ...chat, [name]: 3 });
     assert.deepEqual([cut.message.content, cut.finish_reason], ["The capital of", "length"], name);
   }
   for (const fields of [{ max_tokens: 0 }, { max_completion_tokens: 0 }, { n_predict: -2 }]) {
-    assert.deepEqual(await choiceOf(app, { ...chat, ...fields }), whole);
+    assert.deepEqual(await readChoice(app, { ...chat, ...fields }), whole);
   }
   const prompt = "The capital of France is";
   const completion = { model: MODEL, prompt, temperature: 0 };
-  const { choices, usage } = await answerOf(app, "/v1/completions", {
+  const { choices, usage } = await readAnswer(app, "/v1/completions", {
     ...completion,
     n_predict: 2,
   });
   assert.equal(usage.completion_tokens, 2);
-  const none = await answerOf(app, "/v1/completions", { ...completion, max_tokens: 0 });
+  const none = await readAnswer(app, "/v1/completions", { ...completion, max_tokens: 0 });
   assert.deepEqual([none.choices[0].text, none.choices[0].finish_reason], ["", "length"]);
   assert.notEqual(choices[0].text, "");
 });
 
 Deno.test("chat: empty stops, biases and options are none, and stop_sequences are stops", async () => {
   await using app = await new TestApp().ready();
-  const plain = await choiceOf(app, {});
+  const plain = await readChoice(app, {});
   const empty = { stop: "", logit_bias: [], best_of: 1, echo: false, format: "", tools: [] };
-  assert.deepEqual(await choiceOf(app, empty), plain);
-  assert.deepEqual(await choiceOf(app, { stop: ["", ""], web_search_options: {} }), plain);
+  assert.deepEqual(await readChoice(app, empty), plain);
+  assert.deepEqual(await readChoice(app, { stop: ["", ""], web_search_options: {} }), plain);
   for (const stop of [{ stop: ["", " of"] }, { stop_sequences: [" of"] }]) {
-    assert.equal((await choiceOf(app, stop)).message.content, "The capital");
+    assert.equal((await readChoice(app, stop)).message.content, "The capital");
   }
-  const { logprobs } = await choiceOf(app, { n_probs: 2 });
+  const { logprobs } = await readChoice(app, { n_probs: 2 });
   assert.equal(logprobs.content[0].top_logprobs.length, 2);
 });
 
@@ -62,7 +62,7 @@ Deno.test("chat: seed -1 draws anew each time", async () => {
   await using app = await new TestApp().ready();
   const options = { seed: -1, temperature: 2, max_tokens: 40, logit_bias: ENDLESS.logit_bias };
   const texts = new Set<string>();
-  for (let i = 0; i < 3; i++) texts.add((await choiceOf(app, options)).message.content);
+  for (let i = 0; i < 3; i++) texts.add((await readChoice(app, options)).message.content);
   assert.equal(texts.size, 3);
 });
 
@@ -70,7 +70,7 @@ Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () =>
   await using app = await new TestApp().ready();
   const long = { ...ENDLESS, max_tokens: 60 };
   const text = async (fields: Fields) =>
-    (await choiceOf(app, { ...long, ...fields })).message.content;
+    (await readChoice(app, { ...long, ...fields })).message.content;
   const plain = await text({});
   const penalised = await text({ repetition_penalty: 1.5 });
   assert.notEqual(penalised, plain);
@@ -141,7 +141,7 @@ Deno.test("chat: thinking is switched on and off by each of its names", async ()
     { chat_template_kwargs: { enable_thinking: "true" } },
   ];
   for (const fields of on) {
-    const { message } = await choiceOf(app, { max_tokens: 40, ...fields });
+    const { message } = await readChoice(app, { max_tokens: 40, ...fields });
     assert.equal(message.reasoning_content, thought, JSON.stringify(fields));
   }
   const off: readonly Fields[] = [
@@ -156,12 +156,12 @@ Deno.test("chat: thinking is switched on and off by each of its names", async ()
     { chat_template_kwargs: { enable_thinking: "False" } },
   ];
   for (const fields of off) {
-    const { message } = await choiceOf(app, { max_tokens: 40, ...fields });
+    const { message } = await readChoice(app, { max_tokens: 40, ...fields });
     assert.equal("reasoning_content" in message, false, JSON.stringify(fields));
     assert.equal(message.content, "The capital of France is Paris.");
   }
   const hidden = { reasoning: { effort: "low", exclude: true }, max_tokens: 40 };
-  const { message } = await choiceOf(app, hidden);
+  const { message } = await readChoice(app, hidden);
   assert.equal("reasoning_content" in message, false);
 });
 
@@ -179,10 +179,10 @@ Deno.test("chat: a schema is taken beside its type, and as Ollama's format", asy
     { format: schema },
   ];
   for (const fields of formats) {
-    const { message } = await choiceOf(app, { ...fields, max_tokens: 30 });
+    const { message } = await readChoice(app, { ...fields, max_tokens: 30 });
     assert.match(JSON.parse(message.content).city, /^(Rome|Oslo)$/);
   }
-  const { message } = await choiceOf(app, { format: "json", max_tokens: 300 });
+  const { message } = await readChoice(app, { format: "json", max_tokens: 300 });
   assert.equal(message.content.trimStart()[0], "{");
   const refused = await app.post(CHAT, chatBody({ response_format: { type: "json_schema" } }));
   assert.equal((await refused.json()).error.param, "response_format.json_schema");
@@ -216,11 +216,11 @@ Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are
 
 Deno.test("chat: parts of other APIs are taken, and images in every form reach the reader of images", async () => {
   await using app = await new TestApp().ready();
-  const plain = await choiceOf(app, {});
+  const plain = await readChoice(app, {});
   const text = "What is the capital of France?";
   for (const type of ["input_text", "output_text"]) {
     const messages = [{ role: "user", content: [{ type, text }] }];
-    assert.deepEqual(await choiceOf(app, { messages }), plain);
+    assert.deepEqual(await readChoice(app, { messages }), plain);
   }
   const png = encodePng({ width: 8, height: 8, channels: 3, data: new Uint8Array(8 * 8 * 3) });
   const base64 = png.toBase64();
@@ -259,7 +259,7 @@ Deno.test("/reranking is /rerank", async () => {
   await using app = await new TestApp({ model: "hearth-demo-rerank" }).ready();
   const body = { query: "What does a cow say?", documents: ["A cow says moo.", "Rome"] };
   for (const path of ["/reranking", "/v1/reranking"]) {
-    const { results } = await answerOf(app, path, body);
+    const { results } = await readAnswer(app, path, body);
     assert.equal(results[0].index, 0);
   }
   assert.equal(typeof (await (await app.post("/reranking", {})).json()).error, "string");

@@ -35,13 +35,13 @@ class SentEvents implements TaskEvents<ChatEvent> {
 
 const DELTA: ChatEvent = { type: "delta", index: 0, text: "x" };
 
-function readerOf(response: Response): ReadableStreamDefaultReader<string> {
+function readReader(response: Response): ReadableStreamDefaultReader<string> {
   return response.body!.pipeThrough(new TextDecoderStream()).getReader();
 }
 
 Deno.test("streamEvents() writes one comment line in every silence, and loses no event", async () => {
   const events = new SentEvents();
-  const reader = readerOf(
+  const reader = readReader(
     streamEvents(events, (event) => `data: ${event.type}\n\n`, { keepAliveMs: 5 }),
   );
   for (let round = 0; round < 3; round++) {
@@ -59,7 +59,7 @@ Deno.test("streamEvents() writes one comment line in every silence, and loses no
 Deno.test("streamEvents() loses no event to clients that pass over all that begins with a comment", async () => {
   const events = new SentEvents();
   const options = { keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
-  const reader = readerOf(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
+  const reader = readReader(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
   assert.equal((await reader.read()).value, ": keep-alive\n");
   events.send(DELTA);
   events.end();
@@ -73,7 +73,7 @@ Deno.test("streamEvents() loses no event to clients that pass over all that begi
 
 Deno.test("streamEvents() ends the events when its reader leaves in a silence", async () => {
   const events = new SentEvents();
-  const reader = readerOf(streamEvents(events, () => "", { keepAliveMs: 5 }));
+  const reader = readReader(streamEvents(events, () => "", { keepAliveMs: 5 }));
   await reader.read();
   await reader.cancel();
   assert.ok(events.hasReturned);

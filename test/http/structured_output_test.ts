@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ChatCompletion } from "../../src/wire/chat_response.ts";
 import { hostileFields } from "../fixtures/hostile_schemas.ts";
-import { faultsOf } from "../fixtures/json_validator.ts";
+import { getFaults } from "../fixtures/json_validator.ts";
 import { RandomSchemas } from "../fixtures/random_schemas.ts";
 import { chatBody, TestApp } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";
@@ -18,7 +18,7 @@ async function complete(app: TestApp, extra: Record<string, unknown>): Promise<C
   return body;
 }
 
-function textOf({ choices }: ChatCompletion, index = 0): string {
+function readText({ choices }: ChatCompletion, index = 0): string {
   return choices[index]!.message.content as string;
 }
 
@@ -53,11 +53,11 @@ for (const device of ["cpu", "webgpu"] as const) {
           response_format: { type: "json_schema", json_schema: { name: `schema_${i}`, schema } },
         });
         const { finish_reason } = completion.choices[0]!;
-        const text = textOf(completion);
+        const text = readText(completion);
         if (finish_reason === "length") return;
         assert.equal(finish_reason, "stop");
         numEnded++;
-        assert.equal(faultsOf(schema, JSON.parse(text)), "", `${text}\n${JSON.stringify(schema)}`);
+        assert.equal(getFaults(schema, JSON.parse(text)), "", `${text}\n${JSON.stringify(schema)}`);
       });
     }).flat();
     await runAll(jobs);
@@ -120,7 +120,7 @@ Deno.test("log-probabilities are those among the tokens that the grammar allows"
     top_logprobs: 20,
     temperature: 2,
   });
-  assert.ok(["Paris", "London"].includes(textOf(completion)));
+  assert.ok(["Paris", "London"].includes(readText(completion)));
   assert.equal(completion.choices[0]!.finish_reason, "stop");
   for (const { token, logprob, top_logprobs } of completion.choices[0]!.logprobs!.content!) {
     assert.ok(top_logprobs.some((top) => top.token === token && top.logprob === logprob));
@@ -141,19 +141,19 @@ Deno.test("an answer that max_tokens cuts says so, one that is complete has ende
   const fields = { guided_json: JSON.stringify(schema) };
   const whole = await complete(app, { ...fields, max_tokens: 100 });
   assert.equal(whole.choices[0]!.finish_reason, "stop");
-  assert.deepEqual(JSON.parse(textOf(whole)), { a: true });
+  assert.deepEqual(JSON.parse(readText(whole)), { a: true });
   const exact = await complete(app, { ...fields, max_tokens: whole.usage.completion_tokens });
   assert.equal(exact.choices[0]!.finish_reason, "stop");
   const cut = await complete(app, { ...fields, max_tokens: whole.usage.completion_tokens - 1 });
   assert.equal(cut.choices[0]!.finish_reason, "length");
-  assert.ok(textOf(whole).startsWith(textOf(cut)));
+  assert.ok(readText(whole).startsWith(readText(cut)));
 });
 
 Deno.test("response_format text and null change nothing", async () => {
   await using app = await new TestApp().ready();
-  const plain = textOf(await complete(app, {}));
+  const plain = readText(await complete(app, {}));
   for (const response_format of [{ type: "text" }, null]) {
-    assert.equal(textOf(await complete(app, { response_format })), plain);
+    assert.equal(readText(await complete(app, { response_format })), plain);
   }
 });
 
@@ -174,7 +174,7 @@ Deno.test("hostile schemas, patterns and grammars are refused, and others are an
   let numAnswered = 0;
   const others = (async () => {
     while (!isOver) {
-      assert.equal(textOf(await complete(app, {})), "The capital of France is Paris.");
+      assert.equal(readText(await complete(app, {})), "The capital of France is Paris.");
       numAnswered++;
     }
   })();

@@ -430,9 +430,12 @@ Deno.test("/completions gives the best of several", async () => {
     temperature: 1.5,
   };
   const { body: all } = await post("/completions", { ...request, n: 6, logprobs: 0 });
-  const meanOf = ({ logprobs: { token_logprobs: each } }: any) =>
+  const computeMean = ({ logprobs: { token_logprobs: each } }: any) =>
     each.reduce((sum: number, one: number) => sum + one, 0) / each.length;
-  const best = all.choices.toSorted((a: any, b: any) => meanOf(b) - meanOf(a)).slice(0, 2);
+  const best = all.choices.toSorted((a: any, b: any) => computeMean(b) - computeMean(a)).slice(
+    0,
+    2,
+  );
   const { body } = await post("/completions", { ...request, n: 2, best_of: 6 });
   const shown = (choices: any[]) => choices.map(({ text }) => text);
   assert.deepEqual(shown(body.choices), shown(best));

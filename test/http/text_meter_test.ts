@@ -26,7 +26,7 @@ function stringBytes(value: unknown): number {
 }
 
 /** The same of JSON. */
-const bytesOf = (json: string) => stringBytes(JSON.parse(json));
+const getBytes = (json: string) => stringBytes(JSON.parse(json));
 
 /** A chat request whose one part holds `part`. */
 function chat(part: string): string {
@@ -49,8 +49,8 @@ Deno.test("TextMeter leaves out media where the schemas have them, in every form
   ) {
     const json = chat(part);
     const { textBytes } = measure(json);
-    assert.ok(textBytes <= bytesOf(json) - 1000, json);
-    assert.ok(textBytes > bytesOf(json) - 1040, json);
+    assert.ok(textBytes <= getBytes(json) - 1000, json);
+    assert.ok(textBytes > getBytes(json) - 1040, json);
   }
 });
 
@@ -60,7 +60,7 @@ Deno.test("TextMeter leaves out the images beside a message's content, with a he
     const json = `{"messages":[{"content":"x","images":["${image}","${image}"]}]}`;
     for (const pieceBytes of [Infinity, 7, 1]) {
       const { textBytes } = measure(json, pieceBytes);
-      const all = bytesOf(json) - 2000;
+      const all = getBytes(json) - 2000;
       // Of base64 without a head the first bytes count as text when they come before it can be told.
       assert.ok(textBytes <= all + 30 && textBytes > all - 60, json);
     }
@@ -68,7 +68,7 @@ Deno.test("TextMeter leaves out the images beside a message's content, with a he
   for (
     const json of [`{"images":["${media}"]}`, '{"messages":[{"images":["https://a.b/c.png"]}]}']
   ) {
-    assert.equal(measure(json).textBytes, bytesOf(json));
+    assert.equal(measure(json).textBytes, getBytes(json));
   }
 });
 
@@ -94,7 +94,7 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
       '[{"messages":[{"content":[{"image_url":"base64://AAAA"}]}]}]',
       '{"messages":[{"content":[{"a":1}],"image_url":"base64://AAAA"}]}',
     ]
-  ) assert.equal(measure(json).textBytes, bytesOf(json), json);
+  ) assert.equal(measure(json).textBytes, getBytes(json), json);
 });
 
 Deno.test("TextMeter counts strings as UTF-8 however they are written, and nothing else", () => {

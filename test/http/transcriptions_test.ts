@@ -18,7 +18,7 @@ import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { readSpeechGoldens } from "../fixtures/transcribe.ts";
 import { eventData, eventJson } from "../fixtures/sse.ts";
 
-async function errorOf(
+async function readError(
   response: Response,
 ): Promise<{ status: number; code: string; param?: string }> {
   const { error } = await response.json();
@@ -116,7 +116,7 @@ speechTest(
     const audio = await readRecording(CLIP.file);
     const asked = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
     const response = await postSpeech(app, audio, asked);
-    assert.deepEqual(await errorOf(response.clone()), {
+    assert.deepEqual(await readError(response.clone()), {
       status: 400,
       code: "unsupported_by_model",
       param: "timestamp_granularities",
@@ -216,7 +216,7 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
     ],
   ];
   for (const [fields, code, param] of cases) {
-    const error = await errorOf(await postSpeech(app, audio, fields));
+    const error = await readError(await postSpeech(app, audio, fields));
     assert.deepEqual(error, { status: 400, code, param }, JSON.stringify(fields));
   }
   const unknown = await (await postSpeech(app, audio, { language: "Latin" })).json();
@@ -226,12 +226,12 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
 speechTest("transcriptions: no file, no audio, and bodies of other types", async () => {
   await using app = await openSpeechApp();
   const missing = { status: 400, code: "missing_file", param: "file" };
-  assert.deepEqual(await errorOf(await postSpeech(app, undefined)), missing);
-  assert.deepEqual(await errorOf(await app.post("/audio/transcriptions", {})), missing);
+  assert.deepEqual(await readError(await postSpeech(app, undefined)), missing);
+  assert.deepEqual(await readError(await app.post("/audio/transcriptions", {})), missing);
   const empty = await app.request("/audio/transcriptions", { method: "POST" });
-  assert.deepEqual(await errorOf(empty), missing);
+  assert.deepEqual(await readError(empty), missing);
   for (const bytes of ["", "no audio", '{"a":1}', "RIFF\0\0\0\0WAVE"]) {
-    const error = await errorOf(await postSpeech(app, new TextEncoder().encode(bytes)));
+    const error = await readError(await postSpeech(app, new TextEncoder().encode(bytes)));
     assert.deepEqual(error, { status: 400, code: "invalid_media", param: "file" }, bytes);
   }
   const broken = await app.request("/audio/transcriptions", {
@@ -239,16 +239,16 @@ speechTest("transcriptions: no file, no audio, and bodies of other types", async
     headers: { "content-type": "multipart/form-data; boundary=b" },
     body: "no form",
   });
-  assert.equal((await errorOf(broken)).code, "invalid_value");
+  assert.equal((await readError(broken)).code, "invalid_value");
 });
 
 Deno.test("transcriptions: no model, and a model of another kind", async () => {
   await using loading = new TestApp();
   const audio = new Uint8Array(4);
-  const unready = await errorOf(await postSpeech(loading, audio));
+  const unready = await readError(await postSpeech(loading, audio));
   assert.deepEqual(unready, { status: 503, code: "model_not_loaded" });
   await using text = await new TestApp().ready();
-  const unsupported = await errorOf(await postSpeech(text, audio));
+  const unsupported = await readError(await postSpeech(text, audio));
   assert.deepEqual(unsupported, { status: 400, code: "unsupported_by_model" });
 });
 
@@ -274,7 +274,7 @@ speechTest(
   async () => {
     await using server = await openSpeechServer();
     const response = await postEndlessUpload(`${server.base}/v1/audio/transcriptions`, speechForm);
-    assert.deepEqual(await errorOf(response), { status: 413, code: "payload_too_large" });
+    assert.deepEqual(await readError(response), { status: 413, code: "payload_too_large" });
   },
 );
 
@@ -334,18 +334,18 @@ speechTest("chat: an audio part is written down, whole and streamed", async () =
     { type: "input_audio", input_audio: { data, format: "wav" } },
     { type: "audio", audio_url: { url: `file://${findSpeechFolder()}/demo/${CLIP.file}` } },
   ];
-  const bodyOf = (part: unknown, extra = {}) => ({
+  const makeBody = (part: unknown, extra = {}) => ({
     model: MODEL,
     messages: [{ role: "user", content: [{ type: "text", text: "Write it down." }, part] }],
     ...extra,
   });
   for (const part of parts) {
-    const completion = await (await app.post("/v1/chat/completions", bodyOf(part))).json();
+    const completion = await (await app.post("/v1/chat/completions", makeBody(part))).json();
     assert.equal(completion.choices[0].message.content, CLIP_TEXT);
     assert.equal(completion.choices[0].finish_reason, "stop");
     assert.ok(completion.usage.completion_tokens > 0);
   }
-  const response = await app.post("/chat/completions", bodyOf(parts[0], { stream: true }));
+  const response = await app.post("/chat/completions", makeBody(parts[0], { stream: true }));
   const events = eventData(await response.text());
   assert.equal(events.pop(), "[DONE]");
   const chunks = events.map((event) => JSON.parse(event).choices[0]);
@@ -381,7 +381,7 @@ speechTest("chat: a message without one audio part is refused by name", async ()
   await using app = await openSpeechApp();
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
   const ask = async (content: unknown, extra = {}) =>
-    await errorOf(
+    await readError(
       await app.post("/v1/chat/completions", {
         model: MODEL,
         messages: [{ role: "user", content }],

@@ -92,16 +92,16 @@ speechTest("translations: the decoder begins with the model's own token for it",
   await using otherApp = await openSpeechApp({ folder: other.folder, cpuRuntime });
   const fields = { response_format: "verbose_json", language: "en" };
   const body = async () => speechForm(await readRecording(CLIP.file), fields);
-  const segmentsOf = async (app: TestApp, path: string) => {
+  const readSegments = async (app: TestApp, path: string) => {
     const response = await app.request(path, { method: "POST", body: await body() });
     return (await response.json()).segments;
   };
-  const transcribed = await segmentsOf(app, "/v1/audio/transcriptions");
-  const translated = await segmentsOf(app, PATH);
+  const transcribed = await readSegments(app, "/v1/audio/transcriptions");
+  const translated = await readSegments(app, PATH);
   // The probabilities tell the two apart, whatever the text.
   assert.notDeepEqual(translated, transcribed);
-  assert.deepEqual(translated, await segmentsOf(otherApp, "/v1/audio/transcriptions"));
-  assert.deepEqual(transcribed, await segmentsOf(otherApp, PATH));
+  assert.deepEqual(translated, await readSegments(otherApp, "/v1/audio/transcriptions"));
+  assert.deepEqual(transcribed, await readSegments(otherApp, PATH));
 });
 
 const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name) =>

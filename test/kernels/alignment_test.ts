@@ -82,13 +82,13 @@ function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBloc
     const q = { stride: HEADS * HEAD_SIZE + 8, offset: 4 };
     const queries = new Float32Array(numTokens * q.stride).map(() => round(normal()));
     const cache = new Float32Array(NUM_BLOCKS * KV_HEADS * BLOCK_SIZE * HEAD_SIZE).fill(NaN);
-    const placeOf = (key: number, head: number) => {
+    const getPlace = (key: number, head: number) => {
       const block = firstBlock + Math.floor(key / BLOCK_SIZE);
       return ((block * KV_HEADS + head) * BLOCK_SIZE + key % BLOCK_SIZE) * HEAD_SIZE;
     };
     for (let key = 0; key < numKeys; key++) {
       for (let head = 0; head < KV_HEADS; head++) {
-        const at = placeOf(key, head);
+        const at = getPlace(key, head);
         for (let d = 0; d < HEAD_SIZE; d++) cache[at + d] = round(normal());
       }
     }
@@ -104,7 +104,7 @@ function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBloc
       }),
       keys: Float32Array.from({ length: numKeys * HEAD_SIZE }, (_, i) => {
         const group = Math.floor(head / (HEADS / KV_HEADS));
-        return cache[placeOf(Math.floor(i / HEAD_SIZE), group) + i % HEAD_SIZE]!;
+        return cache[getPlace(Math.floor(i / HEAD_SIZE), group) + i % HEAD_SIZE]!;
       }),
     }));
     const buffers = { q: upload(gpu, queries, elem), kCache: upload(gpu, cache, elem) };

@@ -17,7 +17,7 @@ const LIMITS: SimdLimits = {
 };
 
 /** Tokens `start` to `end` of the one sequence. */
-function stepOf(blocks: readonly number[], start: number, end: number): PackedStep {
+function makeStep(blocks: readonly number[], start: number, end: number): PackedStep {
   return {
     sequences: { length: 1 },
     numTokens: end - start,
@@ -30,7 +30,7 @@ function stepOf(blocks: readonly number[], start: number, end: number): PackedSt
 }
 
 /** What all layers give for a step of made-up operands. */
-function outputsOf(attention: SimdAttention, step: PackedStep): Float32Array[] {
+function getOutputs(attention: SimdAttention, step: PackedStep): Float32Array[] {
   attention.begin(step);
   return LAYERS.map((_, layer) => {
     const { q } = attention.inputs(layer);
@@ -49,16 +49,16 @@ Deno.test("SimdAttention.resize() keeps what the blocks hold, and gives others",
   const fixed = new SimdAttention(LAYERS, { ...LIMITS, numBlocks: 2048 });
   const resized = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 2048, threads });
   const run = (step: PackedStep) =>
-    assertEqualOutputs(outputsOf(resized, step), outputsOf(fixed, step));
-  run(stepOf([2, 0, 3], 0, 40));
+    assertEqualOutputs(getOutputs(resized, step), getOutputs(fixed, step));
+  run(makeStep([2, 0, 3], 0, 40));
   // Past the pages that the memory had.
   assert(resized.resize(2048));
-  run(stepOf([2, 0, 3, 2047, 1000], 40, 70));
-  run(stepOf([2, 0, 3, 2047, 1000], 70, 71));
+  run(makeStep([2, 0, 3, 2047, 1000], 40, 70));
+  run(makeStep([2, 0, 3, 2047, 1000], 70, 71));
   assert(resized.resize(4));
-  run(stepOf([2, 0, 3], 40, 41));
+  run(makeStep([2, 0, 3], 40, 41));
   assert(resized.resize(64));
-  run(stepOf([2, 0, 3, 63], 41, 60));
+  run(makeStep([2, 0, 3, 63], 41, 60));
   threads.dispose();
 });
 
@@ -68,8 +68,8 @@ Deno.test("SimdAttention divides layers among memories where one cannot hold the
   const several = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 160_000 });
   assert.deepEqual([one.numMemories, several.numMemories], [1, 2]);
   for (const [start, end] of [[0, 40], [40, 41]] as const) {
-    const step = stepOf([3, 1, 2], start, end);
-    assertEqualOutputs(outputsOf(several, step), outputsOf(one, step));
+    const step = makeStep([3, 1, 2], start, end);
+    assertEqualOutputs(getOutputs(several, step), getOutputs(one, step));
   }
   const [keys, values] = [new Float32Array(2 * 40 * 32), new Float32Array(2 * 40 * 32)];
   const read = { blocks: Int32Array.of(3, 1, 2), numKeys: 40 };
@@ -83,7 +83,7 @@ Deno.test("SimdAttention divides layers among memories where one cannot hold the
 
 Deno.test("SimdAttention.resize() refuses more than a memory holds, and goes on as it was", () => {
   const attention = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 1000 });
-  const before = outputsOf(attention, stepOf([2, 0], 0, 20));
+  const before = getOutputs(attention, makeStep([2, 0], 0, 20));
   assert.equal(attention.resize(2 ** 18), false);
-  assertEqualOutputs(outputsOf(attention, stepOf([2, 0], 0, 20)), before);
+  assertEqualOutputs(getOutputs(attention, makeStep([2, 0], 0, 20)), before);
 });

@@ -27,7 +27,7 @@ const MIXED = [
 ];
 
 /** The step that wrote the keys which `step` finds in the cache: all but its own. */
-function historyOf(step: PackedStep): PackedStep {
+function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
   const kvLengths = step.kvLengths.map((length, s) => {
@@ -78,7 +78,7 @@ function simdTest(
       const value = normal();
       return options.hasOutliers && value > 2.5 ? value * 100 : value;
     };
-    contenders.run(historyOf(step), next);
+    contenders.run(makeHistory(step), next);
     const { got, want } = contenders.run(step, next);
     const tolerance = shape.isQuantized ? ROUNDED_TOLERANCE : TOLERANCE;
     assertClose(got, want, options.hasOutliers ? OUTLIERS_TOLERANCE : tolerance);
@@ -142,18 +142,18 @@ Deno.test("SimdAttention keeps layers apart that share inputs", () => {
   const { step, numBlocks } = makeStep(MIXED, 16);
   const limits = { ...step, numBlocks, maxTokens: 300, maxSequences: MIXED.length };
   const layers = [64, 32].map((headSize) => makeLayer({ ...SHAPE, headSize }));
-  const outputsOf = (attention: SimdAttention, layer: number, seed: number) => {
+  const getOutputs = (attention: SimdAttention, layer: number, seed: number) => {
     attention.inputs(layer).q.set(attention.inputs(layer).q.map(makeNormal(seed)));
     return attention.run(layer);
   };
   const together = new SimdAttention(layers, limits);
   const apart = layers.map((layer) => new SimdAttention([layer], limits));
-  for (const one of [historyOf(step), step]) {
+  for (const one of [makeHistory(step), step]) {
     together.begin(one);
-    const got = layers.map((_, i) => outputsOf(together, i, i));
+    const got = layers.map((_, i) => getOutputs(together, i, i));
     const want = apart.map((attention, i) => {
       attention.begin(one);
-      return outputsOf(attention, 0, i);
+      return getOutputs(attention, 0, i);
     });
     want.forEach((layer, i) => assertSameValues(got[i]!, layer, `layer ${i}`));
   }

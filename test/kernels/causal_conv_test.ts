@@ -5,7 +5,7 @@ import {
   convFactors,
 } from "../../kernels/states/causal_conv.ts";
 import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
-import { rangesOf, StateStepBuffer } from "../../kernels/states/state_step.ts";
+import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
@@ -36,7 +36,7 @@ function convolve(
 }
 
 /** Rows of each step, with NaN in what no channel is. */
-function rowsOf({ channels, stride, offset }: Omit<CausalConvParams, "elem">, seed: number) {
+function makeRows({ channels, stride, offset }: Omit<CausalConvParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = new Float32Array(MAX_TOKENS * 2 * stride).fill(NaN);
   for (let at = offset; at < rows.length; at += stride) {
@@ -57,10 +57,10 @@ for (const { hasBias, ...params } of CASES) {
     const state = new Float64Array(NUM_SLOTS * (taps - 1) * channels).fill(NaN);
     const inputs = new Map<number, number[][]>();
     makeSteps().forEach((step, i) => {
-      const x = Float64Array.from(rowsOf(params, i));
+      const x = Float64Array.from(makeRows(params, i));
       const out = new Float64Array(step.numTokens * channels);
-      causalConvReference(params, { x, factors, state, out }, rangesOf(step));
-      for (const { first, end, slot } of rangesOf(step)) {
+      causalConvReference(params, { x, factors, state, out }, listRanges(step));
+      for (const { first, end, slot } of listRanges(step)) {
         const before = inputs.get(slot) ?? [];
         const own = Array.from({ length: end - first }, (_, t) => {
           const at = (first + t) * stride + offset;
@@ -85,7 +85,7 @@ for (const { hasBias, ...params } of CASES) {
       const exact = new Float64Array(NUM_SLOTS * (taps - 1) * channels).fill(NaN);
       const state = upload(gpu, Float32Array.from(exact), "f32");
       for (const [i, step] of makeSteps().entries()) {
-        const x = rowsOf(params, i);
+        const x = makeRows(params, i);
         const rounded = elem === "f16"
           ? Float64Array.from(new Float16Array(x))
           : Float64Array.from(x);
@@ -93,7 +93,7 @@ for (const { hasBias, ...params } of CASES) {
         causalConvReference(
           params,
           { x: rounded, factors, state: exact, out: wanted },
-          rangesOf(step),
+          listRanges(step),
         );
         const out = upload(gpu, new Float32Array(MAX_TOKENS * 2 * channels), elem);
         const tensors = {

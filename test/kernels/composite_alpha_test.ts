@@ -18,7 +18,7 @@ interface Case {
   readonly form: MaskForm;
 }
 
-function formOf(width: number, height: number, changes: Partial<MaskForm> = {}): MaskForm {
+function makeForm(width: number, height: number, changes: Partial<MaskForm> = {}): MaskForm {
   return {
     width,
     height,
@@ -30,24 +30,24 @@ function formOf(width: number, height: number, changes: Partial<MaskForm> = {}):
 }
 
 const CASES: readonly Case[] = [
-  { name: "growing", image: noiseImage(101, 67), form: formOf(16, 12) },
-  { name: "shrinking", image: noiseImage(7, 5), form: formOf(64, 64) },
-  { name: "the same size", image: noiseImage(9, 9), form: formOf(9, 9) },
-  { name: "to one pixel", image: noiseImage(1, 1), form: formOf(64, 48) },
-  { name: "from one pixel", image: noiseImage(31, 3), form: formOf(1, 1) },
-  { name: "a line", image: noiseImage(2000, 1), form: formOf(32, 32, { filter: "lanczos" }) },
-  { name: "wide and low", image: noiseImage(301, 3), form: formOf(64, 64) },
-  { name: "narrow and high", image: noiseImage(3, 301), form: formOf(64, 64) },
-  { name: "bicubic", image: noiseImage(77, 91), form: formOf(20, 30, { filter: "bicubic" }) },
+  { name: "growing", image: noiseImage(101, 67), form: makeForm(16, 12) },
+  { name: "shrinking", image: noiseImage(7, 5), form: makeForm(64, 64) },
+  { name: "the same size", image: noiseImage(9, 9), form: makeForm(9, 9) },
+  { name: "to one pixel", image: noiseImage(1, 1), form: makeForm(64, 48) },
+  { name: "from one pixel", image: noiseImage(31, 3), form: makeForm(1, 1) },
+  { name: "a line", image: noiseImage(2000, 1), form: makeForm(32, 32, { filter: "lanczos" }) },
+  { name: "wide and low", image: noiseImage(301, 3), form: makeForm(64, 64) },
+  { name: "narrow and high", image: noiseImage(3, 301), form: makeForm(64, 64) },
+  { name: "bicubic", image: noiseImage(77, 91), form: makeForm(20, 30, { filter: "bicubic" }) },
   {
     name: "a part of the mask",
     image: noiseImage(50, 40),
-    form: formOf(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
+    form: makeForm(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
   },
 ];
 
 /** Probabilities, some of them beyond 0 and 1; what does not belong to the image is far off. */
-function maskOf({ width, height, contentHeight }: MaskForm): Float32Array<ArrayBuffer> {
+function makeMask({ width, height, contentHeight }: MaskForm): Float32Array<ArrayBuffer> {
   const random = new Random(7);
   return Float32Array.from(
     { length: width * height },
@@ -90,7 +90,7 @@ function assertColors(got: Pixels, want: Pixels): void {
 
 for (const { name, image, form } of CASES) {
   Deno.test(`compositeAlpha() follows its formula: ${name}`, () => {
-    const mask = maskOf(form);
+    const mask = makeMask(form);
     const got = { ...image, data: image.data.slice() };
     compositeAlpha(got, { values: mask, form });
     assertAlpha(got, byTheFormula(image, mask, form), name);
@@ -103,8 +103,8 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   const before = rgb.data.slice();
-  const form = formOf(5, 6);
-  const mask = { values: maskOf(form), form };
+  const form = makeForm(5, 6);
+  const mask = { values: makeMask(form), form };
   const got = compositeAlpha(rgb, mask);
   assert.deepEqual(rgb.data, before);
   assert.deepEqual(got, compositeAlpha(opaque, mask));
@@ -113,7 +113,7 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
 Deno.test("compositeBands() makes of some rows what they are in the whole image", () => {
   for (const { name, image, form } of CASES) {
     const { width, height, channels, data } = image;
-    const mask = { values: maskOf(form), form };
+    const mask = { values: makeMask(form), form };
     const whole = compositeAlpha({ ...image, data: data.slice() }, mask).data;
     for (const [firstRow, endRow] of [[0, 1], [Math.floor(height / 3), height]] as const) {
       const [start, end] = [channels * width * firstRow, channels * width * endRow];
@@ -129,7 +129,7 @@ Deno.test("compositeBands() makes of some rows what they are in the whole image"
 
 Deno.test("compositeAlpha() takes NaN for 0", () => {
   const image = noiseImage(4, 4);
-  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), form: formOf(2, 2) });
+  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), form: makeForm(2, 2) });
   assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));
 });
 
@@ -145,7 +145,7 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
   const kernel = new CompositeAlpha(gpu);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   for (const { name, image, form } of CASES) {
-    const mask = maskOf(form);
+    const mask = makeMask(form);
     // The second of two masks; the first must not be read.
     const masks = new Float32Array(2 * mask.length).fill(NaN);
     masks.set(mask, mask.length);
@@ -174,7 +174,7 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
 kernelTest("CompositeAlpha takes masks that are no numbers as its reference does", async (gpu) => {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
-  const form = formOf(3, 3);
+  const form = makeForm(3, 3);
   const image = { width: 17, height: 7, channels: 4, data: new Uint8Array(17 * 7 * 4).fill(255) };
   const want = { ...image, data: image.data.slice() } as Pixels;
   compositeAlpha(want, { values, form });

@@ -15,7 +15,7 @@ async function listShaders(folder: URL): Promise<URL[]> {
 }
 
 /** What stays of a shader whose loops are written out. */
-function functionsOf(text: string): string[] {
+function getFunctions(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("fn "));
 }
 
@@ -24,7 +24,7 @@ Deno.test("collectPrograms() has a program with each shader of the kernels", asy
   const missing: string[] = [];
   for (const url of await listShaders(KERNELS)) {
     const text = await Deno.readTextFile(url);
-    const parts = text.includes("//# ") ? functionsOf(text) : [text];
+    const parts = text.includes("//# ") ? getFunctions(text) : [text];
     const isThere = programs.some(({ source }) => parts.every((part) => source.includes(part)));
     if (!isThere) missing.push(url.pathname);
   }

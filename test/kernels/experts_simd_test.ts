@@ -19,7 +19,7 @@ import {
 /** More than are computed at a time. */
 const NUM_ROWS = 131;
 
-function sourceOf(
+function getSource(
   { levels, scales, zeroPoints, weights, bias }: ReferenceMatrices,
   isHalf: boolean,
 ): ExpertSource {
@@ -35,12 +35,12 @@ function sourceOf(
   };
 }
 
-function layerOf(params: ExpertsParams, tensors: ReferenceTensors, isHalf = false): ExpertLayer {
+function getLayer(params: ExpertsParams, tensors: ReferenceTensors, isHalf = false): ExpertLayer {
   return {
     params,
     routerBias: tensors.routerBias && Float32Array.from(tensors.routerBias),
-    first: sourceOf(tensors.first, isHalf),
-    second: sourceOf(tensors.second, isHalf),
+    first: getSource(tensors.first, isHalf),
+    second: getSource(tensors.second, isHalf),
   };
 }
 
@@ -67,7 +67,7 @@ for (const [name, params] of Object.entries(CASES)) {
   const kinds = params.first.matrix.kind === "rows" ? [false, true] : [false];
   for (const isHalf of kinds) {
     Deno.test(`SimdExperts is its reference's${isHalf ? ", of f16" : ""}: ${name}`, async () => {
-      const got = await run([layerOf(params, tensors, isHalf)], tensors, { numRows: NUM_ROWS });
+      const got = await run([getLayer(params, tensors, isHalf)], tensors, { numRows: NUM_ROWS });
       assertClose(got, wanted, { abs: 1e-2, rel: 1e-3 });
       // Rounding rows to 16 bits loses less than half of what f16 does, 2e-4; numbers are not rounded.
       const error = Math.hypot(...got.map((value, i) => value - wanted[i]!));
@@ -83,7 +83,7 @@ for (const [name, params] of Object.entries(CASES)) {
 Deno.test("SimdExperts computes a row alike whatever is beside it, on any number of threads", async () => {
   const params = Object.values(CASES)[0]!;
   const tensors = makeTensors(params, NUM_ROWS);
-  const layers = [layerOf(params, tensors)];
+  const layers = [getLayer(params, tensors)];
   const all = await run(layers, tensors, { numRows: NUM_ROWS });
   const threads = new KernelThreads(3, { minFlops: 0 });
   assert.deepEqual(await run(layers, tensors, { numRows: NUM_ROWS, threads }), all);
@@ -102,7 +102,7 @@ Deno.test("SimdExperts computes a row alike whatever is beside it, on any number
 Deno.test("SimdExperts holds layers of several sizes in one memory", async () => {
   const [one, two] = [Object.values(CASES)[0]!, Object.values(CASES)[5]!];
   const tensors = [one, two].map((params) => makeTensors(params, 3));
-  const layers = [one, two].map((params, i) => layerOf(params, tensors[i]!));
+  const layers = [one, two].map((params, i) => getLayer(params, tensors[i]!));
   for (const [layer, params] of [one, two].entries()) {
     const got = await run(layers, tensors[layer]!, { numRows: 3, layer });
     assertClose(got, expertsReference(params, tensors[layer]!, 3), { abs: 2e-3, rel: 2e-4 });

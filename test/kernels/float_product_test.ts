@@ -53,7 +53,7 @@ function makeTensors(
   };
 }
 
-const readerOf = ({ buffer }: Float32Array): ReadBytes => (offset, into) =>
+const readReader = ({ buffer }: Float32Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(new Uint8Array(buffer, offset, into.length)));
 
 /** A product that runs again and again; what lies behind its outputs must stay as it is. */
@@ -78,7 +78,11 @@ async function openProduct(
   const out = memory.arena.reserve(numRows * n + 8);
   const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
   const { kind } = params.weights as { kind: "rows" | "columns" };
-  await rows.packFloatMatrix(weights, { kind, k, outputs: matrixRows }, readerOf(tensors.weights));
+  await rows.packFloatMatrix(
+    weights,
+    { kind, k, outputs: matrixRows },
+    readReader(tensors.weights),
+  );
   const kernel = rows.product(params, { ...placed, weights, out }, false);
   return () => {
     const result = rows.floats(out, numRows * n + 8).fill(7);

@@ -26,7 +26,7 @@ export interface ResizeCase {
   readonly form: TensorForm;
 }
 
-function formOf(changes: Partial<TensorForm>): TensorForm {
+function makeForm(changes: Partial<TensorForm>): TensorForm {
   const { width = 16, height = 12 } = changes;
   return {
     layout: "nchw",
@@ -52,27 +52,27 @@ const FILTERS: readonly ResampleFilter[] = [
 
 export const RESIZE_CASES: readonly ResizeCase[] = [
   ...FILTERS.flatMap((filter): ResizeCase[] => [
-    { name: `${filter}, shrinking`, image: noiseImage(101, 67), form: formOf({ filter }) },
-    { name: `${filter}, growing`, image: noiseImage(5, 7), form: formOf({ filter }) },
+    { name: `${filter}, shrinking`, image: noiseImage(101, 67), form: makeForm({ filter }) },
+    { name: `${filter}, growing`, image: noiseImage(5, 7), form: makeForm({ filter }) },
   ]),
-  { name: "one pixel", image: noiseImage(1, 1), form: formOf({}) },
-  { name: "to one pixel", image: noiseImage(37, 41), form: formOf({ width: 1, height: 1 }) },
-  { name: "a long line", image: noiseImage(3000, 1), form: formOf({ filter: "lanczos" }) },
-  { name: "a high line", image: noiseImage(1, 3000), form: formOf({ filter: "bicubic" }) },
-  { name: "the same size", image: noiseImage(16, 12), form: formOf({}) },
+  { name: "one pixel", image: noiseImage(1, 1), form: makeForm({}) },
+  { name: "to one pixel", image: noiseImage(37, 41), form: makeForm({ width: 1, height: 1 }) },
+  { name: "a long line", image: noiseImage(3000, 1), form: makeForm({ filter: "lanczos" }) },
+  { name: "a high line", image: noiseImage(1, 3000), form: makeForm({ filter: "bicubic" }) },
+  { name: "the same size", image: noiseImage(16, 12), form: makeForm({}) },
   {
     name: "channels side by side",
     image: noiseImage(33, 9),
-    form: formOf({ layout: "nhwc", width: 17, height: 5 }),
+    form: makeForm({ layout: "nhwc", width: 17, height: 5 }),
   },
   {
     name: "with a border, planes",
     image: noiseImage(40, 20),
-    form: formOf({ contentWidth: 16, contentHeight: 8 }),
+    form: makeForm({ contentWidth: 16, contentHeight: 8 }),
   },
   {
     name: "with a border, channels side by side",
     image: noiseImage(20, 40),
-    form: formOf({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
+    form: makeForm({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
   },
 ];

@@ -9,7 +9,7 @@ import { ReferenceAttention } from "./references/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
-import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
+import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";
@@ -28,7 +28,7 @@ const SEQUENCES = [
 const MAX_POSITIONS = 300;
 
 /** Tokens that come before those of `step`, in a step of their own. */
-function historyOf(step: PackedStep): PackedStep {
+function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
   const kvLengths = step.kvLengths.map((length, s) => {
@@ -72,7 +72,7 @@ function setUp(shape: AttentionShape, isRotated: boolean) {
     queryOffset: 0,
   };
   const { step, numBlocks } = makeStep(SEQUENCES, blockSize);
-  const steps = [historyOf(step), step];
+  const steps = [makeHistory(step), step];
   const rows = steps.map((each, i) => makeRows(each, stride, shape.elem, i + 1));
   return { write, rotary, tables, attend, steps, rows, numBlocks };
 }
@@ -113,7 +113,10 @@ async function runKernels(gpu: GpuContext, shape: AttentionShape, own: Case) {
   const cacheBytes = own.numBlocks * kvHeads * blockSize * cachedHeadBytes(shape);
   const [kCache, vCache] = [make(cacheBytes), make(cacheBytes)];
   const length = own.steps[1]!.numTokens * heads * headSize;
-  const [out, qOut] = [make(length * sizeOf(elem)), make(most * heads * headSize * sizeOf(elem))];
+  const [out, qOut] = [
+    make(length * elemBytes(elem)),
+    make(most * heads * headSize * elemBytes(elem)),
+  ];
   const angles = own.rotary && upload(gpu, joinAngles(own.tables, headSize / 2), "f32");
   let got = new Float32Array();
   for (const [i, each] of own.steps.entries()) {

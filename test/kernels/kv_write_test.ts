@@ -84,7 +84,7 @@ function writeExactly(
   const { heads, kvHeads, headSize, blockSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
   /** Factors of a head, and the elements whose mean square it is divided by. */
-  const normOf = (row: number, numHeads: number, head: number, first: number) => {
+  const makeNorm = (row: number, numHeads: number, head: number, first: number) => {
     const from = first + (norms?.ofRows ? head * headSize : 0);
     return {
       gammas: GAMMAS.subarray(from, from + headSize),
@@ -93,7 +93,7 @@ function writeExactly(
         : rows.subarray(row + head * headSize, row + (head + 1) * headSize),
     };
   };
-  const rotate = (at: number, position: number, norm?: ReturnType<typeof normOf>) => {
+  const rotate = (at: number, position: number, norm?: ReturnType<typeof makeNorm>) => {
     const head = Float64Array.from(rows.subarray(at, at + headSize));
     if (norms && norm) {
       const { gammas, span } = norm;
@@ -118,14 +118,14 @@ function writeExactly(
       const position = step.positions[token]!;
       const row = token * stride;
       for (let head = 0; head < heads; head++) {
-        const norm = norms?.ofQueries ? normOf(row, heads, head, 0) : undefined;
+        const norm = norms?.ofQueries ? makeNorm(row, heads, head, 0) : undefined;
         q.set(rotate(row + head * headSize, position, norm), (token * heads + head) * headSize);
       }
       for (let head = 0; head < kvHeads; head++) {
         const at = cacheAt(shape, step, s, position, head);
         const keys = row + heads * headSize;
         const first = (norms?.ofRows ? heads : 1) * headSize;
-        const norm = norms?.ofKeys ? normOf(keys, kvHeads, head, first) : undefined;
+        const norm = norms?.ofKeys ? makeNorm(keys, kvHeads, head, first) : undefined;
         k.set(rotate(keys + head * headSize, position, norm), at);
         const value = row + (heads + kvHeads + head) * headSize;
         v.set(rows.subarray(value, value + headSize), at);

@@ -4,7 +4,7 @@ import {
   type LinearAttentionParams,
 } from "../../kernels/states/linear_attention.ts";
 import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
-import { rangesOf, StateStepBuffer } from "../../kernels/states/state_step.ts";
+import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
@@ -33,7 +33,7 @@ const SHAPES: Readonly<Record<string, Shape>> = {
 };
 
 /** With operands packed in rows: q, k and v in one tensor, decays and rates in another. */
-function paramsOf(shape: Shape): Omit<LinearAttentionParams, "elem"> {
+function makeParams(shape: Shape): Omit<LinearAttentionParams, "elem"> {
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decay, decaysRows, rates } = shape;
   const [q, k, v] = [queryHeads * keyDim, keyHeads * keyDim, heads * valueDim];
   const stride = q + k + v + 3;
@@ -49,7 +49,7 @@ function paramsOf(shape: Shape): Omit<LinearAttentionParams, "elem"> {
 }
 
 /** Rows of one step; keys are of length 1, as the delta rule wants them, and states shrink. */
-function rowsOf(params: Omit<LinearAttentionParams, "elem">, seed: number) {
+function makeRows(params: Omit<LinearAttentionParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = Float32Array.from({ length: MAX_TOKENS * 2 * params.q.stride }, () => normal());
   for (let t = 0; t < MAX_TOKENS * 2; t++) {
@@ -108,7 +108,7 @@ function attend(
 }
 
 for (const [name, shape] of Object.entries(SHAPES)) {
-  const params = paramsOf(shape);
+  const params = makeParams(shape);
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decaysRows, rates } = shape;
   const width = heads * valueDim;
 
@@ -116,12 +116,12 @@ for (const [name, shape] of Object.entries(SHAPES)) {
     const state = new Float64Array(NUM_SLOTS * heads * keyDim * valueDim).fill(NaN);
     const seen = new Map<number, Parameters<typeof attend>[1][number][][]>();
     makeSteps().forEach((step, i) => {
-      const { rows, gates } = rowsOf(params, i);
+      const { rows, gates } = makeRows(params, i);
       const [x, g] = [Float64Array.from(rows), Float64Array.from(gates)];
       const out = new Float64Array(step.numTokens * width);
       const arrays = { q: x, k: x, v: x, decays: g, betas: g, state, out };
-      linearAttentionReference({ ...params, elem: "f32" }, arrays, rangesOf(step));
-      for (const { first, end, slot } of rangesOf(step)) {
+      linearAttentionReference({ ...params, elem: "f32" }, arrays, listRanges(step));
+      for (const { first, end, slot } of listRanges(step)) {
         const before = seen.get(slot) ?? Array.from({ length: heads }, () => []);
         const all = before.map((tokens, h) => [
           ...tokens,
@@ -165,14 +165,14 @@ for (const [name, shape] of Object.entries(SHAPES)) {
       const exact = new Float64Array(NUM_SLOTS * heads * keyDim * valueDim).fill(NaN);
       const state = upload(gpu, Float32Array.from(exact), "f32");
       for (const [i, step] of makeSteps().entries()) {
-        const { rows, gates } = rowsOf(params, i);
+        const { rows, gates } = makeRows(params, i);
         const x = elem === "f16"
           ? Float64Array.from(new Float16Array(rows))
           : Float64Array.from(rows);
         const g = Float64Array.from(gates);
         const wanted = new Float64Array(step.numTokens * width);
         const arrays = { q: x, k: x, v: x, decays: g, betas: g, state: exact, out: wanted };
-        linearAttentionReference({ ...params, elem }, arrays, rangesOf(step));
+        linearAttentionReference({ ...params, elem }, arrays, listRanges(step));
         const [packed, gated] = [upload(gpu, rows, elem), upload(gpu, gates, "f32")];
         const out = upload(gpu, new Float32Array(MAX_TOKENS * 2 * width), elem);
         buffer.write(step);
@@ -202,7 +202,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
 
 Deno.test("linearAttentionReference() refuses heads that do not divide each other", () => {
   const params = {
-    ...paramsOf(SHAPES["neither decay nor rates"]!),
+    ...makeParams(SHAPES["neither decay nor rates"]!),
     keyHeads: 2,
     elem: "f32",
   } as const;

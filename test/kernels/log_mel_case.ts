@@ -16,7 +16,7 @@ export const SMALL: LogMelSpec = {
 };
 
 /** Mel energies of every frame of a row, `[mels][frames]`, by a sum over all samples for every bin. */
-function energiesOf(spec: LogMelSpec, samples: Float32Array): number[][] {
+function computeEnergies(spec: LogMelSpec, samples: Float32Array): number[][] {
   const { fftSamples: size, hopSamples, frames } = spec;
   const bins = Array.from(
     { length: frames },
@@ -39,11 +39,11 @@ function energiesOf(spec: LogMelSpec, samples: Float32Array): number[][] {
 }
 
 /** The features of rows that belong to one recording, `[rows, mels, frames]`. */
-export function featuresOf(
+export function readFeatures(
   spec: LogMelSpec,
   rows: readonly Omit<LogMelRow, "recording">[],
 ): number[] {
-  const energies = rows.map(({ samples }) => energiesOf(spec, samples));
+  const energies = rows.map(({ samples }) => computeEnergies(spec, samples));
   const floor = Math.max(1e-10, 1e-8 * Math.max(...energies.flat(2)));
   return rows.flatMap(({ contentFrames }, row) =>
     energies[row]!.flatMap((mel) =>

@@ -9,7 +9,7 @@ import {
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { makeMelFilters } from "../../kernels/log_mel/mel_filters.ts";
 import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
-import { featuresOf, makeSounds, SMALL } from "./log_mel_case.ts";
+import { makeSounds, readFeatures, SMALL } from "./log_mel_case.ts";
 import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
 
 function compute(spec: LogMelSpec, rows: readonly LogMelRow[], maxRecordings = 1): Float32Array {
@@ -21,7 +21,7 @@ function compute(spec: LogMelSpec, rows: readonly LogMelRow[], maxRecordings = 1
 for (const [name, samples] of Object.entries(makeSounds(samplesPerRow(SMALL)))) {
   Deno.test(`ReferenceLogMel.compute() gives the definition's features: ${name}`, () => {
     const row = { samples, recording: 0, contentFrames: SMALL.frames };
-    assertClose(compute(SMALL, [row]), featuresOf(SMALL, [row]), { abs: 1e-6, rel: 0 });
+    assertClose(compute(SMALL, [row]), readFeatures(SMALL, [row]), { abs: 1e-6, rel: 0 });
   });
 }
 
@@ -61,7 +61,7 @@ Deno.test("ReferenceLogMel.compute() bounds the rows of a recording by the loude
     recording: 0,
     contentFrames: 20,
   }));
-  assertClose(compute(SMALL, rows), featuresOf(SMALL, rows), { abs: 1e-6, rel: 0 });
+  assertClose(compute(SMALL, rows), readFeatures(SMALL, rows), { abs: 1e-6, rel: 0 });
 });
 
 Deno.test("ReferenceLogMel.measure() has the loudness of windows to come bound earlier ones", () => {

@@ -8,7 +8,7 @@ import {
   samplesPerRow,
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
-import { sizeOf } from "../../src/gpu/kernel.ts";
+import { elemBytes } from "../../src/gpu/kernel.ts";
 import { unlessThere } from "../fixtures/goldens.ts";
 import { kernelTest } from "../fixtures/gpu.ts";
 import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
@@ -42,7 +42,7 @@ class Features {
     this.logMel = new LogMel(gpu, this.#options);
     const { spec, elem, maxRows } = this.#options;
     this.#output = createBuffer(gpu, {
-      size: maxRows * spec.mels * spec.frames * sizeOf(elem),
+      size: maxRows * spec.mels * spec.frames * elemBytes(elem),
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
     });
   }

@@ -8,7 +8,7 @@ import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
 import type { MatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 /** Rows that buffers have room for: whole tiles of 64, more than 128. */
 export const ROOM = 192;
@@ -78,7 +78,7 @@ export async function runMatvecOfSums(
   const out = upload(gpu, new Float32Array(ROOM * n), elem);
   const sum = params.sum && upload(gpu, new Float32Array(ROOM * k), elem);
   const { weights, zeroPoints, sumGamma, bias } = tensors;
-  const affine = affineOf(tensors);
+  const affine = makeAffine(tensors);
   const vectors = [sumGamma, affine, bias].flatMap((values) => values ? [...values] : []);
   const buffers = {
     x: upload(gpu, tensors.x, elem),

@@ -9,9 +9,9 @@ import {
 } from "./references/matvec_reference.ts";
 import {
   chooseMatvecTiling,
+  chooseValues,
   type MatvecTiling,
   numSums,
-  valuesOf,
 } from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
@@ -192,7 +192,7 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
       for (const rows of tiling.rowForms) {
         // Not every device refuses what it has no memory for.
         const form = { ...tiling, rows };
-        const totals = valuesOf(params, form).count * tiling.groups;
+        const totals = chooseValues(params, form).count * tiling.groups;
         const floats = numSums(params, form) + totals + 64;
         assert.ok(4 * floats <= 16384, `${4 * floats} bytes for ${rows} rows of ${weights.kind}`);
         assert.ok(tiling.lanes * tiling.groups <= 256);

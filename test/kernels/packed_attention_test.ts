@@ -13,7 +13,7 @@ import {
   selfBounds,
 } from "../../kernels/attention/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
-import { sizeOf } from "../../src/gpu/kernel.ts";
+import { elemBytes } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
@@ -118,7 +118,7 @@ async function attendOnGpu(gpu: GpuContext, { bounds, params, isPacked, ...array
   const attention = new PackedAttention(gpu, batch, params);
   const length = numRows * shape.heads * shape.headSize;
   const out = createBuffer(gpu, {
-    size: Math.max(16, length * sizeOf(shape.elem)),
+    size: Math.max(16, length * elemBytes(shape.elem)),
     usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
   });
   const q = upload(gpu, arrays.q, shape.elem);

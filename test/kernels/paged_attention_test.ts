@@ -8,7 +8,7 @@ import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
-import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
+import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
 import {
   attendExactly,
@@ -20,7 +20,7 @@ import {
 import { assertClose } from "../fixtures/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
-function paramsOf({ shape }: PagedCase, options: CaseOptions) {
+function makeParams({ shape }: PagedCase, options: CaseOptions) {
   return {
     scale: 1 / Math.sqrt(shape.headSize),
     softcap: options.softcap ?? 0,
@@ -44,10 +44,10 @@ async function attendOnGpu(
     maxBlocksPerSequence: step.maxBlocksPerSequence,
   };
   const stepBuffer = new StepBuffer(gpu, shape, limits, tiling);
-  const attention = new PagedAttention(gpu, stepBuffer, paramsOf(paged, options));
+  const attention = new PagedAttention(gpu, stepBuffer, makeParams(paged, options));
   const length = step.numTokens * shape.heads * shape.headSize;
   const out = createBuffer(gpu, {
-    size: Math.max(16, length * sizeOf(shape.elem)),
+    size: Math.max(16, length * elemBytes(shape.elem)),
     usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
   });
   const tensors = {
@@ -72,7 +72,7 @@ function attendByReference(paged: PagedCase, options: CaseOptions): Float32Array
   const { shape, step, sinks } = paged;
   const out = new Float32Array(step.numTokens * shape.heads * shape.headSize);
   const maxKeys = Math.max(...step.kvLengths);
-  new ReferenceAttention(shape, paramsOf(paged, options), maxKeys)
+  new ReferenceAttention(shape, makeParams(paged, options), maxKeys)
     .run(step, { ...paged, out, sinks: options.hasSinks ? sinks : undefined });
   return out;
 }
@@ -210,7 +210,7 @@ kernelTest("PagedAttention creates nothing on the device in a steady step", (gpu
     maxBlocksPerSequence: 20,
   });
   const paged = makeCase(SHAPE, MIXED);
-  const attention = new PagedAttention(gpu, stepBuffer, paramsOf(paged, {}));
+  const attention = new PagedAttention(gpu, stepBuffer, makeParams(paged, {}));
   const tensors = {
     q: upload(gpu, paged.q, "f32"),
     kCache: upload(gpu, paged.kCache, "f32"),

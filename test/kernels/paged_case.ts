@@ -41,12 +41,12 @@ export function makeStep(
   { seed = 1, spareBlocks = 3 } = {},
 ): { step: PackedStep; numBlocks: number } {
   const random = makeNormal(seed);
-  const blocksOf = sequences.map(({ keys }) => Math.ceil(keys / blockSize));
-  const used = blocksOf.reduce((sum, blocks) => sum + blocks, 0);
+  const makeBlocks = sequences.map(({ keys }) => Math.ceil(keys / blockSize));
+  const used = makeBlocks.reduce((sum, blocks) => sum + blocks, 0);
   const numBlocks = used + spareBlocks;
   const pool = Array.from({ length: numBlocks }, (_, block) => ({ block, at: random() }))
     .sort((a, b) => a.at - b.at).map(({ block }) => block);
-  const maxBlocksPerSequence = Math.max(...blocksOf) + 1;
+  const maxBlocksPerSequence = Math.max(...makeBlocks) + 1;
   const numTokens = sequences.reduce((sum, { queries }) => sum + queries, 0);
   const step = {
     sequences,
@@ -63,7 +63,7 @@ export function makeStep(
     for (let i = 0; i < queries; i++) step.positions[token++] = keys - queries + i;
     step.queryStarts[s + 1] = token;
     const row = s * maxBlocksPerSequence;
-    for (let b = 0; b < blocksOf[s]!; b++) step.blockTables[row + b] = pool.pop()!;
+    for (let b = 0; b < makeBlocks[s]!; b++) step.blockTables[row + b] = pool.pop()!;
   });
   return { step, numBlocks };
 }

@@ -9,12 +9,12 @@ import { takeRowsReference } from "./references/take_rows_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
-import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 const ROWS = 5;
 const TOLERANCE = { f32: { abs: 1e-4, rel: 1e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
 
-function randomOf(elem: "f32" | "f16") {
+function makeRandom(elem: "f32" | "f16") {
   const normal = makeNormal(3);
   return (length: number) =>
     new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal());
@@ -24,7 +24,7 @@ for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
 
   kernelTest(`norm of rows and of heads, with and without beta, ${elem}`, async (gpu) => {
-    const random = randomOf(elem);
+    const random = makeRandom(elem);
     for (const kind of ["rms", "layer"] as const) {
       for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
         // With an offset a residual too.
@@ -46,7 +46,7 @@ for (const elem of ["f32", "f16"] as const) {
           const out = upload(gpu, new Float32Array(ROWS * width), elem);
           const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
           const { x, residual } = tensors;
-          const affine = on(affineOf(tensors))!;
+          const affine = on(makeAffine(tensors))!;
           const buffers = { out, x: on(x)!, affine, residual: on(residual) };
           const kernel = new Norm(gpu, params);
           const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
@@ -61,7 +61,7 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 
   kernelTest(`pointwise with each operation and activation, ${elem}`, async (gpu) => {
-    const random = randomOf(elem);
+    const random = makeRandom(elem);
     const width = 77;
     const [a, b] = [random(ROWS * 80), random(ROWS * width)];
     const [x, y] = [upload(gpu, a, elem), upload(gpu, b, elem)];
@@ -107,7 +107,7 @@ kernelTest("pointwise reads another type than it writes", async (gpu) => {
     activation: "none",
     scale: 1,
   };
-  const a = randomOf("f16")(20);
+  const a = makeRandom("f16")(20);
   const out = upload(gpu, new Float32Array(18), "f32");
   const kernel = new Pointwise(gpu, params);
   const encode = (pass: GPUComputePassEncoder) =>

@@ -99,7 +99,7 @@ function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): 
   return matvecReference(plain, { ...tensors, x: Float32Array.from(rows.flat()) }, ROWS);
 }
 
-const readerOf = (bytes: Uint8Array): ReadBytes => (offset, into) =>
+const readReader = (bytes: Uint8Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(bytes.subarray(offset, offset + into.length)));
 
 /** A product that runs again and again. */
@@ -123,9 +123,9 @@ async function openProduct(
   const out = memory.arena.reserve(numRows * params.n);
   const rows = new SimdRows(threads, memory.allocate(threads.numThreads));
   await rows.packMatrix(weights, matrix, {
-    levels: readerOf(tensors.weights),
-    scales: readerOf(new Uint8Array(tensors.scales.buffer)),
-    zeroPoints: tensors.zeroPoints && readerOf(tensors.zeroPoints),
+    levels: readReader(tensors.weights),
+    scales: readReader(new Uint8Array(tensors.scales.buffer)),
+    zeroPoints: tensors.zeroPoints && readReader(tensors.zeroPoints),
   });
   const kernel = rows.product(params, { ...placed, weights, out }, false);
   return () => {
@@ -260,8 +260,8 @@ Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f
   const [out, other] = [memory.arena.reserve(ROWS * PLAIN.n), memory.arena.reserve(ROWS * PLAIN.n)];
   const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
   await rows.packMatrix(weights, matrix, {
-    levels: readerOf(tensors.weights),
-    scales: readerOf(new Uint8Array(tensors.scales.buffer)),
+    levels: readReader(tensors.weights),
+    scales: readReader(new Uint8Array(tensors.scales.buffer)),
   });
   const inFloats = { ...PLAIN, weights: { kind: "rows" } } as const;
   const first = rows.product(inFloats, { x, weights: floats, out: other }, false);

@@ -133,9 +133,9 @@ for (const [name, [params, rest]] of Object.entries(CASES)) {
 
 /** Fails unless both chose the same tokens; log-probabilities may differ by rounding. */
 function assertSame(got: readonly SampledToken[], want: readonly SampledToken[]): void {
-  const idsOf = (tokens: readonly SampledToken[]) =>
+  const getIds = (tokens: readonly SampledToken[]) =>
     tokens.map((token) => [token.tokenId, ...token.top.map(({ tokenId }) => tokenId)]);
-  assert.deepEqual(idsOf(got), idsOf(want));
+  assert.deepEqual(getIds(got), getIds(want));
   got.forEach((token, i) => {
     const pairs = [[token, want[i]!] as const, ...token.top.map((t, n) => [t, want[i]!.top[n]!])];
     for (const [a, b] of pairs) assert.ok(Math.abs(a!.logprob - b!.logprob) < 1e-4);

@@ -5,7 +5,7 @@ import { type CausalConvParams, convFactors } from "../../kernels/states/causal_
 import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
 import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
 import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
-import { rangesOf, type StateRange } from "../../kernels/states/state_step.ts";
+import { listRanges, type StateRange } from "../../kernels/states/state_step.ts";
 import { type SimdSite, SimdStates, type StateArrays } from "../../kernels/states/states_simd.ts";
 import { assertClose } from "../fixtures/compare_values.ts";
 import { makeNormal } from "./exact_sampling.ts";
@@ -46,7 +46,7 @@ const CONVOLUTIONS: Readonly<Record<string, Omit<CausalConvParams, "elem">>> = {
   "of one token": { channels: 12, taps: 1, stride: 12, offset: 0, activation: "silu" },
 };
 
-function attentionOf(shape: Linear): Omit<LinearAttentionParams, "elem"> {
+function getAttention(shape: Linear): Omit<LinearAttentionParams, "elem"> {
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decay, decaysRows, rates } = shape;
   const [q, k, v] = [queryHeads * keyDim, keyHeads * keyDim, heads * valueDim];
   const stride = q + k + v + 3;
@@ -66,7 +66,7 @@ interface Case {
   readonly site: SimdSite;
   readonly stateLength: number;
   readonly outWidth: number;
-  readonly rowsOf: (seed: number) => Omit<StateArrays, "out">;
+  readonly makeRows: (seed: number) => Omit<StateArrays, "out">;
   readonly reference: (
     rows: Omit<StateArrays, "out">,
     arrays: { readonly state: Float64Array; readonly out: Float64Array },
@@ -75,13 +75,13 @@ interface Case {
 }
 
 function attentionCase(shape: Linear): Case {
-  const params = attentionOf(shape);
+  const params = getAttention(shape);
   const { heads, keyHeads, keyDim, valueDim } = shape;
   return {
     site: { kind: "attention", params },
     stateLength: heads * keyDim * valueDim,
     outWidth: heads * valueDim,
-    rowsOf: (seed) => {
+    makeRows: (seed) => {
       const normal = makeNormal(seed);
       const rows = Float32Array.from({ length: ROWS * params.q.stride }, () => normal());
       // Keys of length 1, as the delta rule wants them.
@@ -118,7 +118,7 @@ function convolutionCase(params: Omit<CausalConvParams, "elem">): Case {
     site: { kind: "convolution", params, factors },
     stateLength: (taps - 1) * channels,
     outWidth: channels,
-    rowsOf: (seed) => {
+    makeRows: (seed) => {
       const own = makeNormal(100 + seed);
       return { x: Float32Array.from({ length: ROWS * stride }, () => own()) };
     },
@@ -141,25 +141,25 @@ const CASES: Readonly<Record<string, Case>> = {
 
 const OPTIONS = { numSlots: NUM_SLOTS, maxSequences: NUM_SLOTS };
 
-for (const [name, { site, stateLength, outWidth, rowsOf, reference }] of Object.entries(CASES)) {
+for (const [name, { site, stateLength, outWidth, makeRows, reference }] of Object.entries(CASES)) {
   Deno.test(`SimdStates.run(), ${name}: is its reference's in float64`, () => {
     const states = new SimdStates([site], { ...OPTIONS, threads: new KernelThreads(1) });
     const state = new Float64Array(NUM_SLOTS * stateLength).fill(NaN);
     makeSteps().forEach((step, i) => {
-      const rows = rowsOf(i);
+      const rows = makeRows(i);
       const [out, wanted] = [
         new Float32Array(step.numTokens * outWidth),
         new Float64Array(step.numTokens * outWidth),
       ];
-      reference(rows, { state, out: wanted }, rangesOf(step));
-      states.run(0, { ...rows, out }, rangesOf(step));
+      reference(rows, { state, out: wanted }, listRanges(step));
+      states.run(0, { ...rows, out }, listRanges(step));
       assertClose(out, wanted, EXACT);
     });
   });
 
   Deno.test(`SimdStates.run(), ${name}: a row has the same bits however its sequence is divided`, () => {
     const states = new SimdStates([site], { ...OPTIONS, threads: new KernelThreads(1) });
-    const rows = rowsOf(9);
+    const rows = makeRows(9);
     const numRows = 90;
     const answer = (ends: readonly number[], slot: number) => {
       const out = new Float32Array(numRows * outWidth);
@@ -203,8 +203,8 @@ Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots",
   try {
     for (let round = 0; threads.numHelpedWorks < 20; round++) {
       assert.ok(round < 2000, "no helper takes part");
-      Object.values(CASES).forEach(({ rowsOf, outWidth }, index) => {
-        const rows = rowsOf(round);
+      Object.values(CASES).forEach(({ makeRows, outWidth }, index) => {
+        const rows = makeRows(round);
         const [a, b] = [new Float32Array(8 * outWidth), new Float32Array(8 * outWidth)];
         const ranges = [
           { first: 0, end: 6, slot: round % 2, isFresh: round < 2 },
@@ -218,10 +218,10 @@ Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots",
       // Helpers are told of the memory.
       await new Promise((resolve) => setTimeout(resolve));
     }
-    const [{ rowsOf, outWidth }] = Object.values(CASES) as [Case];
+    const [{ makeRows, outWidth }] = Object.values(CASES) as [Case];
     const answer = (slot: number) => {
       const out = new Float32Array(outWidth);
-      alone.run(0, { ...rowsOf(1), out }, [{ first: 0, end: 1, slot, isFresh: false }]);
+      alone.run(0, { ...makeRows(1), out }, [{ first: 0, end: 1, slot, isFresh: false }]);
       return out;
     };
     assert.deepEqual(answer(3), answer(2));

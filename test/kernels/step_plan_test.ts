@@ -65,19 +65,19 @@ function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
     }
   };
   const decodes = readItems(plan, "decode");
-  const keysOf = (item: Item) => {
+  const getKeys = (item: Item) => {
     const s = step.queryStarts.subarray(0, step.sequences.length).lastIndexOf(item.firstToken);
     assert.equal(item.firstPosition, step.positions[item.firstToken]);
     return step.kvLengths[s]!;
   };
-  const firstOf = ({ firstPosition }: Item) =>
+  const getFirst = ({ firstPosition }: Item) =>
     window === 0 ? 0 : Math.max(0, firstPosition - window + 1);
   for (const item of readItems(plan, "prefill")) {
-    assert.deepEqual([item.start, item.end], [0, keysOf(item)]);
+    assert.deepEqual([item.start, item.end], [0, getKeys(item)]);
     mark(item);
   }
   for (const item of decodes.filter(({ slot }) => slot === NO_SLOT)) {
-    assert.deepEqual([item.start, item.end], [firstOf(item), keysOf(item)]);
+    assert.deepEqual([item.start, item.end], [getFirst(item), getKeys(item)]);
     mark(item);
   }
   const split = decodes.filter(({ slot }) => slot !== NO_SLOT);
@@ -89,7 +89,7 @@ function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
     mark(item);
     assert.equal(item.start, joined);
     joined = item.end;
-    let key = firstOf(item);
+    let key = getFirst(item);
     for (const part of split.slice(item.start, item.end)) {
       assert.deepEqual(
         [part.firstToken, part.rowStart, part.numRows, part.start],
@@ -97,7 +97,7 @@ function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
       );
       key = part.end;
     }
-    assert.equal(key, keysOf(item));
+    assert.equal(key, getKeys(item));
   }
   assert.equal(joined, split.length);
   assert.equal(writers.size, step.numTokens * GROUP);
@@ -134,15 +134,15 @@ Deno.test("StepPlan.build() writes the slot of every token and the blocks of eve
 });
 
 Deno.test("StepPlan.build() splits a long decode alone as among others", () => {
-  const partsOf = (plan: StepPlan) =>
+  const getParts = (plan: StepPlan) =>
     readItems(plan, "decode").filter(({ firstPosition }) => firstPosition === 4095)
       .map(({ start, end }) => [start, end]);
   const long = { queries: 1, keys: 4096 };
-  const alone = partsOf(planFor([long]).plan);
+  const alone = getParts(planFor([long]).plan);
   assert.ok(alone.length > 8);
   const others = Array.from({ length: 40 }, (_, i) => ({ queries: 1, keys: 1 + 90 * i }));
   const { plan } = planFor([...others, long, { queries: 90, keys: 2000 }]);
-  assert.deepEqual(partsOf(plan), alone);
+  assert.deepEqual(getParts(plan), alone);
   // A short one stays whole.
   assert.ok(readItems(plan, "decode").some(({ end, slot }) => end === 91 && slot === NO_SLOT));
 });

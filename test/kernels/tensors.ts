@@ -29,7 +29,7 @@ export function upload(
 }
 
 /** A norm's factors and offsets as the kernels bind them. */
-export function affineOf(
+export function makeAffine(
   { gamma, beta }: { gamma?: Float32Array | undefined; beta?: Float32Array | undefined },
 ): Float32Array | undefined {
   return gamma && beta ? Float32Array.from([...gamma, ...beta]) : gamma;

@@ -7,8 +7,8 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { unlessThere } from "../fixtures/goldens.ts";
-import { generate, metricOf } from "../fixtures/generate.ts";
-import { limitsOf, SimulatedDecoder } from "../unit/engine/simulated_decoder.ts";
+import { generate, readMetric } from "../fixtures/generate.ts";
+import { makeLimits, SimulatedDecoder } from "../unit/engine/simulated_decoder.ts";
 
 const FOLDER = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));
 const IS_THERE = existsSync(FOLDER);
@@ -20,7 +20,7 @@ class CountingDecoder implements Decoder {
   readonly #simulated: SimulatedDecoder;
 
   constructor(numBlocks: number, windows?: readonly WindowLimits[]) {
-    this.limits = limitsOf({
+    this.limits = makeLimits({
       ...{ contextLength: 40_960, maxBatchTokens: 512, blockSize: 16 },
       ...{ numBlocks, windows },
     });
@@ -61,7 +61,7 @@ const SYSTEM = Array.from(
 ).join("\n");
 
 /** Each turn goes on where the one before ended: a call, its result, and what the user says then. */
-function turnsOf(count: number) {
+function makeTurns(count: number) {
   const messages: Record<string, unknown>[] = [
     { role: "system", content: SYSTEM },
     { role: "user", content: "Fix the failing test in parse_test.ts." },
@@ -81,7 +81,7 @@ function turnsOf(count: number) {
 /** The prompts of four turns. */
 async function renderTurns(): Promise<readonly number[][]> {
   const tokenizer = await loadTokenizer(await openAnyFolder(FOLDER));
-  const prompts = turnsOf(4).map((messages) =>
+  const prompts = makeTurns(4).map((messages) =>
     tokenizer.encode(
       tokenizer.template!.render(messages as never, {
         ...{ tools: TOOLS, add_generation_prompt: true },
@@ -133,16 +133,16 @@ Deno.test({
     const decoder = new CountingDecoder(2048);
     const engine = new EngineLoop(decoder, { prefixCache: true });
     await askTurns(engine, decoder, prompts);
-    assert.equal(await metricOf(engine, "hearth_prefix_evicted_blocks_total"), 0);
+    assert.equal(await readMetric(engine, "hearth_prefix_evicted_blocks_total"), 0);
     // Another conversation takes blocks; the agent's next turn finds what is left of its own.
     const other = prompts[0]!.map((id) => id + 1);
     await decoder.ask(engine, other.slice(0, 17_000));
-    const numEvicted = await metricOf(engine, "hearth_prefix_evicted_blocks_total");
+    const numEvicted = await readMetric(engine, "hearth_prefix_evicted_blocks_total");
     assert(numEvicted > 0 && numEvicted < 1300, `${numEvicted} blocks evicted`);
     const again = await decoder.ask(engine, prompts[0]!);
     // A conversation gives up its end first.
     assert(again < prompts[0]!.length - 10_000, `${again} computed again`);
-    const hits = await metricOf(engine, "hearth_prefix_hit_tokens_total");
+    const hits = await readMetric(engine, "hearth_prefix_hit_tokens_total");
     assert(hits > 3 * 18_000);
     await engine.close();
   },

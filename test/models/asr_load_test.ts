@@ -29,13 +29,13 @@ async function assertRefused(
   await assert.rejects(load, { name: "StartupError", message });
 }
 
-async function configOf(model: TinySpeechModel): Promise<Record<string, unknown>> {
+async function makeConfig(model: TinySpeechModel): Promise<Record<string, unknown>> {
   await using tiny = await makeTinySpeech(model);
   return { ...(await openFolder(tiny.folder)).config };
 }
 
 Deno.test("loadAsr() refuses a type that it does not serve, naming those that it does", async () => {
-  const config = { ...await configOf("moonshine"), model_type: "quartz" };
+  const config = { ...await makeConfig("moonshine"), model_type: "quartz" };
   await assertRefused(
     "moonshine",
     { "config.json": config },
@@ -65,7 +65,7 @@ Deno.test("loadAsr() refuses folders that lack a part, naming it", async () => {
 });
 
 Deno.test("a CTC model of a type that nobody listed transcribes as wav2vec2 does", async () => {
-  const config = await configOf("wav2vec2");
+  const config = await makeConfig("wav2vec2");
   const architectures = ["Data2VecAudioForCTC"];
   const changes = { "config.json": { ...config, model_type: "data2vec-audio", architectures } };
   const heard = async (changes = {}) => {
@@ -81,7 +81,7 @@ Deno.test("a CTC model of a type that nobody listed transcribes as wav2vec2 does
 });
 
 Deno.test("loadAsr() refuses what is no CTC model, saying what it saw", async () => {
-  const config = await configOf("wav2vec2");
+  const config = await makeConfig("wav2vec2");
   const change = (changed: Record<string, unknown>) => ({
     "config.json": { ...config, ...changed },
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { encodePng } from "../../src/media/png.ts";
-import { bareFamilyOf, findBareGraph } from "../../src/models/matting/matting_family.ts";
+import { findBareGraph, guessFamily } from "../../src/models/matting/matting_family.ts";
 import { alphaOfFile, matte } from "../fixtures/matting.ts";
 import { mattingGraph } from "../fixtures/matting_folder.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -29,7 +29,7 @@ const SESSIONS = {
 
 Deno.test("bareFamilyOf() has rembg's sizes and levels, by name and by input", () => {
   for (const [file, { side, mean, std }] of Object.entries(SESSIONS)) {
-    const { processor, stretches } = bareFamilyOf(file, undefined);
+    const { processor, stretches } = guessFamily(file, undefined);
     assert.deepEqual(processor["size"], { width: side, height: side }, file);
     const triple = (value: unknown) => [value, value, value].flat().slice(0, 3);
     assert.deepEqual(triple(processor["image_mean"]), mean, file);
@@ -37,8 +37,8 @@ Deno.test("bareFamilyOf() has rembg's sizes and levels, by name and by input", (
     // Each mask is stretched, by (x - least) / (most - least).
     assert.ok(stretches);
   }
-  assert.equal(bareFamilyOf("mine.onnx", 320).name, "U²-Net");
-  assert.equal(bareFamilyOf("mine.onnx", 1024).name, "IS-Net");
+  assert.equal(guessFamily("mine.onnx", 320).name, "U²-Net");
+  assert.equal(guessFamily("mine.onnx", 1024).name, "IS-Net");
 });
 
 Deno.test("findBareGraph() takes a graph for bare only where nothing else says what it is", () => {

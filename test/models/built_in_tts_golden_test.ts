@@ -70,7 +70,7 @@ function bandLevels(samples: Float32Array): number[] {
   });
 }
 
-function rmsOf(samples: Float32Array): number {
+function computeRms(samples: Float32Array): number {
   return Math.sqrt(samples.reduce((sum, sample) => sum + sample ** 2, 0) / samples.length);
 }
 
@@ -79,7 +79,7 @@ function assertClose(golden: Golden, samples: Float32Array, closeness: Closeness
   const { sample: tolerance, frames, rmsDb, bandDb } = closeness;
   const surplus = samples.length - golden.samples;
   assert.ok(Math.abs(surplus) <= frames * FRAME_SAMPLES, `${text}: ${surplus} samples too many`);
-  const rms = 20 * Math.log10(rmsOf(samples) / golden.rms);
+  const rms = 20 * Math.log10(computeRms(samples) / golden.rms);
   assert.ok(Math.abs(rms) <= rmsDb, `${text}: ${rms} dB too loud`);
   bandLevels(samples).forEach((level, band) => {
     const wanted = golden.band_levels_db[band]!;

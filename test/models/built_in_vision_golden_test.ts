@@ -7,7 +7,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
-import { mediaTokenOf } from "../../src/models/media_encoder.ts";
+import { findMediaToken } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
@@ -38,7 +38,7 @@ const goldens: readonly Golden[] =
   JSON.parse(await Deno.readTextFile(`${FOLDER}/golden.json`)).conversations;
 
 /** The messages with their images read. */
-function messagesOf({ messages }: Golden): ChatMessage[] {
+function makeMessages({ messages }: Golden): ChatMessage[] {
   return messages.map(({ role, content }): ChatMessage => ({
     role,
     content: typeof content === "string"
@@ -58,7 +58,7 @@ async function assertReplies(backend: Backend, dtype: Dtype): Promise<void> {
   await using model = await openModel(FOLDER, { backend, dtype });
   assert.ok(model.maxSequences > 1, "the decoder was not cut");
   const answers = await Promise.all(
-    goldens.map((golden) => chat(model, messagesOf(golden), { topLogprobs: 0 })),
+    goldens.map((golden) => chat(model, makeMessages(golden), { topLogprobs: 0 })),
   );
   goldens.forEach(({ name, prompt_ids, reply, reply_ids }, index) => {
     const { texts, logprobs, reasons, usage } = answers[index]!;
@@ -74,10 +74,10 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
   const tokenizer = await loadTokenizer(folder);
   const processor = await VisionProcessor.load(FOLDER);
   const { placeholder } = processor;
-  const imageTokenId = mediaTokenOf(folder.config, "image");
+  const imageTokenId = findMediaToken(folder.config, "image");
   const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
   for (const golden of goldens) {
-    const messages = messagesOf(golden);
+    const messages = makeMessages(golden);
     const parts = messages.flatMap(({ content }) => typeof content === "string" ? [] : content)
       .filter((part) => part.type === "image");
     const prepared = await Promise.all(

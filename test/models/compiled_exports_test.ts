@@ -69,7 +69,7 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
 const tokenAt = (sequence: number, position: number) => (7 + 5 * sequence + 11 * position) % 29;
 
 /** Tokens `from` to `to` of two sequences, the second two tokens behind, in the blocks from `firstBlock` on. */
-function stepOf(
+function makeStep(
   { from, to, firstBlock, isDecoding = false }: {
     readonly from: number;
     readonly to: number;
@@ -126,7 +126,7 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
     const backend = await WebGpuBackend.create(gpu);
     const byOrt = await open(backend, { files, cut, rule: WITHOUT_KERNELS });
     const decoder = await open(backend, { files, cut });
-    const logitsOf = async (decoder: PagedDecoder, step: StepBatch) => {
+    const makeLogits = async (decoder: PagedDecoder, step: StepBatch) => {
       const encoded = await forward(decoder, step);
       // What was recorded is submitted with the read.
       gpu.commands.submit();
@@ -134,12 +134,12 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
     };
     for (let at = PROMPT; at < END; at++) {
       const from = at === PROMPT ? 0 : at - 1;
-      const want = await logitsOf(byOrt, stepOf({ from, to: at, firstBlock: 0 }));
+      const want = await makeLogits(byOrt, makeStep({ from, to: at, firstBlock: 0 }));
       assert.equal(want.length, 2 * cut.output.width);
       // What follows the prompt as few rows, and in other blocks as many.
       for (const [firstBlock, isDecoding] of [[0, from > 0], [2 * BLOCKS, false]] as const) {
         using submits = countCalls(GPUQueue.prototype, "submit");
-        const got = await logitsOf(decoder, stepOf({ from, to: at, firstBlock, isDecoding }));
+        const got = await makeLogits(decoder, makeStep({ from, to: at, firstBlock, isDecoding }));
         assert.ok(submits.count <= 2, `${submits.count} submits`);
         const off = Math.max(...got.map((x, i) => Math.abs(x - want[i]!)));
         assert.ok(off <= TOLERANCE, `off by ${off} at ${at} tokens`);
@@ -164,14 +164,14 @@ for (const name of ON_CPU) {
     };
     const byOrt = await open(backend, { files, cut, rule: WITHOUT_KERNELS });
     const decoder = await open(backend, { files, cut });
-    const logitsOf = async (decoder: PagedDecoder, step: StepBatch) =>
+    const makeLogits = async (decoder: PagedDecoder, step: StepBatch) =>
       await backend.read((await forward(decoder, step))!);
     for (let at = PROMPT; at < END; at++) {
       const isDecoding = at > PROMPT;
-      const step = stepOf({ from: isDecoding ? at - 1 : 0, to: at, firstBlock: 0, isDecoding });
-      const want = (await logitsOf(byOrt, step)).slice();
+      const step = makeStep({ from: isDecoding ? at - 1 : 0, to: at, firstBlock: 0, isDecoding });
+      const want = (await makeLogits(byOrt, step)).slice();
       using runs = countCalls(sessions.prototype, "run");
-      const got = await logitsOf(decoder, step);
+      const got = await makeLogits(decoder, step);
       if (isDecoding) assert.equal(runs.count, 0);
       const off = Math.max(...got.map((x, i) => Math.abs(x - want[i]!)));
       assert.ok(off <= TOLERANCE, `off by ${off} at ${at} tokens`);

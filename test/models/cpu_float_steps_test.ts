@@ -17,15 +17,15 @@ import { loadNative, Tensor } from "../../src/device/ort/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import {
   type Encoded,
-  encodedOf,
+  makeEncoded,
   openEncoderDecoder,
   SPEECH,
 } from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { buildMergedDecoder } from "../fixtures/merged_decoder_graph.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
-import { promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
+import { makePrompt, TIES, Ties } from "../fixtures/small_steps.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 
 /** The class behind ONNX Runtime's factory. */
@@ -59,7 +59,7 @@ Deno.test("a small decoder of speech runs in our kernels alone, and writes what 
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = findModelFolder("hearth-demo-asr")!;
   const speech = { ...SPEECH, dtype: "fp32" } as const;
-  const windows = SEEDS.map((seed) => encodedOf(seed + 1, SPEECH));
+  const windows = SEEDS.map((seed) => makeEncoded(seed + 1, SPEECH));
   const ties = new Ties(TIES.fp32);
   const written: (readonly SampledToken[])[][] = [];
   for (const [rule, numRuns] of [[WITHOUT_KERNELS, SEGMENTS], [undefined, 1]] as const) {
@@ -67,7 +67,7 @@ Deno.test("a small decoder of speech runs in our kernels alone, and writes what 
     const engine = new EngineLoop(decoder, { prefixCache: false });
     const write = async (seed: number) =>
       (await generate(engine, {
-        tokens: promptOf(seed),
+        tokens: makePrompt(seed),
         maxTokens: 16,
         topLogprobs: 2,
         encoderInput: windows[seed]!,
@@ -93,13 +93,13 @@ Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels
 }, async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = await openFolder(small!);
-  const context = contextOf(folder, { backend, dtype: "fp32", engine: { prefixCache: false } });
+  const context = makeContext(folder, { backend, dtype: "fp32", engine: { prefixCache: false } });
   const open = async (rule?: KernelRule) => {
     const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
     assert.ok(decoder instanceof PagedDecoder);
     const engine = new EngineLoop(decoder, { prefixCache: false });
     const answer = async (seed: number) => {
-      const request = { tokens: promptOf(seed), maxTokens: 24, topLogprobs: 2 };
+      const request = { tokens: makePrompt(seed), maxTokens: 24, topLogprobs: 2 };
       return (await generate(engine, request)).tokens;
     };
     return { decoder, answer };
@@ -136,7 +136,7 @@ Deno.test("a later segment of a decoder on the CPU may read what the first compu
   });
   assert.ok(!("refused" in decoder));
   const engine = new EngineLoop(decoder, { prefixCache: false });
-  const encoderInput = encodedOf(1, { kind: "asr", vocabSize: 53, numPositions: 12, width: 64 });
+  const encoderInput = makeEncoded(1, { kind: "asr", vocabSize: 53, numPositions: 12, width: 64 });
   const { ids } = await generate(engine, { tokens: [1, 4], maxTokens: 7, encoderInput });
   // Each position has its token, whatever came before.
   assert.deepEqual(ids, script.slice(1));

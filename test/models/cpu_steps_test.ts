@@ -14,8 +14,8 @@ import { countCalls } from "../fixtures/count_calls.ts";
 import { generate } from "../fixtures/generate.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import type { ModelFolder } from "../fixtures/model_folder.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
-import { promptOf, Ties } from "../fixtures/small_steps.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
+import { makePrompt, Ties } from "../fixtures/small_steps.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 
 const LAYERS = 4;
@@ -37,7 +37,7 @@ async function openModel(
 ): Promise<PagedDecoder> {
   await using copy = await copyChatModel(level, dtype);
   const folder = await openFolder(copy.path);
-  const context = contextOf(folder, { backend, dtype, engine: { prefixCache: false } });
+  const context = makeContext(folder, { backend, dtype, engine: { prefixCache: false } });
   const { decoder } = await loadDecoder({ ...context, ...rule && { rule } });
   assert.ok(decoder instanceof PagedDecoder);
   return decoder;
@@ -69,7 +69,7 @@ for (const dtype of ["q4", "q4f16"] as const) {
       const decoder = await openModel(backend, { level: 4, dtype, ...rule && { rule } });
       const engine = new EngineLoop(decoder, { prefixCache: false });
       const answer = async (seed: number) => {
-        const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+        const request = { tokens: makePrompt(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
         return (await generate(engine, request)).tokens;
       };
       return { decoder, answer };
@@ -101,10 +101,10 @@ Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts
     const request = { tokens, maxTokens: NUM_TOKENS, topLogprobs: 2 };
     return (await generate(engine, request)).tokens;
   };
-  const alone = await answer(promptOf(1));
-  const beside = answer(promptOf(1));
+  const alone = await answer(makePrompt(1));
+  const beside = answer(makePrompt(1));
   // Long prompts come one after the other while it is written.
-  const prompts = [2, 3, 4].map((seed) => Array.from({ length: 9 }, () => promptOf(seed)).flat());
+  const prompts = [2, 3, 4].map((seed) => Array.from({ length: 9 }, () => makePrompt(seed)).flat());
   for (const prompt of prompts) await generate(engine, { tokens: prompt, maxTokens: 2 });
   const others = prompts.map(answer);
   assert.deepEqual(await beside, alone);
@@ -150,9 +150,9 @@ Deno.test("a step on the CPU reads at least four tokens of a prompt beside next 
     dispose: () => decoder.dispose(),
   };
   const engine = new EngineLoop(slow, { prefixCache: false });
-  const stream = generate(engine, { tokens: promptOf(1), maxTokens: 300 });
+  const stream = generate(engine, { tokens: makePrompt(1), maxTokens: 300 });
   await new Promise((resolve) => setTimeout(resolve, 50));
-  const long = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11].flatMap(promptOf);
+  const long = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11].flatMap(makePrompt);
   await Promise.all([stream, generate(engine, { tokens: long, maxTokens: 1 })]);
   assert.ok(chunks.length > 3, `${chunks.length} steps of both kinds`);
   // The prompt's end may be shorter.

@@ -7,8 +7,8 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { copyChatModel } from "../fixtures/chat_model.ts";
 import { generate } from "../fixtures/generate.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
-import { promptOf } from "../fixtures/small_steps.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
+import { makePrompt } from "../fixtures/small_steps.ts";
 
 const NUM_TOKENS = 40;
 /** As many as run as few rows. */
@@ -20,13 +20,13 @@ async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledTok
   const backend = await CpuBackend.open({ threads });
   const folder = await openFolder(copy.path);
   const engine = { prefixCache: false };
-  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype, engine }));
+  const { decoder } = await loadDecoder(makeContext(folder, { backend, dtype, engine }));
   const loop = new EngineLoop(decoder, { prefixCache: false });
   const answers = await Promise.all(
     Array.from({ length: NUM_STREAMS }, (_, seed) =>
       // A prompt of one token is a row like those that follow.
       generate(loop, {
-        tokens: promptOf(seed).slice(0, 1),
+        tokens: makePrompt(seed).slice(0, 1),
         maxTokens: NUM_TOKENS,
         topLogprobs: 3,
       })),

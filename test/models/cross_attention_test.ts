@@ -120,7 +120,7 @@ async function assertCross(device: Device): Promise<void> {
   // A slot that is used again.
   keep(0, [second], [2]);
   const slots = [1, 3, 3, 2, 1];
-  const memoryOf = new Map([[1, second], [2, second], [3, first]]);
+  const getMemory = new Map([[1, second], [2, second], [3, first]]);
   const q = draw(slots.length * WIDTH);
   attention.begin(slots);
   const dims = [1, slots.length, WIDTH];
@@ -131,7 +131,7 @@ async function assertCross(device: Device): Promise<void> {
   const got = await run(0);
   slots.forEach((slot, token) => {
     const query = q.subarray(token * WIDTH, (token + 1) * WIDTH);
-    attend(query, memoryOf.get(slot)!).forEach((x, i) => {
+    attend(query, getMemory.get(slot)!).forEach((x, i) => {
       const y = got[token * WIDTH + i]!;
       assert.ok(Math.abs(y - x) < TOLERANCE * (1 + Math.abs(x)), `token ${token}: ${y} for ${x}`);
     });

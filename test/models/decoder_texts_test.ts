@@ -172,7 +172,7 @@ const DOCUMENTS = [
 ];
 
 /** The whole prompt as the model's authors write it. */
-function promptOf(query: string, document: string): string {
+function makePrompt(query: string, document: string): string {
   return "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query " +
     'and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n' +
     "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that " +
@@ -189,7 +189,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   let numTokens = 0;
   await using whole = await WholeGraph.open(tiny.graph);
   for (const [index, document] of DOCUMENTS.entries()) {
-    const ids = tokenizer.encode(promptOf(QUERY, document));
+    const ids = tokenizer.encode(makePrompt(QUERY, document));
     numTokens += ids.length;
     const logits = (await whole.run([ids])).at(-1)!;
     const expected = 1 / (1 + Math.exp(logits[no]! - logits[yes]!));
@@ -199,7 +199,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   const told = await rerank(model, QUERY, DOCUMENTS, { instruction: "find the worst" });
   const [document] = DOCUMENTS;
   const ids = tokenizer.encode(
-    promptOf(QUERY, document!).replace(/(?<=<Instruct>: ).*/, "find the worst"),
+    makePrompt(QUERY, document!).replace(/(?<=<Instruct>: ).*/, "find the worst"),
   );
   const logits = (await whole.run([ids])).at(-1)!;
   assert.ok(Math.abs(told.logits[0]! - (logits[yes]! - logits[no]!)) < 1e-3);
@@ -234,7 +234,7 @@ Deno.test("a language model reranks by the tokens that sentence-transformers' Lo
     assert.equal(model.kind, "rerank");
     const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
     await using whole = await WholeGraph.open(tiny.graph);
-    const row = (await whole.run([tokenizer.encode(promptOf(QUERY, document!))])).at(-1)!;
+    const row = (await whole.run([tokenizer.encode(makePrompt(QUERY, document!))])).at(-1)!;
     const { true_token_id: yes, false_token_id: no } = ids;
     const wanted = row[yes]! - (no === undefined ? 0 : row[no]!);
     const { logits } = await rerank(model, QUERY, [document!]);
@@ -268,7 +268,11 @@ Deno.test({
         const document of ["text", "5 eggs", "(in brackets)", "“quoted”", "東京", "…", "a\n\nb"]
       ) {
         const { ids } = form.frame(form.encodeQuery(query), form.encodeDocument(document));
-        assert.deepEqual(ids, tokenizer.encode(promptOf(query, document)), `${query} ${document}`);
+        assert.deepEqual(
+          ids,
+          tokenizer.encode(makePrompt(query, document)),
+          `${query} ${document}`,
+        );
       }
     }
   },

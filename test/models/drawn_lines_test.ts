@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/png.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
-import { Drawing, widthOf } from "../fixtures/drawing.ts";
+import { computeWidth, Drawing } from "../fixtures/drawing.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 
@@ -64,7 +64,7 @@ Deno.test("LineOcrModel tells where lines are, in Florence's form, when it is as
     const near = (seen: number, wanted: number) =>
       assert.ok(Math.abs(seen - wanted) <= SIZE / 2, `${text}: ${corners}`);
     near(left, x);
-    near(right, x + widthOf(text, { size: SIZE }));
+    near(right, x + computeWidth(text, { size: SIZE }));
     near(bottom, baseline);
     near(top, baseline - 0.75 * SIZE);
   });

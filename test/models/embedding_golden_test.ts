@@ -10,7 +10,7 @@ import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
-import { readRetrievalSet, recallOf } from "../fixtures/retrieval.ts";
+import { computeRecall, readRetrievalSet } from "../fixtures/retrieval.ts";
 import { Random } from "../unit/engine/random.ts";
 
 interface Golden {
@@ -129,7 +129,7 @@ Deno.test({
     await using model = await openModel(findModelFolder("hearth-demo-embed")!);
     const passageRows = (await embed(model, passages.map(({ text }) => text))).rows;
     const queryRows = (await embed(model, queries.map(({ text }) => text))).rows;
-    const recall = recallOf(queries, (query) => {
+    const recall = computeRecall(queries, (query) => {
       const row = queryRows[queries.indexOf(query)]!;
       return passages
         .map(({ id }, index) => ({ id, score: cosine(row, passageRows[index]!) }))

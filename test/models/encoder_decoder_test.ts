@@ -132,7 +132,7 @@ interface Row {
 
 const BLOCKS_PER_ROW = 2;
 
-function stepOf(rows: readonly Row[]): StepBatch {
+function makeStep(rows: readonly Row[]): StepBatch {
   const starts = [0];
   for (const { tokens } of rows) starts.push(starts.at(-1)! + tokens.length);
   return {
@@ -198,14 +198,14 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
   const graphs = await readGraphs(files, attention);
   const decoder = await open(graphs, { backend, files, maxSequences: 2, encoder });
   const [older, younger, other] = texts as [Text, Text, Text];
-  const logitsOf = async (...rows: Row[]) =>
-    await readRows(backend, (await forward(decoder, stepOf(rows)))!);
+  const makeLogits = async (...rows: Row[]) =>
+    await readRows(backend, (await forward(decoder, makeStep(rows)))!);
 
   const prompt = { input: older, row: 1, tokens: older.tokens.slice(0, 3), position: 0 };
-  const [first] = await logitsOf(prompt);
+  const [first] = await makeLogits(prompt);
   assertClose(first!, want[0]![2]!, "three tokens at once");
   for (let i = 0; i < younger.tokens.length; i++) {
-    const got = await logitsOf(
+    const got = await makeLogits(
       { input: younger, row: 0, tokens: [younger.tokens[i]!], position: i },
       { input: older, row: 1, tokens: [older.tokens[i + 3]!], position: i + 3 },
     );
@@ -214,9 +214,9 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
   }
   assert.deepEqual(encoder.calls, [1, 1]);
   // Takes the place of one of them, which is encoded again when it comes back.
-  const [third] = await logitsOf({ input: other, row: 0, tokens: other.tokens, position: 0 });
+  const [third] = await makeLogits({ input: other, row: 0, tokens: other.tokens, position: 0 });
   assertClose(third!, want[2]![1]!, "other");
-  const again = await logitsOf(
+  const again = await makeLogits(
     { input: younger, row: 0, tokens: younger.tokens, position: 0 },
     { input: older, row: 1, tokens: older.tokens.slice(0, 4), position: 0 },
   );
@@ -241,7 +241,7 @@ gpuTest("EncoderDecoder.forward() waits for nothing on the GPU", async (gpu) => 
   const decoder = await open(await readGraphs(files, "sdpa"), { backend, files, maxSequences: 1 });
   const input = { hidden: new Float32Array(NUM_PLACES * WIDTH).fill(1) };
   using map = countCalls(GPUBuffer.prototype, "mapAsync");
-  const logits = await forward(decoder, stepOf([{ input, row: 0, tokens: [51], position: 0 }]));
+  const logits = await forward(decoder, makeStep([{ input, row: 0, tokens: [51], position: 0 }]));
   assert.equal(map.count, 0);
   await backend.read(logits!);
   assert.equal(map.count, 1);
@@ -256,14 +256,14 @@ Deno.test("EncoderDecoder says which sequences' inputs cannot be encoded", async
   const bad = { hidden: new Float32Array(0) };
   const row = { tokens: [51], position: 0 };
   const rows = [{ ...row, input: bad, row: 0 }, { ...row, input: good, row: 1 }];
-  const failing = decoder.run(stepOf([...rows, { ...row, input: bad, row: 2 }]));
+  const failing = decoder.run(makeStep([...rows, { ...row, input: bad, row: 2 }]));
   await assert.rejects(failing, (error) => {
     assert.ok(error instanceof EncoderError);
     assert.deepEqual(error.sequenceIds, [0, 2]);
     assert.equal((error.cause as Error).message, "empty");
     return true;
   });
-  assert.equal((await decoder.run(stepOf(rows.slice(1)))).length, 1);
+  assert.equal((await decoder.run(makeStep(rows.slice(1)))).length, 1);
   await decoder.dispose();
 });
 

@@ -9,8 +9,8 @@ import {
   generate,
   type Generated,
   GREEDY,
-  metricOf,
   type Prompt,
+  readMetric,
   withEngine,
   withWholeEngine,
 } from "../fixtures/generate.ts";
@@ -55,9 +55,9 @@ async function assertSameTogether(
       together.forEach(({ ids }, i) =>
         assert.deepEqual(ids, alone[i]!.ids, `request ${i} with ${JSON.stringify(engine)}`)
       );
-      const numPreemptions = await metricOf(loop, "hearth_preemptions_total");
+      const numPreemptions = await readMetric(loop, "hearth_preemptions_total");
       assert.equal(numPreemptions > 0, engine.kvCacheMb !== undefined, "preemptions");
-      assert.equal(await metricOf(loop, "hearth_kv_blocks_used"), 0);
+      assert.equal(await readMetric(loop, "hearth_kv_blocks_used"), 0);
     });
   }
 }
@@ -132,7 +132,7 @@ async function assertScores(backend: Backend) {
           assert(Math.abs(token.top[0]!.logprob - top[0]!.logprob) < 2e-3);
         });
       }
-      assert.equal(await metricOf(loop, "hearth_kv_blocks_used"), 0);
+      assert.equal(await readMetric(loop, "hearth_kv_blocks_used"), 0);
     });
   }
 }
@@ -174,7 +174,10 @@ Deno.test("EngineLoop finds a prompt it has seen in the prefix cache, and counts
     assert.equal(first.numCachedTokens, 0);
     assert.equal(second.numCachedTokens, tokens.length - 1);
     assert.deepEqual(second.ids, first.ids);
-    assert.equal(await metricOf(engine, "hearth_prefix_hit_tokens_total"), second.numCachedTokens);
+    assert.equal(
+      await readMetric(engine, "hearth_prefix_hit_tokens_total"),
+      second.numCachedTokens,
+    );
   }));
 
 Deno.test("EngineLoop ends all sequences that a step finishes with that step", () =>
@@ -252,7 +255,7 @@ Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang u
     );
     const values = await Promise.all(
       ["kv_blocks_used", "sequences_running", "sequences_waiting"].map((name) =>
-        metricOf(engine, `hearth_${name}`)
+        readMetric(engine, `hearth_${name}`)
       ),
     );
     assert.deepEqual(values, [0, 0, 0]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { familyOf } from "../../src/models/load/families.ts";
+import { identifyFamily } from "../../src/models/load/families.ts";
 import { loadModel } from "../../src/models/load/load.ts";
 import { chooseFiles } from "../../src/models/load/model_files.ts";
 import { makeTinyOcr } from "../fixtures/tiny_ocr.ts";
@@ -20,9 +20,9 @@ async function addDtypes(folder: string, suffixes: Readonly<Record<string, reado
 }
 
 /** The graphs that are downloaded, and those that are loaded. */
-async function graphsOf(path: string, dtype?: Dtype): Promise<[string[], string[]]> {
+async function getGraphs(path: string, dtype?: Dtype): Promise<[string[], string[]]> {
   const folder = await openFolder(path);
-  const { kind } = familyOf(folder);
+  const { kind } = identifyFamily(folder);
   const { graphs } = chooseFiles(folder, { device: "cpu", dtype });
   const loaded = new Set<string>();
   const model = await loadModel({
@@ -48,7 +48,7 @@ Deno.test("what is downloaded of Florence-2 is what is loaded, whatever its grap
     vision_encoder: ["_quantized"],
     embed_tokens: [],
   });
-  const [downloaded, loaded] = await graphsOf(tiny.folder);
+  const [downloaded, loaded] = await getGraphs(tiny.folder);
   assert.deepEqual(loaded, downloaded);
   assert.deepEqual(downloaded, [
     "onnx/decoder_model_merged_q4.onnx",
@@ -56,7 +56,7 @@ Deno.test("what is downloaded of Florence-2 is what is loaded, whatever its grap
     "onnx/encoder_model_q4.onnx",
     "onnx/vision_encoder_quantized.onnx",
   ]);
-  const [asked, opened] = await graphsOf(tiny.folder, "fp32");
+  const [asked, opened] = await getGraphs(tiny.folder, "fp32");
   assert.deepEqual(opened, asked);
 });
 
@@ -67,7 +67,7 @@ Deno.test("what is downloaded of a vision model is what is loaded", async () => 
     embed_tokens: ["_quantized"],
     vision_encoder: ["_q4", "_quantized"],
   });
-  const [downloaded, loaded] = await graphsOf(folder.path);
+  const [downloaded, loaded] = await getGraphs(folder.path);
   assert.deepEqual(loaded, downloaded);
   assert.ok(downloaded.includes("onnx/vision_encoder_q4.onnx"));
 });
@@ -78,7 +78,7 @@ Deno.test("what is downloaded of a speech model is what is loaded", async () => 
     decoder_model_merged: ["_q4"],
     encoder_model: ["_q4", "_quantized"],
   });
-  const [downloaded, loaded] = await graphsOf(tiny.folder);
+  const [downloaded, loaded] = await getGraphs(tiny.folder);
   assert.deepEqual(loaded, downloaded);
   assert.deepEqual(downloaded, [
     "onnx/decoder_model_merged_q4.onnx",

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
-import { sessionsOf } from "../fixtures/transformers_sessions.ts";
+import { makeSessions } from "../fixtures/transformers_sessions.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
@@ -16,7 +16,7 @@ for (const runtime of ["native", "web"] as const) {
 async function assertGenerates(backend: CpuBackend): Promise<void> {
   const transformers = await loadTransformers({
     modelsFolder: dirname(FOLDER),
-    openModel: sessionsOf(backend),
+    openModel: makeSessions(backend),
   });
   const model = await transformers.AutoModelForCausalLM.from_pretrained("hearth-demo-chat", {
     dtype: "fp32",

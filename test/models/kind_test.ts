@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/base/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
-import { familyOf } from "../../src/models/load/families.ts";
+import { identifyFamily } from "../../src/models/load/families.ts";
 import { chooseGraphs } from "../../src/models/folder/graph_choice.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 
@@ -29,20 +29,20 @@ for (const [model, kind] of Object.entries(KINDS)) {
       unlessThere(folder !== undefined, `models/${model}`, "a published folder")
     }`,
     ignore: folder === undefined,
-    fn: async () => assert.equal(familyOf(await openFolder(folder!)).kind, kind),
+    fn: async () => assert.equal(identifyFamily(await openFolder(folder!)).kind, kind),
   });
 }
 
 Deno.test("familyOf() tells decoders that embed or rerank by their names", () => {
   const config = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
-  const kind = (path: string) => familyOf({ path, files: new Set(), config }).kind;
+  const kind = (path: string) => identifyFamily({ path, files: new Set(), config }).kind;
   assert.equal(kind("onnx-community/Qwen3-Embedding-0.6B-ONNX"), "embedding");
   assert.equal(kind("/c/models--onnx-community--Qwen3-Reranker-0.6B-ONNX/snapshots/5a"), "rerank");
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
 });
 
 Deno.test("familyOf() knows a background remover by each name that its family has", () => {
-  const kind = (config: Record<string, unknown>) => familyOf(folderOf(config)).kind;
+  const kind = (config: Record<string, unknown>) => identifyFamily(makeFolder(config)).kind;
   for (const type of ["isnet", "ormbg", "modnet", "birefnet", "ben", "ben2"]) {
     assert.equal(kind({ model_type: type }), "matting", type);
   }
@@ -53,18 +53,21 @@ Deno.test("familyOf() knows a background remover by each name that its family ha
 
 Deno.test("familyOf() knows a speech recogniser with a CTC head by its architecture", () => {
   for (const [type, name] of [["data2vec-audio", "Data2VecAudioForCTC"], ["sew", "SEWForCTC"]]) {
-    const { kind, loader } = familyOf(folderOf({ model_type: type, architectures: [name] }));
+    const { kind, loader } = identifyFamily(
+      makeFolder({ model_type: type, architectures: [name] }),
+    );
     assert.deepEqual({ kind, loader }, { kind: "asr", loader: "ctc" }, name);
   }
 });
 
-function folderOf(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
+function makeFolder(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
   return { path: "/models/x", files: new Set(files), config };
 }
 
 Deno.test("familyOf() says what it looked at when it cannot tell", () => {
   assert.throws(
-    () => familyOf(folderOf({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
+    () =>
+      identifyFamily(makeFolder({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
     (error: Error) =>
       error instanceof StartupError && error.setting === "kind" &&
       /quux.*Quux.*Wanted is its kind/s.test(error.message),
@@ -72,14 +75,14 @@ Deno.test("familyOf() says what it looked at when it cannot tell", () => {
 });
 
 Deno.test("chooseGraphs() takes the best dtype there is for the device", () => {
-  const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
+  const folder = makeFolder({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
   const choose = (device: "gpuWithF16" | "gpu" | "cpu") =>
     chooseGraphs(folder, [{ name: "model" }], { device }).main.dtype;
   assert.deepEqual([choose("gpuWithF16"), choose("gpu"), choose("cpu")], ["fp16", "q4", "q4"]);
 });
 
 Deno.test("chooseGraphs() refuses a dtype the folder lacks and names those it has", () => {
-  const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_q4.onnx"]);
+  const folder = makeFolder({}, ["onnx/model.onnx", "onnx/model_q4.onnx"]);
   assert.throws(
     () => chooseGraphs(folder, [{ name: "model" }], { device: "cpu", dtype: "fp16" }),
     /fp16: it has fp32, q4/,
@@ -87,7 +90,7 @@ Deno.test("chooseGraphs() refuses a dtype the folder lacks and names those it ha
 });
 
 /** What a folder of this configuration, and of these files of sentence-transformers, is taken for. */
-function kindOf(
+function readKind(
   config: Record<string, unknown>,
   { files = [], identity }: {
     readonly files?: readonly string[];
@@ -95,7 +98,7 @@ function kindOf(
   } = {},
 ): string {
   const all = ["config.json", "tokenizer.json", ...files, ...Object.keys(identity ?? {})];
-  return familyOf({ path: "/models/x", files: new Set(all), config, identity }).kind;
+  return identifyFamily({ path: "/models/x", files: new Set(all), config, identity }).kind;
 }
 
 const ST = "sentence_transformers";
@@ -117,27 +120,27 @@ Deno.test("familyOf() tells what sentence-transformers saved", () => {
       ...type && { "config_sentence_transformers.json": { model_type: type } },
     },
   });
-  assert.equal(kindOf(bert("Model"), saved([transformer, pooling])), "embedding");
+  assert.equal(readKind(bert("Model"), saved([transformer, pooling])), "embedding");
   assert.equal(
-    kindOf(bert("ForMaskedLM"), saved([transformer, pooling], "SentenceTransformer")),
+    readKind(bert("ForMaskedLM"), saved([transformer, pooling], "SentenceTransformer")),
     "embedding",
   );
   const labels = { id2label: { 0: "LABEL_0" } };
   const classifier = { ...bert("ForSequenceClassification"), ...labels };
-  assert.equal(kindOf(classifier, saved([transformer])), "rerank");
-  assert.equal(kindOf(classifier, saved([transformer], "CrossEncoder")), "rerank");
+  assert.equal(readKind(classifier, saved([transformer])), "rerank");
+  assert.equal(readKind(classifier, saved([transformer], "CrossEncoder")), "rerank");
   const qwen = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
-  assert.equal(kindOf(qwen, saved([transformer, logitScore])), "rerank");
-  assert.equal(kindOf(qwen, saved([transformer, pooling])), "embedding");
+  assert.equal(readKind(qwen, saved([transformer, logitScore])), "rerank");
+  assert.equal(readKind(qwen, saved([transformer, pooling])), "embedding");
   const t5 = { model_type: "t5", architectures: ["T5EncoderModel"], is_encoder_decoder: true };
-  assert.equal(kindOf(t5, saved([transformer, pooling])), "embedding");
+  assert.equal(readKind(t5, saved([transformer, pooling])), "embedding");
   const splade = { path: "1_SpladePooling", type: `${ST}.sparse_encoder.modules.SpladePooling` };
   assert.throws(
-    () => kindOf(bert("ForMaskedLM"), saved([transformer, splade])),
+    () => readKind(bert("ForMaskedLM"), saved([transformer, splade])),
     /is a sparse encoder/,
   );
   assert.throws(
-    () => kindOf(bert("Model"), saved([transformer], "MultiVectorEncoder")),
+    () => readKind(bert("Model"), saved([transformer], "MultiVectorEncoder")),
     /is a late-interaction model/,
   );
 });
@@ -248,7 +251,7 @@ const UNSERVED: readonly (readonly [string, Record<string, unknown>, RegExp])[] 
 for (const [name, config, message] of UNSERVED) {
   Deno.test(`familyOf() refuses ${name} in a sentence that says what it is`, () => {
     assert.throws(
-      () => kindOf(config),
+      () => readKind(config),
       (error: Error) =>
         error instanceof StartupError && message.test(error.message) &&
         error.message.endsWith(": Hearth serves no such model."),
@@ -259,16 +262,16 @@ for (const [name, config, message] of UNSERVED) {
 Deno.test("familyOf() takes no encoder of images or sounds for one of texts", () => {
   const config = { model_type: "vit_msn", architectures: ["ViTMSNModel"] };
   const files = new Set(["config.json", "preprocessor_config.json", "onnx/model.onnx"]);
-  assert.throws(() => familyOf({ path: "/models/x", files, config }), {
+  assert.throws(() => identifyFamily({ path: "/models/x", files, config }), {
     message: /is an encoder of images or sounds/,
   });
   const speakers = { model_type: "wespeaker-resnet", architectures: ["WeSpeakerResNetModel"] };
-  assert.throws(() => kindOf(speakers), { message: /tells speakers apart/ });
+  assert.throws(() => readKind(speakers), { message: /tells speakers apart/ });
 });
 
 Deno.test("familyOf() takes models that rank for rerankers, whatever their labels", () => {
   const classifier = (path: string, config: Record<string, unknown> = {}) =>
-    familyOf({
+    identifyFamily({
       path,
       files: new Set(["config.json"]),
       config: {
@@ -289,5 +292,5 @@ Deno.test("familyOf() takes EmbeddingGemma 2 for an embedding model, though it h
     vision_config: { model_type: "gemma4_vision" },
   };
   const files = ["onnx/model.onnx", "onnx/vision_encoder.onnx", "onnx/audio_encoder.onnx"];
-  assert.equal(kindOf(config, { files }), "embedding");
+  assert.equal(readKind(config, { files }), "embedding");
 });

@@ -8,10 +8,10 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { generate, type Generated, metricOf, type Prompt } from "../fixtures/generate.ts";
+import { generate, type Generated, type Prompt, readMetric } from "../fixtures/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 /** Some 30 tokens each, and then a second turn. */
@@ -59,7 +59,7 @@ async function runTurns(engine: EngineLoop): Promise<Generated[]> {
 async function open(backend: Backend): Promise<Decoder> {
   const folder = await openFolder(FOLDER);
   const options = { backend, dtype: "fp32", engine: { prefixCache: true } } as const;
-  return (await loadDecoder(contextOf(folder, options))).decoder;
+  return (await loadDecoder(makeContext(folder, options))).decoder;
 }
 
 async function assertSameWhileResized(backend: Backend): Promise<void> {
@@ -71,7 +71,7 @@ async function assertSameWhileResized(backend: Backend): Promise<void> {
   const got = await runTurns(engine);
   got.forEach(({ ids }, i) => assert.deepEqual(ids, wanted[i]!.ids, `request ${i}`));
   assert(small.sizes.length >= 2, `the pool grew to ${small.sizes}`);
-  assert.equal(await metricOf(engine, "hearth_preemptions_total"), 0);
+  assert.equal(await readMetric(engine, "hearth_preemptions_total"), 0);
   // The second turn found the first one's keys, which were moved meanwhile.
   assert(got.slice(4).every(({ numCachedTokens }) => numCachedTokens > 0));
   await decoder.dispose();

@@ -22,7 +22,7 @@ function readTokens(): GrammarTokens {
   });
   return {
     vocabSize: VOCAB_SIZE,
-    bytesOf: (id) => bytes[id],
+    getBytes: (id) => bytes[id],
     addedTokens: new Map(),
     endTokenIds: new Set([VOCAB_SIZE - 1]),
   };
@@ -62,6 +62,6 @@ Deno.test("GrammarCompiler.prepare() lets other requests' steps go on, and gives
   const { mask } = sliced!;
   for (let id = 256; id < VOCAB_SIZE - 1; id++) {
     const isAllowed = (mask[id >>> 5]! >>> (id & 31) & 1) === 1;
-    assert.equal(isAllowed, tokens.bytesOf(id)!.length <= 5, `token ${id}`);
+    assert.equal(isAllowed, tokens.getBytes(id)!.length <= 5, `token ${id}`);
   }
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { channelLevelsOf, LineGraph } from "../../src/models/ocr/line_graph.ts";
+import { LineGraph, readChannelLevels } from "../../src/models/ocr/line_graph.ts";
 import { findUpsideDown } from "../../src/models/ocr/text_classification.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
@@ -56,7 +56,7 @@ cpuTest("findUpsideDown() finds the lines that its graph says are upside down", 
     width: WIDTH,
     height: HEIGHT,
     threshold: 0.9,
-    levels: channelLevelsOf({ mean: half, std: half, isBgr: true }),
+    levels: readChannelLevels({ mean: half, std: half, isBgr: true }),
   }, { backend, session: await backend.openSession(classifier()) });
   const drawing = new Drawing({ width: 150, height: 40 });
   // A mark that is in one corner, so that a half turn is told from a mirror image.

@@ -55,7 +55,7 @@ async function readImage(name: string): Promise<Uint8Array<ArrayBuffer>> {
   return await Deno.readFile(join(IMAGES, name));
 }
 
-function levelsOf(config: LineOcrConfig, recipe: Goldens["exact"][number]["recipe"]) {
+function readLevels(config: LineOcrConfig, recipe: Goldens["exact"][number]["recipe"]) {
   if (recipe === "det") return config.detection.levels;
   return recipe === "cls" ? config.classification!.levels : config.recognition[0]!.levels;
 }
@@ -66,7 +66,7 @@ async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number):
   for (const golden of readGoldens().exact.filter(({ model }) => wanted.test(model))) {
     const session = await backend.openSession(await Deno.readFile(join(FOLDER!, golden.model)));
     const image = await decodeImage(await readImage(golden.input.split("/").at(-1)!));
-    const levels = levelsOf(config, golden.recipe);
+    const levels = readLevels(config, golden.recipe);
     const input = stackImages([image], { width: golden.input_shape[3]!, levels });
     assert.deepEqual([...input.dims], golden.input_shape);
     const outputs = await session.run({ [session.inputs[0]!.name]: input });

@@ -37,11 +37,11 @@ function sigmoid(x: number): number {
 }
 
 /** Of what a level becomes by the processor above. */
-function logitOf(level: number): number {
+function getLogit(level: number): number {
   return LOGIT_SCALE * (level / 127.5 - 1);
 }
 
-async function channelLevelsOf(
+async function getChannelLevels(
   graph: MattingGraphOptions,
   config: Record<string, unknown> = {},
 ): Promise<Uint8Array> {
@@ -52,14 +52,18 @@ async function channelLevelsOf(
   return (await alphaOfFile(png)).data;
 }
 
-function assertAlpha(got: Uint8Array, alphaOf: (level: number) => number, within = 0.51): void {
+function assertAlpha(
+  got: Uint8Array,
+  computeAlpha: (level: number) => number,
+  within = 0.51,
+): void {
   got.forEach((alpha, i) => {
-    const want = 255 * alphaOf(i % 256);
+    const want = 255 * computeAlpha(i % 256);
     assert.ok(Math.abs(alpha - want) <= within, `${alpha} for level ${i % 256}, not ${want}`);
   });
 }
 
-const PROBABILITY = (level: number) => sigmoid(logitOf(level));
+const PROBABILITY = (level: number) => sigmoid(getLogit(level));
 
 const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknown>?]>> = {
   "a sigmoid at its end": [{}],
@@ -84,27 +88,27 @@ const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknow
 
 for (const [name, [graph, config]] of Object.entries(FORMS)) {
   Deno.test(`MattingModel takes a graph with ${name}`, async () => {
-    assertAlpha(await channelLevelsOf(graph, config), PROBABILITY);
+    assertAlpha(await getChannelLevels(graph, config), PROBABILITY);
   });
 }
 
 Deno.test("MattingModel takes a graph of float16", async () => {
-  assertAlpha(await channelLevelsOf({ dtype: "float16" }), PROBABILITY, 1.5);
-  assertAlpha(await channelLevelsOf({ dtype: "float16", ends: "logits" }), PROBABILITY, 1.5);
+  assertAlpha(await getChannelLevels({ dtype: "float16" }), PROBABILITY, 1.5);
+  assertAlpha(await getChannelLevels({ dtype: "float16", ends: "logits" }), PROBABILITY, 1.5);
 });
 
 Deno.test("MattingModel takes alphas that were never logits as they are", async () => {
-  const clipped = (level: number) => Math.min(1, Math.max(0, logitOf(level)));
-  assertAlpha(await channelLevelsOf({ ends: "clip" }), clipped);
+  const clipped = (level: number) => Math.min(1, Math.max(0, getLogit(level)));
+  assertAlpha(await getChannelLevels({ ends: "clip" }), clipped);
 });
 
 Deno.test("MattingModel stretches the masks of families whose authors do", async () => {
   const [lowest, highest] = [PROBABILITY(0), PROBABILITY(255)];
   const stretched = (level: number) => (PROBABILITY(level) - lowest) / (highest - lowest);
   const config = { model_type: "SegformerForSemanticSegmentation", architectures: ["BriaRMBG"] };
-  assertAlpha(await channelLevelsOf({ outputName: "output" }, config), stretched);
-  assertAlpha(await channelLevelsOf({ ends: "logits" }, { model_type: "ben" }), stretched);
-  assertAlpha(await channelLevelsOf({ ends: "scaled" }, { model_type: "ben" }), stretched);
+  assertAlpha(await getChannelLevels({ outputName: "output" }, config), stretched);
+  assertAlpha(await getChannelLevels({ ends: "logits" }, { model_type: "ben" }), stretched);
+  assertAlpha(await getChannelLevels({ ends: "scaled" }, { model_type: "ben" }), stretched);
 });
 
 Deno.test("MattingModel does not stretch noise into a subject", async () => {

@@ -6,7 +6,7 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { WebGpuImages } from "../../src/device/webgpu/images.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { mattingFamilyOf } from "../../src/models/matting/matting_family.ts";
+import { identifyFamily } from "../../src/models/matting/matting_family.ts";
 import {
   IMAGES,
   inspectMatting,
@@ -47,7 +47,7 @@ async function assertDemoGolden(
   const golden: DemoGolden = JSON.parse(await Deno.readTextFile(`${DEMO}/golden.json`));
   await using files = new FolderFiles(join(DEMO, "onnx"));
   const model = await readModel(files, file);
-  const graph = inspectMatting(model, { family: mattingFamilyOf({}), outputName: undefined });
+  const graph = inspectMatting(model, { family: identifyFamily({}), outputName: undefined });
   assert.deepEqual([graph.values, graph.takesBatches], ["probabilities", true]);
   const form = { isLogits: false, stretches: false };
   const session = await backend.openModel(unifyMatting(model, graph, form), files);

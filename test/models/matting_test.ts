@@ -118,10 +118,10 @@ Deno.test("MattingModel gives images that come together what each gets alone", a
     assert.ok(alphas.data.every((alpha, i) => Math.abs(alpha - alone.data[i]!) <= 1));
   }
   const text = await model.metrics.metrics();
-  const valueOf = (part: string) =>
+  const makeValue = (part: string) =>
     Number(new RegExp(`^hearth_batch_images${part} (\\d+)$`, "m").exec(text)![1]);
-  assert.equal(valueOf("_sum"), 2 * files.length);
-  assert.ok(valueOf("_count") < 2 * files.length, "no two images shared a batch");
+  assert.equal(makeValue("_sum"), 2 * files.length);
+  assert.ok(makeValue("_count") < 2 * files.length, "no two images shared a batch");
 });
 
 Deno.test("MattingModel tells nothing of what was cancelled, and goes on", async () => {

@@ -24,7 +24,7 @@ async function withModel(family: TinyOcrFamily, use: (model: OpenModel) => Promi
   await use(model);
 }
 
-async function figureOf(model: Model, name: string): Promise<number> {
+async function readFigure(model: Model, name: string): Promise<number> {
   const metric = await model.metrics.getSingleMetric(name)!.get();
   const sums = metric.values.filter((value) =>
     !("metricName" in value) || value.metricName === `${name}_count`
@@ -53,7 +53,7 @@ async function checkTogether(
     alone.push(answer.texts[0]!);
   }
   assert.ok(new Set(alone).size >= 7, "the images are hardly told apart");
-  const stepsAlone = await figureOf(model, "hearth_step_seconds");
+  const stepsAlone = await readFigure(model, "hearth_step_seconds");
   const together = await Promise.all(
     messages.map((message, index) =>
       chat(model, [message], { ...endless, maxTokens: numTokens - index })
@@ -63,7 +63,7 @@ async function checkTogether(
     assert.equal(usage.completionTokens, numTokens - index);
     assert.ok(alone[index]!.startsWith(texts[0]!.replace(/\uFFFD+$/, "")), `image ${index}`);
   });
-  const numSteps = await figureOf(model, "hearth_step_seconds") - stepsAlone;
+  const numSteps = await readFigure(model, "hearth_step_seconds") - stepsAlone;
   assert.ok(numSteps <= maxSteps, `${numSteps} steps for 8 answers of up to ${numTokens} tokens`);
 }
 
@@ -280,8 +280,8 @@ Deno.test("OcrModel frees cancelled requests in any state", () =>
     assert.equal(heard.length, numHeard);
     // The last answer's place is given back when its events are out.
     await new Promise((resolve) => setTimeout(resolve, 0));
-    assert.equal(await figureOf(model, "hearth_sequences_running"), 0);
-    assert.equal(await figureOf(model, "hearth_sequences_waiting"), 0);
+    assert.equal(await readFigure(model, "hearth_sequences_running"), 0);
+    assert.equal(await readFigure(model, "hearth_sequences_waiting"), 0);
   }));
 
 for (const family of ["trocr", "captioner"] as const) {

@@ -111,7 +111,7 @@ function summarise(rows: Float32Array, summary: TextSummary, numTokens: number):
   return mean;
 }
 
-async function cutOf(given: Case, summary: TextSummary, files: FolderFiles) {
+async function makeCut(given: Case, summary: TextSummary, files: FolderFiles) {
   const { file, output, padTokenId, contextLength } = given;
   const wanted = `${output}/float32`;
   return splitEncoder(keepOutput(await readModel(files, file), output, wanted), {
@@ -126,14 +126,14 @@ async function assertSame(backend: Backend, given: Case): Promise<EncoderCut> {
   await using files = new FolderFiles(given.folder);
   const whole = await openSession(await Deno.readFile(`${given.folder}/${given.file}`));
   const texts = makeTexts(given);
-  const rowsOf = new Map<EncodedText, Float32Array>();
-  for (const text of texts) rowsOf.set(text, await runWhole(whole, text));
+  const makeRows = new Map<EncodedText, Float32Array>();
+  for (const text of texts) makeRows.set(text, await runWhole(whole, text));
   const summaries: TextSummary[] = given.output === "logits"
     ? [{ kind: "token", which: "first" }]
     : [{ kind: "sums", modes: ["mean"] }, { kind: "token", which: "last" }];
   let found: EncoderCut | undefined;
   for (const summary of summaries) {
-    const result = await cutOf(given, summary, files);
+    const result = await makeCut(given, summary, files);
     assert.ok("cut" in result, "refused" in result ? result.refused : "");
     found = result.cut;
     const longestText = given.contextLength;
@@ -143,7 +143,7 @@ async function assertSame(backend: Backend, given: Case): Promise<EncoderCut> {
       const rows = await encoder.run(batch);
       assert.equal(rows.length, batch.length * encoder.width);
       for (const [index, text] of batch.entries()) {
-        const all = rowsOf.get(text)!;
+        const all = makeRows.get(text)!;
         const want = given.output === "logits"
           ? [...all]
           : summarise(all, summary, text.ids.length);
@@ -207,7 +207,7 @@ Deno.test("splitEncoder() says how far the tables of positions reach", async () 
   for (const [name, limit] of Object.entries(limits)) {
     const given = exported(name, { contextLength: 8192, padTokenId: 1 });
     await using files = new FolderFiles(given.folder);
-    const result = await cutOf(given, { kind: "token", which: "first" }, files);
+    const result = await makeCut(given, { kind: "token", which: "first" }, files);
     assert.ok("cut" in result, "refused" in result ? result.refused : "");
     assert.equal(result.cut.maxPositions, limit, name);
   }

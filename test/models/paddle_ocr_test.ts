@@ -18,12 +18,12 @@ import {
 const DEMO = findModelFolder("hearth-demo-ocr")!;
 const PP_OCR = findModelFolder("ppocr-v2-mobile");
 
-function fileOf(folder: string, name: string): URL {
+function readFile(folder: string, name: string): URL {
   return pathToFileURL(`${folder}/${name}`);
 }
 
-async function linesOf(folder: string, name: string): Promise<string[]> {
-  return (await Deno.readTextFile(fileOf(folder, name))).trimEnd().split("\n");
+async function readLines(folder: string, name: string): Promise<string[]> {
+  return (await Deno.readTextFile(readFile(folder, name))).trimEnd().split("\n");
 }
 
 async function read(folder: string, images: readonly string[]): Promise<string[]> {
@@ -41,14 +41,14 @@ async function demoFiles(): Promise<FolderFiles> {
   const half = [0.5, 0.5, 0.5];
   const settings = { mode: "RGB", mean: half, std: half, longest: maxSide } as const;
   return {
-    "PP-OCRv5_mobile_det_onnx/inference.onnx": fileOf(DEMO, "onnx/det.onnx"),
+    "PP-OCRv5_mobile_det_onnx/inference.onnx": readFile(DEMO, "onnx/det.onnx"),
     "PP-OCRv5_mobile_det_onnx/inference.yml": detectorYaml(
       { ...settings, threshold, boxThreshold, unclipRatio },
     ),
-    "en_PP-OCRv5_mobile_rec_onnx/inference.onnx": fileOf(DEMO, "onnx/rec_en.onnx"),
+    "en_PP-OCRv5_mobile_rec_onnx/inference.onnx": readFile(DEMO, "onnx/rec_en.onnx"),
     "en_PP-OCRv5_mobile_rec_onnx/inference.yml": recogniserYaml(
       32,
-      await linesOf(DEMO, "dict/en.txt"),
+      await readLines(DEMO, "dict/en.txt"),
     ).replace("BGR", "RGB").replace("320]", "64]"),
   };
 }
@@ -65,7 +65,7 @@ Deno.test("a folder as PaddleOCR publishes them reads as the one described by ha
       file: undefined,
     });
     assert.deepEqual({ ...told.detection, file: "" }, { ...described.detection, file: "" });
-    const golden = JSON.parse(await Deno.readTextFile(fileOf(DEMO, "golden.json"))).cases as {
+    const golden = JSON.parse(await Deno.readTextFile(readFile(DEMO, "golden.json"))).cases as {
       image: string;
       text: string;
     }[];
@@ -80,17 +80,17 @@ Deno.test("a folder as PaddleOCR publishes them reads as the one described by ha
 /** The same graphs, one folder; `dictionary` says where the recogniser's characters are. */
 function rapidFiles(extra: FolderFiles): FolderFiles {
   return {
-    "ch_PP-OCRv4_det_infer.onnx": fileOf(DEMO, "onnx/det.onnx"),
-    "en_PP-OCRv4_rec_infer.onnx": fileOf(DEMO, "onnx/rec_en.onnx"),
+    "ch_PP-OCRv4_det_infer.onnx": readFile(DEMO, "onnx/det.onnx"),
+    "en_PP-OCRv4_rec_infer.onnx": readFile(DEMO, "onnx/rec_en.onnx"),
     ...extra,
   };
 }
 
 Deno.test("the dictionary is found in the recogniser, beside it, and by its language", async () => {
-  const lines = await linesOf(DEMO, "dict/en.txt");
+  const lines = await readLines(DEMO, "dict/en.txt");
   const wanted = ["", ...lines, " "];
   const text = lines.join("\n");
-  const graph = await Deno.readFile(fileOf(DEMO, "onnx/rec_en.onnx"));
+  const graph = await Deno.readFile(readFile(DEMO, "onnx/rec_en.onnx"));
   const variants: FolderFiles[] = [
     { "en_PP-OCRv4_rec_infer.onnx": withMetadata(graph, "character", text) },
     { "keys.txt": text, "README.txt": "Read me.", "requirements.txt": "onnx" },
@@ -146,11 +146,11 @@ Deno.test({
     unlessThere(PP_OCR !== undefined, "models/ppocr-v2-mobile", "PP-OCR's own weights"),
   ignore: PP_OCR === undefined,
   fn: async () => {
-    const graph = await Deno.readFile(fileOf(PP_OCR!, "onnx/rec_en.onnx"));
-    const dictionary = await Deno.readTextFile(fileOf(PP_OCR!, "dict/en.txt"));
+    const graph = await Deno.readFile(readFile(PP_OCR!, "onnx/rec_en.onnx"));
+    const dictionary = await Deno.readTextFile(readFile(PP_OCR!, "dict/en.txt"));
     const common: FolderFiles = {
-      "ch_PP-OCRv3_det_infer.onnx": fileOf(PP_OCR!, "onnx/det_v3.onnx"),
-      "ch_ppocr_mobile_v2.0_cls_infer.onnx": fileOf(PP_OCR!, "onnx/cls.onnx"),
+      "ch_PP-OCRv3_det_infer.onnx": readFile(PP_OCR!, "onnx/det_v3.onnx"),
+      "ch_ppocr_mobile_v2.0_cls_infer.onnx": readFile(PP_OCR!, "onnx/cls.onnx"),
     };
     const name = "en_number_mobile_v2.0_rec_infer.onnx";
     const variants: FolderFiles[] = [

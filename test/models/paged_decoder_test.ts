@@ -43,7 +43,7 @@ async function openDecoder(
 }
 
 /** Tokens of one sequence from `start` on. */
-function stepOf(start: number, numTokens: number): StepBatch {
+function makeStep(start: number, numTokens: number): StepBatch {
   return {
     sequences: [{ sequenceId: 0, sample: { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } }],
     numTokens,
@@ -60,9 +60,9 @@ function stepOf(start: number, numTokens: number): StepBatch {
 for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
   gpuTest(`PagedDecoder.run() waits for the GPU once, ${name}`, async (gpu) => {
     const decoder = await openDecoder(await WebGpuBackend.create(gpu), name);
-    await decoder.run(stepOf(0, 4));
+    await decoder.run(makeStep(0, 4));
     using map = countCalls(GPUBuffer.prototype, "mapAsync");
-    await decoder.run(stepOf(4, 1));
+    await decoder.run(makeStep(4, 1));
     assert.equal(map.count, 1);
     await decoder.dispose();
   });

@@ -15,7 +15,7 @@ import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { openEmbeddingGraph } from "../../src/models/folder/graph_file.ts";
 import { generate, type Prompt } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { makeVisionFolder, TINY } from "../fixtures/vision/vision_folder.ts";
 
 const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
@@ -26,7 +26,7 @@ const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
 /** What the whole graph answers, and then to a second turn of each. */
 async function readGoldens(path: string): Promise<number[][]> {
   const backend = new CpuBackend();
-  const context = contextOf(await openFolder(path), { backend, dtype: "fp32" });
+  const context = makeContext(await openFolder(path), { backend, dtype: "fp32" });
   await using files = new FolderFiles(`${path}/onnx`);
   const decoder = await WholeDecoder.load({
     ...{ backend, files, model: await readModel(files, "decoder_model_merged.onnx") },
@@ -56,7 +56,7 @@ async function assertGolden(backend: Backend): Promise<void> {
   const goldens = await readGoldens(folder.path);
   const engineSettings = { prefixCache: true, maxBatchTokens: 24 };
   const options = { backend, dtype: "fp32", engine: engineSettings } as const;
-  const { decoder } = await loadDecoder(contextOf(await openFolder(folder.path), options));
+  const { decoder } = await loadDecoder(makeContext(await openFolder(folder.path), options));
   assert.ok(decoder.limits.maxSequences > 1, "it is cut");
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));

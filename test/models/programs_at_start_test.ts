@@ -8,7 +8,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { copyChatModel } from "../fixtures/chat_model.ts";
 import { generate } from "../fixtures/generate.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { recordGpu } from "../fixtures/recording_gpu.ts";
 
 /** Prompts of all sizes a step may have. */
@@ -17,19 +17,19 @@ const LENGTHS = [1, 2, 3, 5, 8, 9, 20, 33, 64, 65, 128, 129, 200];
 const COUNTS = [2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 40];
 const MAX_SEQUENCES = 40;
 
-function promptOf(length: number, seed: number) {
+function makePrompt(length: number, seed: number) {
   return { tokens: Array.from({ length }, (_, i) => (seed + 7 * i) % 97), maxTokens: 3 };
 }
 
 async function runRequests(engine: EngineLoop): Promise<void> {
-  for (const length of LENGTHS) await generate(engine, promptOf(length, length));
+  for (const length of LENGTHS) await generate(engine, makePrompt(length, length));
   for (const count of COUNTS) {
-    const prompts = Array.from({ length: count }, (_, i) => promptOf(2 + i % 3, 100 * count + i));
+    const prompts = Array.from({ length: count }, (_, i) => makePrompt(2 + i % 3, 100 * count + i));
     // Long enough that all are there before the first has ended.
     await Promise.all(prompts.map((each) => generate(engine, { ...each, maxTokens: 12 })));
   }
   // Prompts beside answers.
-  await Promise.all(LENGTHS.map((length) => generate(engine, promptOf(length, 1000 + length))));
+  await Promise.all(LENGTHS.map((length) => generate(engine, makePrompt(length, 1000 + length))));
 }
 
 /** Folders by name: those with accuracy level 4 are computed in 8 bits on a card. */
@@ -49,7 +49,7 @@ for (const [name, { dtype, level }] of Object.entries(FOLDERS)) {
       await using copy = await copyChatModel(level, level ? "q4f16" : undefined);
       const folder = await openFolder(copy.path);
       const engine = { prefixCache: true, maxSequences: MAX_SEQUENCES };
-      const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype, engine }));
+      const { decoder } = await loadDecoder(makeContext(folder, { backend, dtype, engine }));
       const count = programs.length;
       const rounds = programs.some(({ entryPoint }) => entryPoint === "quantize_rows");
       assert.equal(rounds, level !== undefined && !isFallbackAdapter);

@@ -22,13 +22,13 @@ import { generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import {
   type BlockForm,
   quantizeBlocks,
   quantizeDynamically,
 } from "../fixtures/quantize_blocks.ts";
-import { promptOf, Ties } from "../fixtures/small_steps.ts";
+import { makePrompt, Ties } from "../fixtures/small_steps.ts";
 import { firstTokens } from "../fixtures/steps.ts";
 
 const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
@@ -61,12 +61,12 @@ function describe({ bits, blockSize, hasZeroPoints, hasBias, level }: BlockForm)
 }
 
 /** Its dtype as transformers.js names it. */
-function dtypeOf({ bits }: BlockForm): Dtype {
+function getDtype({ bits }: BlockForm): Dtype {
   return bits === 1 ? "q1" : bits === 2 ? "q2" : "q4";
 }
 
-function fileOf(form: BlockForm): string {
-  return `model_${dtypeOf(form)}.onnx`;
+function readFile(form: BlockForm): string {
+  return `model_${getDtype(form)}.onnx`;
 }
 
 /** The built-in model with weights of a form, and the same in f32 with the values that these are worth. */
@@ -76,7 +76,7 @@ async function writeFolder(form: BlockForm): Promise<ModelFolder> {
   await using files = new FolderFiles(join(MODEL, "onnx"));
   const model = await readModel(files, "model.onnx");
   const { quantized, exact } = await quantizeBlocks(model, files, form);
-  const own = [[fileOf(form), quantized], ["model.onnx", exact]] as const;
+  const own = [[readFile(form), quantized], ["model.onnx", exact]] as const;
   for (const { name } of [...Deno.readDirSync(join(copy.path, "onnx"))]) {
     await Deno.remove(join(copy.path, "onnx", name));
   }
@@ -86,8 +86,8 @@ async function writeFolder(form: BlockForm): Promise<ModelFolder> {
   return copy;
 }
 
-const requestOf = (seed: number) => ({
-  ...{ tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 4 },
+const getRequest = (seed: number) => ({
+  ...{ tokens: makePrompt(seed), maxTokens: NUM_TOKENS, topLogprobs: 4 },
 });
 
 /**
@@ -98,7 +98,7 @@ function wholeAnswers(backend: CpuBackend, folder: string) {
   const options = { backend, folder, dtype: "fp32" } as const;
   return withWholeEngine(options, async (engine) => {
     const answers = [];
-    for (const seed of SEEDS) answers.push((await generate(engine, requestOf(seed))).tokens);
+    for (const seed of SEEDS) answers.push((await generate(engine, getRequest(seed))).tokens);
     return answers;
   });
 }
@@ -109,8 +109,8 @@ async function assertAnswers(
 ): Promise<void> {
   await using folder = await writeFolder(form);
   const wanted = await wholeAnswers(cpu, folder.path);
-  const context = contextOf(await openFolder(folder.path), {
-    ...{ backend, dtype: dtypeOf(form), engine: { prefixCache: false } },
+  const context = makeContext(await openFolder(folder.path), {
+    ...{ backend, dtype: getDtype(form), engine: { prefixCache: false } },
   });
   const { decoder } = await loadDecoder(context);
   try {
@@ -118,7 +118,7 @@ async function assertAnswers(
     assert.equal(await countRuns(decoder), 0);
     const engine = new EngineLoop(decoder, { prefixCache: false });
     const ties = new Ties(form.level === 4 ? TIES.rounded : TIES.exact);
-    const answer = async (seed: number) => (await generate(engine, requestOf(seed))).tokens;
+    const answer = async (seed: number) => (await generate(engine, getRequest(seed))).tokens;
     for (const seed of SEEDS) ties.compare(await answer(seed), wanted[seed]!);
     const together = await Promise.all(SEEDS.map(answer));
     together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
@@ -158,7 +158,7 @@ for (const form of FORMS) {
 Deno.test("hearth inspect says that kernels run all steps with weights that ONNX Runtime unpacks", async () => {
   const form = { bits: 2, blockSize: 32 } as const;
   await using folder = await writeFolder(form);
-  const { code, stdout } = await runHearth(["inspect", join(folder.path, "onnx", fileOf(form))]);
+  const { code, stdout } = await runHearth(["inspect", join(folder.path, "onnx", readFile(form))]);
   assert.equal(code, 0);
   assert.deepEqual(stdout.match(/^ {4}CPU .*$/gm), Array(5).fill("    CPU  Hearth's kernels"));
 });
@@ -171,7 +171,7 @@ Deno.test("int8, whose rows are rounded together: an answer is the same to the b
     await Deno.writeFile(join(folder.path, "onnx", "model_int8.onnx"), writeModel(graph));
     const options = { backend, folder: folder.path, dtype: "int8" } as const;
     const ask = async (engine: EngineLoop, seed: number) =>
-      (await generate(engine, requestOf(seed))).tokens;
+      (await generate(engine, getRequest(seed))).tokens;
     await withEngine({ ...options, engine: { prefixCache: false } }, async (engine) => {
       const alone = [];
       for (const seed of SEEDS) alone.push(await ask(engine, seed));

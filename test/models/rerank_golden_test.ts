@@ -7,7 +7,7 @@ import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { cosine, embed, openModel, rerank } from "../fixtures/model.ts";
-import { readRetrievalSet, recallOf } from "../fixtures/retrieval.ts";
+import { computeRecall, readRetrievalSet } from "../fixtures/retrieval.ts";
 
 interface Golden {
   readonly queries: readonly {
@@ -25,7 +25,7 @@ const { queries: QUERIES } = JSON.parse(
   Deno.readTextFileSync(`${FOLDER}/golden.json`),
 ) as Golden;
 
-function orderOf(scores: ArrayLike<number>): number[] {
+function readOrder(scores: ArrayLike<number>): number[] {
   return Array.from(scores, (_, index) => index).sort((a, b) => scores[b]! - scores[a]!);
 }
 
@@ -40,7 +40,7 @@ async function assertGoldens(backend: Backend, dtype: Dtype): Promise<void> {
     });
     // Some scores are closer than half precision tells apart.
     if (dtype === "fp16") continue;
-    assert.deepEqual(orderOf(scores), orderOf(documents.map(({ score }) => score)));
+    assert.deepEqual(readOrder(scores), readOrder(documents.map(({ score }) => score)));
   }
 }
 
@@ -76,11 +76,11 @@ Deno.test({
     const ranked = new Map<unknown, string[]>();
     for (const [index, query] of queries.entries()) {
       const similar = passageRows.map((row) => cosine(queryRows[index]!, row));
-      const best = orderOf(similar).slice(0, 20).map((position) => passages[position]!);
+      const best = readOrder(similar).slice(0, 20).map((position) => passages[position]!);
       const { scores } = await rerank(reranker, query.text, best.map(({ text }) => text));
-      ranked.set(query, orderOf(scores).map((position) => best[position]!.id));
+      ranked.set(query, readOrder(scores).map((position) => best[position]!.id));
     }
-    const recall = recallOf(queries, (query) => ranked.get(query)!);
+    const recall = computeRecall(queries, (query) => ranked.get(query)!);
     const card = figures.embed_top20_reranked.all;
     assert.ok(Math.abs(recall.at1 - card["recall@1"]) < 5e-3, `${recall.at1}`);
     assert.ok(Math.abs(recall.at5 - card["recall@5"]) < 5e-3, `${recall.at5}`);

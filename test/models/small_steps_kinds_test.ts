@@ -9,15 +9,15 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
-import { encodedOf, OCR, openEncoderDecoder, SPEECH } from "../fixtures/encoded_decoder.ts";
+import { makeEncoded, OCR, openEncoderDecoder, SPEECH } from "../fixtures/encoded_decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import {
   countCosts,
   countStep,
-  promptOf,
+  makePrompt,
   type StepCounts,
   TIES,
   Ties,
@@ -38,7 +38,7 @@ async function assertSteps(
   { ours, ort }: Costs,
   encoderInput?: object,
 ): Promise<void> {
-  const tokens = promptOf(1).map((token) => token % SMALLEST_VOCAB);
+  const tokens = makePrompt(1).map((token) => token % SMALLEST_VOCAB);
   const prompt = { tokens, ...encoderInput && { encoderInput } };
   for (const [rule, costs] of [[undefined, ours], [WITHOUT_KERNELS, ort]] as const) {
     const decoder = await open(rule);
@@ -72,7 +72,7 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
         openEncoderDecoder(backend, folder, { ...speech, ...rule && { rule } });
       const ours = { dispatches, submits: 1, runs: 0 };
       const ort = { dispatches: before, submits: 10, runs: 5 };
-      await assertSteps(open, { ours, ort }, encodedOf(1, speech));
+      await assertSteps(open, { ours, ort }, makeEncoded(1, speech));
     },
   );
 
@@ -89,10 +89,10 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
       const [engine, ort] = [decoder, byOrt].map((each) =>
         new EngineLoop(each, { prefixCache: false })
       ) as [EngineLoop, EngineLoop];
-      const windows = Array.from({ length: 8 }, (_, seed) => encodedOf(seed + 1, speech));
+      const windows = Array.from({ length: 8 }, (_, seed) => makeEncoded(seed + 1, speech));
       const write = async (seed: number, by = engine) =>
         (await generate(by, {
-          tokens: promptOf(seed),
+          tokens: makePrompt(seed),
           maxTokens: 16,
           topLogprobs: 2,
           encoderInput: windows[seed]!,
@@ -138,7 +138,7 @@ for (const [family, costs] of OCR_STEPS) {
       const backend = await WebGpuBackend.create(gpu);
       const open = (rule?: KernelRule) =>
         openEncoderDecoder(backend, made.folder, { ...OCR, ...rule && { rule } });
-      await assertSteps(open, costs, encodedOf(1, OCR));
+      await assertSteps(open, costs, makeEncoded(1, OCR));
     },
   );
 }
@@ -146,7 +146,7 @@ for (const [family, costs] of OCR_STEPS) {
 gpuTest("a step of hearth-demo-vision's decoder is 32 dispatches in one submit", async (gpu) => {
   const folder = await openFolder(findModelFolder("hearth-demo-vision")!);
   const backend = await WebGpuBackend.create(gpu);
-  const context = contextOf(folder, { backend, dtype: "q4" });
+  const context = makeContext(folder, { backend, dtype: "q4" });
   await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
     // 21 of the segments, ten of five attentions, one of the sampler.
     ours: { dispatches: 32, submits: 1, runs: 0 },
@@ -158,7 +158,7 @@ gpuTest("a step of 28 layers in Qwen3's layout is 170 dispatches in one submit",
   const path = await Deno.makeTempDir({ prefix: "hearth-qwen3-" });
   await writeQwen3(path, { sizes: SMALL_QWEN3, dtypes: ["q4f16"] });
   const backend = await WebGpuBackend.create(gpu);
-  const context = contextOf(await openFolder(path), { backend });
+  const context = makeContext(await openFolder(path), { backend });
   await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
     // Four of each layer and two of its attention, one before the layers, and the sampler's.
     ours: { dispatches: 28 * 6 + 2, submits: 1, runs: 0 },
@@ -216,7 +216,7 @@ for (const [kind, { columns, ...costs }] of Object.entries(TEXT_STEPS)) {
         givesHidden: columns === undefined,
       });
       const backend = await WebGpuBackend.create(gpu);
-      const context = contextOf(await openFolder(path), { backend });
+      const context = makeContext(await openFolder(path), { backend });
       const count = async (rule?: KernelRule) => {
         const decoder = await openPaged({ ...context, ...rule && { rule } });
         const reader = await RowReader.open(backend, decoder.output, columns);

@@ -12,8 +12,8 @@ import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
-import { countStep, promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
+import { countStep, makePrompt, TIES, Ties } from "../fixtures/small_steps.ts";
 
 /** With a prompt of 6 tokens, into a second block of the cache. */
 const NUM_TOKENS = 12;
@@ -49,7 +49,7 @@ async function open(
   const engine = { prefixCache: false };
   const folder = await openFolder(path);
   const { decoder } = await loadDecoder({
-    ...contextOf(folder, { backend, dtype, engine }),
+    ...makeContext(folder, { backend, dtype, engine }),
     ...rule && { rule },
   });
   assert.ok(decoder instanceof PagedDecoder);
@@ -72,13 +72,13 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
     async (gpu) => {
       const decoder = await open(gpu, folder!, { dtype });
       const engine = new EngineLoop(decoder, { prefixCache: false });
-      assert.deepEqual(await countStep(engine, { tokens: promptOf(1) }), {
+      assert.deepEqual(await countStep(engine, { tokens: makePrompt(1) }), {
         dispatches,
         submits: 1,
         runs: 0,
       });
       const answer = async (seed: number, by = engine) => {
-        const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+        const request = { tokens: makePrompt(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
         return (await generate(by, request)).tokens;
       };
       const seeds = Array.from({ length: 16 }, (_, i) => i);
@@ -96,7 +96,7 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       ties.requireAtMost(most);
       // Each segment a run, and between them what was recorded; the token.
-      assert.deepEqual(await countStep(ort, { tokens: promptOf(1) }), {
+      assert.deepEqual(await countStep(ort, { tokens: makePrompt(1) }), {
         dispatches: before,
         submits: 2 * layers + 2,
         runs: layers + 1,
@@ -120,7 +120,7 @@ for (const dtype of ["q4", "fp16"] as const) {
         for (const rule of [undefined, WITHOUT_KERNELS]) {
           const decoder = await open(device, path, { dtype, ...rule && { rule } });
           const engine = new EngineLoop(decoder, { prefixCache: false });
-          const request = { tokens: promptOf(5), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+          const request = { tokens: makePrompt(5), maxTokens: NUM_TOKENS, topLogprobs: 2 };
           tokens.push((await generate(engine, request)).tokens);
           await decoder.dispose();
         }

@@ -9,7 +9,7 @@ import { SpeechTokenGenerator } from "../../src/models/tts/speech_token_generato
 import { Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { makeTinyTts } from "../fixtures/tiny_tts.ts";
 import { plainDecoder } from "../fixtures/vision/vision_decoder.ts";
 
@@ -92,7 +92,7 @@ async function compare(backend: Backend): Promise<void> {
     changes: { "onnx/language_model.onnx": LANGUAGE_MODEL },
   });
   const folder = await openFolder(tiny.folder);
-  const generator = await SpeechTokenGenerator.open(contextOf(folder, { backend }), RULES);
+  const generator = await SpeechTokenGenerator.open(makeContext(folder, { backend }), RULES);
   const { signal } = new AbortController();
   try {
     const alone: number[][] = [];

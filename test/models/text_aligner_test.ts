@@ -97,7 +97,7 @@ function alignPlainly(heads: readonly number[][][]): number[][] {
 }
 
 /** A step of one sequence, in the last of the cache's rows of blocks that are not the aligner's. */
-function stepOf(encoderInput: object, tokens: readonly number[], position: number): StepBatch {
+function makeStep(encoderInput: object, tokens: readonly number[], position: number): StepBatch {
   const sample = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 };
   return {
     sequences: [{ sequenceId: 1, encoderInput, sample }],
@@ -145,7 +145,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   const encoderInput = { hidden: sound };
   const other = { hidden: otherSound };
   const stepOther = async (tokens: readonly number[], position: number) => {
-    const logits = await forward(decoder, stepOf(other, tokens, position));
+    const logits = await forward(decoder, makeStep(other, tokens, position));
     return (await backend.read(logits!)).slice();
   };
   const alone = await stepOther(OTHER, 0);

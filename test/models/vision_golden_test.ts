@@ -7,13 +7,13 @@ import { configureLog } from "../../src/base/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
-import { mediaTokenOf } from "../../src/models/media_encoder.ts";
+import { findMediaToken } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
-import { KEPT_SIZES, messagesOf, visionCases } from "../fixtures/vision/vision_cases.ts";
+import { KEPT_SIZES, makeMessages, visionCases } from "../fixtures/vision/vision_cases.ts";
 import {
   makeVisionFolder,
   VISION_FAMILIES,
@@ -49,7 +49,7 @@ async function assertSameTokens(
     const { prompt, completion } = GOLDENS[family][one.name]!;
     const { logprobs: [chosen], usage } = await chat(
       model,
-      messagesOf(one, KEPT_SIZES[family]),
+      makeMessages(one, KEPT_SIZES[family]),
       { maxTokens: completion.length, topLogprobs: 0 },
     );
     const wanted = completion.map((id) => tokenTexts.of(id).token);
@@ -65,11 +65,11 @@ for (const family of VISION_FAMILIES) {
     const tokenizer = await loadTokenizer(opened);
     const processor = await VisionProcessor.load(folder.path);
     const { placeholder } = processor;
-    const imageTokenId = mediaTokenOf(opened.config, "image");
+    const imageTokenId = findMediaToken(opened.config, "image");
     const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
     for (const one of visionCases(family)) {
       const golden = GOLDENS[family][one.name]!;
-      const messages = messagesOf(one, KEPT_SIZES[family]);
+      const messages = makeMessages(one, KEPT_SIZES[family]);
       const files = messages.flatMap(({ content }) =>
         typeof content === "string"
           ? []

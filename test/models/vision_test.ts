@@ -10,7 +10,7 @@ import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
 import { drawImage, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
@@ -28,7 +28,7 @@ async function withModel(
   await use(model);
 }
 
-async function metricOf(model: Model, name: string): Promise<number> {
+async function readMetric(model: Model, name: string): Promise<number> {
   const metrics = await model.metrics.getMetricsAsJSON();
   const { values } = metrics.find((metric) => metric.name === name)!;
   return values.reduce((sum, { value }) => sum + value, 0);
@@ -83,9 +83,9 @@ async function assertSameTogether(
         assert.deepEqual(tokens, alone[i]!.tokens, `${i} with ${JSON.stringify(engine)}`);
         assert.equal(usage.promptTokens, alone[i]!.usage.promptTokens);
       });
-      const numPreemptions = await metricOf(model, "hearth_preemptions_total");
+      const numPreemptions = await readMetric(model, "hearth_preemptions_total");
       assert.equal(numPreemptions > 0, engine.kvCacheMb !== undefined, "preemptions");
-      assert.equal(await metricOf(model, "hearth_kv_blocks_used"), 0);
+      assert.equal(await readMetric(model, "hearth_kv_blocks_used"), 0);
     });
   }
 }
@@ -120,18 +120,18 @@ for (const family of MAIN_FAMILIES) {
     withModel(family, {}, async (model) => {
       const first = [show(0)];
       const { texts: [reply], usage } = await chat(model, first, { maxTokens: 4 });
-      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+      assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 1);
       const second = await chat(model, [
         ...first,
         { role: "assistant", content: reply! },
         { role: "user", content: "Are you sure?" },
       ], { maxTokens: 4 });
-      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+      assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 1);
       const numFull = Math.floor(usage.promptTokens / 16) * 16;
       assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
       // Equal tokens, another image: nothing of it may come from the cache.
       const other = await chat(model, [show(1)], { maxTokens: 4 });
-      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+      assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 2);
       assert.equal(other.usage.promptTokens, usage.promptTokens);
       assert.ok(other.usage.cachedTokens < usage.promptTokens / 2);
     }));
@@ -148,8 +148,8 @@ Deno.test("VisionModel encodes an image once for the choices of a request, and f
     assert.equal(new Set(texts).size, 3);
     assert.equal(usage.completionTokens, 18);
     await Promise.all([0, 1, 1, 1].map(async (number) => await chat(model, [show(number)])));
-    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
-    assert.equal(await metricOf(model, "hearth_images_total"), 5);
+    assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 2);
+    assert.equal(await readMetric(model, "hearth_images_total"), 5);
     const metrics = await model.metrics.getMetricsAsJSON();
     const { values } = metrics.find(({ name }) => name === "hearth_image_prepare_seconds")!;
     const count = values.find((value) =>
@@ -165,7 +165,7 @@ async function withForgetfulModel(
 ): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   const model = await loadVision({
-    ...contextOf(await openFolder(folder.path), {
+    ...makeContext(await openFolder(folder.path), {
       backend: new CpuBackend(),
       dtype: "fp32",
       engine,
@@ -185,14 +185,14 @@ Deno.test("VisionModel needs no rows of an image whose tokens are all in the pre
     const first = [show(0)];
     const { texts: [reply] } = await chat(model, first, { maxTokens: 4 });
     await chat(model, [show(1)], { maxTokens: 4 });
-    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+    assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 2);
     const { usage } = await chat(model, [
       ...first,
       { role: "assistant", content: reply! },
       { role: "user", content: "Are you sure?" },
     ]);
     assert.ok(usage.cachedTokens >= 16);
-    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+    assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 2);
   }));
 
 Deno.test("VisionModel encodes images again whose rows it could not keep", async () => {
@@ -208,7 +208,7 @@ Deno.test("VisionModel encodes images again whose rows it could not keep", async
     for (const { logprobs: [chosen] } of answers) {
       assert.deepEqual(chosen!.map(({ token }) => token), wanted);
     }
-    assert.ok(await metricOf(model, "hearth_vision_encoder_runs_total") > 2);
+    assert.ok(await readMetric(model, "hearth_vision_encoder_runs_total") > 2);
   });
 });
 
@@ -290,9 +290,9 @@ Deno.test("VisionModel leaves nothing of requests that end while their images ar
     assert.equal(usage.completionTokens, 3);
     assert.deepEqual(heard, []);
     for (const name of ["hearth_sequences_running", "hearth_sequences_waiting"]) {
-      assert.equal(await metricOf(model, name), 0);
+      assert.equal(await readMetric(model, name), 0);
     }
-    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+    assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 1);
   }));
 
 Deno.test("VisionModel.dispose() does not wait for images that are in the queue", async () => {

@@ -64,9 +64,9 @@ Deno.test("SpeakerEncoder.clone() gives a vector of length 1, however loud the r
         { length: 16_000 },
         (_, i) => loudness * Math.sin(i / 9) * Math.cos(i / 700),
       );
-    const styleOf = async (loudness: number) =>
+    const getStyle = async (loudness: number) =>
       ((await encoder.clone(tone(loudness))).voice as VectorVoice).style;
-    const [loud, soft] = [await styleOf(0.8), await styleOf(0.1)];
+    const [loud, soft] = [await getStyle(0.8), await getStyle(0.1)];
     assert.equal(loud.length, WIDTH);
     assert.ok(Math.abs(Math.hypot(...loud) - 1) < 1e-5);
     assert.ok(loud.every((value, i) => Math.abs(value - soft[i]!) < 1e-3));

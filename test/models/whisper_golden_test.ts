@@ -71,7 +71,7 @@ async function assertClips(speechFolder: string, options: ClipOptions): Promise<
 }
 
 /** How many times something was observed. */
-async function countOf(model: AsrModel, metric: string): Promise<number> {
+async function readCount(model: AsrModel, metric: string): Promise<number> {
   const { values } = (await model.metrics.getMetricsAsJSON()).find(({ name }) => name === metric)!;
   return values.find((each) => "metricName" in each && each.metricName === `${metric}_count`)!
     .value;
@@ -151,7 +151,7 @@ speechTest(
           transcripts.map(({ text }) => text),
           clips.slice(5).map(({ text }) => text.trim()),
         );
-        const value = await countOf(model, "hearth_encoder_seconds");
+        const value = await readCount(model, "hearth_encoder_seconds");
         assert.ok(value <= most, `seven windows were encoded in ${value} pieces`);
       });
     }
@@ -166,7 +166,7 @@ speechTest(
     await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
       const hear = async (file: string) =>
         await transcribeFile(model, await Deno.readFile(`${folder}/demo/${file}`));
-      const numSteps = () => countOf(model, "hearth_step_seconds");
+      const numSteps = () => readCount(model, "hearth_step_seconds");
       await hear(long.file);
       await hear(clip.file);
       const inTurn = await numSteps();

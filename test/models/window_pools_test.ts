@@ -11,9 +11,9 @@ import type { Decoder } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { generate, metricOf, type Prompt, withWholeEngine } from "../fixtures/generate.ts";
+import { generate, type Prompt, readMetric, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { contextOf } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/open_folder.ts";
 
 /** Exports by PyTorch: half of the layers have a window, or all. */
 const EXPORTS = ["gemma3_dynamo_18", "gemma2_script_17", "mistral_dynamo_23"];
@@ -44,7 +44,7 @@ async function makeFolder(name: string): Promise<string> {
 async function open(backend: Backend, folder: string): Promise<Decoder> {
   const engine = { prefixCache: true, maxBatchTokens: 8 };
   const options = { backend, dtype: "fp32", engine } as const;
-  return (await loadDecoder(contextOf(await openFolder(folder), options))).decoder;
+  return (await loadDecoder(makeContext(await openFolder(folder), options))).decoder;
 }
 
 async function assertSameAsWhole(backend: Backend, name: string): Promise<void> {
@@ -94,8 +94,8 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
     }
     assert.deepEqual(second, wanted.slice(4), "a second turn");
     if (limits === decoder.limits) assert.ok(numCached > 60, `${numCached} tokens of prefixes`);
-    else assert.ok(await metricOf(engine, "hearth_preemptions_total") > 0);
-    assert.equal(await metricOf(engine, "hearth_kv_window_blocks_used"), 0);
+    else assert.ok(await readMetric(engine, "hearth_preemptions_total") > 0);
+    assert.equal(await readMetric(engine, "hearth_kv_window_blocks_used"), 0);
     await engine.close();
   }
   assert.ok(sizes.length > 1, `the pool grew to ${sizes}`);

@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
-import { onWeb, sessionsOf } from "../fixtures/transformers_sessions.ts";
+import { makeSessions, onWeb } from "../fixtures/transformers_sessions.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
@@ -58,15 +58,15 @@ Deno.test("hearth-demo-asr fp32 on the CPU tells when words are spoken, window a
 gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", async (gpu) => {
   const samples = await decodeWhole(SPOKEN.audio.slice());
   const audio = makeWav(samples.subarray(0, 9.5 * RATE_HZ));
-  const wordsOf = (segments: readonly TranscriptSegment[]) =>
+  const readWords = (segments: readonly TranscriptSegment[]) =>
     segments.flatMap(({ words }) => words!);
-  const want = wordsOf(await hear(audio, { backend: new CpuBackend(), dtype: "fp32" }));
+  const want = readWords(await hear(audio, { backend: new CpuBackend(), dtype: "fp32" }));
   assert.equal(want.length, 8 + 6 + 4);
   // A index more or less in fp32; fp16 looks a little elsewhere.
   for (const [dtype, tolerance] of [["fp32", 0.021], ["fp16", 0.061]] as const) {
     const segments = await hear(audio, { backend: await WebGpuBackend.create(gpu), dtype });
     assertOrdered(segments);
-    for (const [i, { text, startSeconds, endSeconds }] of wordsOf(segments).entries()) {
+    for (const [i, { text, startSeconds, endSeconds }] of readWords(segments).entries()) {
       assert.equal(text, want[i]!.text);
       assert.ok(Math.abs(startSeconds - want[i]!.startSeconds) < tolerance, `${dtype}: ${text}`);
       assert.ok(Math.abs(endSeconds - want[i]!.endSeconds) < tolerance, `${dtype}: ${text}`);
@@ -133,7 +133,7 @@ Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
   const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
   const { pipeline } = await loadTransformers({
     modelsFolder: folder.models,
-    openModel: sessionsOf(onWeb()),
+    openModel: makeSessions(onWeb()),
   });
   const recognise = await pipeline("automatic-speech-recognition", folder.name, {
     dtype: "fp32",
@@ -158,8 +158,10 @@ Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
     differences.ours.push(Math.abs(startSeconds - start));
     differences.theirs.push(Math.abs(theirs - start));
   }
-  const medianOf = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
-  const [next, own, other] = [differences.next, differences.ours, differences.theirs].map(medianOf);
+  const computeMedian = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
+  const [next, own, other] = [differences.next, differences.ours, differences.theirs].map(
+    computeMedian,
+  );
   // It gives a token what the decoder looks at once it has it, which is where the next one is.
   assert.ok(next! <= 0.061, `the median is ${next}`);
   assert.ok(own! < 0.06 && own! < other! / 2, `${own} and ${other}`);

@@ -23,7 +23,7 @@ async function untilAnswers({ page }: Tab, count: number): Promise<void> {
   );
 }
 
-function textsOf({ page }: Tab, selector: string): Promise<string[]> {
+function getTexts({ page }: Tab, selector: string): Promise<string[]> {
   return page.$$eval(selector, (all) => all.map((each) => each.textContent ?? ""));
 }
 
@@ -68,7 +68,7 @@ pageTest(
     await setField(tab, "temperature", "0");
     await ask(tab, "What does a cow say?");
     await ask(tab, "What is 3 plus 4?", 2);
-    const shown = await textsOf(tab, ".message .plain, .message .markdown");
+    const shown = await getTexts(tab, ".message .plain, .message .markdown");
 
     // The first question in other words begins another branch.
     await tab.click("Edit");
@@ -76,10 +76,10 @@ pageTest(
     await tab.click("Send again");
     await tab.text(".assistant .markdown", /Paris/);
     await untilAnswers(tab, 1);
-    assert.deepEqual(await textsOf(tab, ".user .branches"), ["‹2/2›"]);
+    assert.deepEqual(await getTexts(tab, ".user .branches"), ["‹2/2›"]);
     await tab.click("Previous version");
     await untilAnswers(tab, 2);
-    assert.deepEqual(await textsOf(tab, ".message .plain, .message .markdown"), shown);
+    assert.deepEqual(await getTexts(tab, ".message .plain, .message .markdown"), shown);
 
     // An answer in the user's words stands beside the model's, and is what the model reads.
     const edit = await page.$$("::-p-aria([name='Edit'][role='button'])");
@@ -96,10 +96,10 @@ pageTest(
     await untilAnswers(tab, 3);
 
     // All of it is there after a reload, at the same place.
-    const before = await textsOf(tab, ".message .plain, .message .markdown");
+    const before = await getTexts(tab, ".message .plain, .message .markdown");
     await page.reload();
     await untilAnswers(tab, 3);
-    assert.deepEqual(await textsOf(tab, ".message .plain, .message .markdown"), before);
+    assert.deepEqual(await getTexts(tab, ".message .plain, .message .markdown"), before);
     await tab.click("Next version");
     await tab.text(".assistant .markdown", /Paris/);
   },
@@ -191,13 +191,13 @@ pageTest(
     await tab.text(".assistant .markdown", /^The cow( on){5}/);
     await tab.text(".assistant footer", /The page was closed before the end/);
     const sent = page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
-    const begun = (await textsOf(tab, ".assistant .markdown"))[0]!.trim();
+    const begun = (await getTexts(tab, ".assistant .markdown"))[0]!.trim();
     await tab.click("Continue");
     const body = JSON.parse((await sent).postData()!);
     assert.equal(body.continue_final_message, true);
     assert.equal(body.messages.at(-1).content, begun);
     await untilAnswers(tab, 1);
-    const [whole] = await textsOf(tab, ".assistant .markdown");
+    const [whole] = await getTexts(tab, ".assistant .markdown");
     assert.ok(whole!.startsWith(begun), whole);
     assert.match(await tab.text(".figures", /tokens/), /tokens/);
   },
@@ -227,7 +227,7 @@ pageTest("page: two tabs write to one conversation, and both keep all", CHAT, as
   }
   const seen = new Set<string>();
   for (const _ of [1, 2]) {
-    const [branches] = await textsOf(tab, ".user:has(.branches)");
+    const [branches] = await getTexts(tab, ".user:has(.branches)");
     seen.add(branches!.match(/Tell me (a story|another)/)![0]);
     const isFirst = branches!.includes("1/2");
     await tab.click(isFirst ? "Next version" : "Previous version");
@@ -260,7 +260,7 @@ pageTest("page: conversations are searched, by title and by what was said", CHAT
   await ask(tab, "What does a cow say?");
   await tab.click("New conversation");
   await ask(tab, "What is the capital of France?");
-  const entries = () => textsOf(tab, ".side .entry");
+  const entries = () => getTexts(tab, ".side .entry");
   await tab.fill("Search conversations", "MOO");
   await tab.page.waitForFunction(() => document.querySelectorAll(".side .entry").length === 1);
   assert.deepEqual(await entries(), ["What does a cow say?"]);
@@ -315,13 +315,13 @@ pageTest(
     await storeOldConversation(tab);
     await page.goto(`${server.base}/#/c/old`);
     await untilAnswers(tab, 2);
-    assert.deepEqual(await textsOf(tab, ".message .plain:not(.thought *), .message .markdown"), [
+    assert.deepEqual(await getTexts(tab, ".message .plain:not(.thought *), .message .markdown"), [
       "Hello",
       "Hi there\n",
       "And now?",
       "Later\n",
     ]);
-    assert.deepEqual(await textsOf(tab, ".side .entry"), ["From before"]);
+    assert.deepEqual(await getTexts(tab, ".side .entry"), ["From before"]);
     await ask(tab, "What does a cow say?", 3);
   },
 );
@@ -356,7 +356,7 @@ pageTest("page: branches are exported; a file that is damaged says where", CHAT,
 
   // One that is there already gains nothing and loses nothing; an older file is taken too.
   await upload(file, /1 imported from file\.json/);
-  assert.match((await textsOf(tab, ".assistant .branches"))[0]!, /2\/2/);
+  assert.match((await getTexts(tab, ".assistant .branches"))[0]!, /2\/2/);
   const old = {
     id: "older",
     title: "Older",

@@ -32,7 +32,7 @@ async function untilAnswers({ page }: Tab, count: number): Promise<void> {
   );
 }
 
-async function textOf({ page }: Tab, selector: string): Promise<string> {
+async function readText({ page }: Tab, selector: string): Promise<string> {
   return await page.$eval(selector, (element) => element.textContent ?? "");
 }
 
@@ -98,7 +98,7 @@ pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit
   await tab.text(".message:last-child .markdown", /Once/);
   await page.keyboard.press("Escape");
   await untilAnswers(tab, 2);
-  assert.match(await textOf(tab, ".message:last-child footer"), /[Ss]topped/);
+  assert.match(await readText(tab, ".message:last-child footer"), /[Ss]topped/);
 
   await tabTo(tab, /^Settings$/);
   await page.keyboard.press("Enter");
@@ -119,12 +119,12 @@ pageTest("page: a tool call is shown, its result given and answered", CHAT, asyn
   await setField(tab, "temperature", "0");
   await tab.fill("Tools", JSON.stringify(TOOLS));
   await ask(tab, "What is the weather in Paris?");
-  assert.match(await textOf(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
+  assert.match(await readText(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
   await page.locator(".calls label input").fill('{"temperature": 21, "condition": "sunny"}');
   await tab.click("Go on with these results");
   await untilAnswers(tab, 2);
-  assert.equal((await textOf(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
-  assert.match(await textOf(tab, ".message.tool"), /sunny/);
+  assert.equal((await readText(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
+  assert.match(await readText(tab, ".message.tool"), /sunny/);
 });
 
 pageTest("page: an answer follows the JSON schema of the settings", CHAT, async ({ tab }) => {
@@ -141,7 +141,7 @@ pageTest("page: an answer follows the JSON schema of the settings", CHAT, async 
   };
   await tab.fill("JSON schema of the answer", JSON.stringify(schema));
   await ask(tab, "What is the capital of France?");
-  const answer = JSON.parse(await textOf(tab, ".message:last-child .markdown"));
+  const answer = JSON.parse(await readText(tab, ".message:last-child .markdown"));
   assert.deepEqual(Object.keys(answer), ["city", "sure"]);
   assert.ok(["Paris", "Rome"].includes(answer.city) && typeof answer.sure === "boolean");
 });
@@ -150,15 +150,15 @@ pageTest("page: an answer is generated anew beside the old", CHAT, async (visit)
   const { tab, server } = visit;
   await setField(tab, "temperature", "0");
   await ask(tab, "What does a cow say?");
-  const first = await textOf(tab, ".assistant .markdown");
+  const first = await readText(tab, ".assistant .markdown");
   const tokens = await server.figure("hearth_completion_tokens_total");
   await tab.click("Regenerate");
   await server.untilIdle();
   await untilAnswers(tab, 1);
   assert.ok(await server.figure("hearth_completion_tokens_total") > tokens);
   assert.equal((await tab.page.$$(".message")).length, 2);
-  assert.equal(await textOf(tab, ".assistant .markdown"), first);
-  assert.match(await textOf(tab, ".assistant .branches"), /2\/2/);
+  assert.equal(await readText(tab, ".assistant .markdown"), first);
+  assert.match(await readText(tab, ".assistant .branches"), /2\/2/);
 });
 
 pageTest("page: what the server did not answer is asked again", CHAT, async ({ tab }) => {
@@ -211,7 +211,7 @@ pageTest(
     await tab.click("Send again");
     await untilAnswers(tab, 1);
     assert.deepEqual(await questions(), ["What is 3 plus 4?"]);
-    assert.doesNotMatch(await textOf(tab, ".assistant .markdown"), /Once/);
+    assert.doesNotMatch(await readText(tab, ".assistant .markdown"), /Once/);
 
     // Deleted in the middle: it does not come back.
     await tab.click("New conversation");
@@ -264,7 +264,7 @@ pageTest(
     await breakOff("");
     await ask(tab, "Tell me a story.");
     await tab.text(".assistant .failure", /went away in mid-answer\. Is it still running\?/);
-    assert.match(await textOf(tab, ".assistant .markdown"), /Once/);
+    assert.match(await readText(tab, ".assistant .markdown"), /Once/);
     await breakOff(`data: {"error":{"message":"shutting down","code":"shutting_down"}}\n\n`);
     await ask(tab, "Tell me another.", 2);
     await tab.text(".message:last-child .failure", /server was stopped.*Start it again/);
@@ -385,7 +385,7 @@ pageTest(
     });
     assert.equal(thought.open, false);
     assert.match(thought.text, /^ThoughtAdd the digits/);
-    assert.match(await textOf(tab, ".assistant .markdown"), /^17 \+ 25 = 42\./);
+    assert.match(await readText(tab, ".assistant .markdown"), /^17 \+ 25 = 42\./);
     const sent = page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
     await tab.fill("Message", "And plus 1?");
     await tab.click("Send");

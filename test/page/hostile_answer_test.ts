@@ -159,7 +159,7 @@ Deno.test(
       "<details>\n<summary>s</summary>\n\nfolded\n\n</details>",
       "```\nno end",
     ].join("\n\n");
-    const htmlOf = async (size: number) => {
+    const readHtml = async (size: number) => {
       let html = "";
       await withAnswer({ text, size }, async (tab) => {
         await tab.page.waitForSelector(".katex");
@@ -168,10 +168,10 @@ Deno.test(
       });
       return html;
     };
-    const whole = await htmlOf(100_000);
+    const whole = await readHtml(100_000);
     assert.match(whole, /hljs-keyword/);
     assert.match(whole, /<table>/);
-    assert.equal(await htmlOf(3), whole);
+    assert.equal(await readHtml(3), whole);
   },
 );
 

@@ -18,7 +18,7 @@ async function send(tab: Tab, message: string): Promise<Record<string, unknown>>
   return body;
 }
 
-function systemOf({ messages }: Record<string, unknown>): string | undefined {
+function getSystem({ messages }: Record<string, unknown>): string | undefined {
   const [first] = messages as { role: string; content: string }[];
   return first!.role === "system" ? first!.content : undefined;
 }
@@ -44,16 +44,16 @@ pageTest(
     await page.waitForFunction(() =>
       document.querySelector<HTMLSelectElement>(".settings select")!.value === "Pirate"
     );
-    assert.equal(systemOf(await send(tab, "What does a cow say?")), "Answer like a pirate.");
+    assert.equal(getSystem(await send(tab, "What does a cow say?")), "Answer like a pirate.");
 
     // Another conversation has its own, which are the default ones.
     await tab.click("New conversation");
     await page.waitForSelector(".greeting");
-    assert.equal(systemOf(await send(tab, "What is 3 plus 4?")), undefined);
+    assert.equal(getSystem(await send(tab, "What is 3 plus 4?")), undefined);
     await tab.click("What does a cow say?");
     await tab.text(".user .plain", /cow/);
     assert.equal(await preset(tab), "Pirate");
-    assert.equal(systemOf(await send(tab, "And a dog?")), "Answer like a pirate.");
+    assert.equal(getSystem(await send(tab, "And a dog?")), "Answer like a pirate.");
 
     // The default preset is what new conversations begin with, also after a reload.
     await tab.fill("System prompt", "Be brief.");
@@ -65,9 +65,9 @@ pageTest(
     await page.waitForSelector(".composer");
     await openSettings(tab);
     assert.equal(await preset(tab), "Default");
-    assert.equal(systemOf(await send(tab, "Hello")), "Be brief.");
+    assert.equal(getSystem(await send(tab, "Hello")), "Be brief.");
     await page.select(".settings select", "Pirate");
-    assert.equal(systemOf(await send(tab, "Hello again")), "Answer like a pirate.");
+    assert.equal(getSystem(await send(tab, "Hello again")), "Answer like a pirate.");
     await tab.click("Delete preset Pirate");
     await page.waitForFunction(() =>
       document.querySelectorAll(".settings option[value=Pirate]").length === 0

@@ -50,7 +50,7 @@ async function withModel(
     vocabSize: ours.numIds,
     givesHidden: false,
     contextLength: 1024,
-    files: { "generation_config.json": { eos_token_id: ours.idOf(end) } },
+    files: { "generation_config.json": { eos_token_id: ours.tokenToId(end) } },
   });
   await Deno.writeTextFile(`${tiny.folder}/chat_template.jinja`, TEMPLATE);
   await using model = await openModel(tiny.folder);

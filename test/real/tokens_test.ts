@@ -17,7 +17,7 @@ realTokenizerTest(
   "special tokens around texts are Python's, BOS where the configuration adds it",
   async ({ ours, rust }, name) => {
     const ids = await rust.encode("hello", true);
-    const bos = ours.idOf("<｜begin▁of▁sentence｜>");
+    const bos = ours.tokenToId("<｜begin▁of▁sentence｜>");
     if (name === "DeepSeek V3") ids.unshift(bos!);
     assert.deepEqual(ours.encodeWhole("hello"), ids);
   },
@@ -39,7 +39,7 @@ realTokenizerTest(
     const prompt = await rust.encode("Once upon");
     for (const text of STRINGS) {
       const ids = await rust.encode(text);
-      const detokenizer = new Detokenizer((id) => texts.bytesOf(id));
+      const detokenizer = new Detokenizer((id) => texts.getBytes(id));
       const streamed = ids.map((id) => detokenizer.push(id)).join("") + detokenizer.flush();
       assert.equal(streamed, await rust.decodeAfter(prompt, ids), JSON.stringify(text));
       const bytes = Uint8Array.from(ids.flatMap((id) => texts.of(id).bytes));
@@ -54,7 +54,7 @@ realTokenizerTest(
     for (const text of STRINGS) {
       const ids = await rust.encode(text);
       const detokenizer = new Detokenizer(
-        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.bytesOf(id),
+        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.getBytes(id),
         { isFirst: true },
       );
       const streamed = ids.map((id) => detokenizer.push(id)).join("") + detokenizer.flush();

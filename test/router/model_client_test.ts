@@ -5,7 +5,7 @@ import { withServer } from "../fixtures/local_server.ts";
 
 const GET = { method: "GET", path: "/", body: null } as const;
 
-function clientOf(base: string): ModelClient {
+function getClient(base: string): ModelClient {
   return new ModelClient(Number(new URL(base).port));
 }
 
@@ -35,7 +35,7 @@ async function withCounted(
     sockets.add(incoming.socket);
     return listener(incoming, outgoing);
   }, async (base) => {
-    const client = clientOf(base);
+    const client = getClient(base);
     await use(client, () => sockets.size);
     client.close();
   });

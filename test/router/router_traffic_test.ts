@@ -1,7 +1,7 @@
 /** What passes through the router: live speech, sound as it is made, large uploads, slow readers. */
 import assert from "node:assert/strict";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { bytesOf, LiveClient, readSamples } from "../fixtures/live_client.ts";
+import { getBytes, LiveClient, readSamples } from "../fixtures/live_client.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
 import { askForWebSocket } from "../fixtures/raw_web_socket.ts";
 
@@ -30,7 +30,7 @@ Deno.test("router: live speech goes to the recogniser, which is loaded for it", 
   assert.equal(client.socket.protocol, "realtime");
   assert.equal(client.events[0]!["session"].audio.input.transcription.model, ASR);
   for (let at = 0; at < samples.length; at += 2400) {
-    client.append(bytesOf(samples.subarray(at, at + 2400)));
+    client.append(getBytes(samples.subarray(at, at + 2400)));
   }
   client.append(new Uint8Array(48_000));
   assert.equal((await client.until(`${TRANSCRIPTION}.completed`))["transcript"], CLIP_TEXT);
@@ -54,7 +54,7 @@ Deno.test("router: live speech goes to the recogniser, which is loaded for it", 
     return Number(pattern.exec(text)![1]);
   };
   while (await sessions() !== 1) await new Promise((resolve) => setTimeout(resolve, 50));
-  client.append(bytesOf(samples));
+  client.append(getBytes(samples));
   client.send({ type: "input_audio_buffer.commit" });
   await client.until("input_audio_buffer.committed");
   router.kill("SIGTERM");

@@ -5,10 +5,10 @@ const EXPORT = /^export (?:abstract |async )?(?:const|function\*?|class|interfac
 
 Deno.test("what is exported is used in another file", async () => {
   const files = await readSources(["src", "kernels", "scripts", "test"]);
-  const filesOf = new Map<string, number>();
+  const getFiles = new Map<string, number>();
   for (const text of files.values()) {
     for (const word of new Set(text.match(/\w+/g))) {
-      filesOf.set(word, (filesOf.get(word) ?? 0) + 1);
+      getFiles.set(word, (getFiles.get(word) ?? 0) + 1);
     }
   }
   const unused = [...files].flatMap(([path, text]) =>
@@ -16,7 +16,7 @@ Deno.test("what is exported is used in another file", async () => {
     !/^(?:src|kernels(?!\/wasm))\//.test(path)
       ? []
       : Array.from(text.matchAll(EXPORT), ([, name]) => name!)
-        .filter((name) => filesOf.get(name) === 1)
+        .filter((name) => getFiles.get(name) === 1)
         .map((name) => `${path}: ${name}`)
   );
   assert.deepEqual(unused, []);

@@ -43,7 +43,7 @@ async function readImports(): Promise<Map<string, readonly string[]>> {
 }
 
 /** Where a file's folder, or the nearest above it that is a layer, stands among them. */
-function layerOf(path: string): number {
+function findLayer(path: string): number {
   const within = LAYERS.filter((layer) => path === layer || path.startsWith(`${layer}/`));
   assert.ok(within.length > 0, `${path} is in a layer`);
   return LAYERS.indexOf(within.reduce((a, b) => b.length > a.length ? b : a));
@@ -52,7 +52,7 @@ function layerOf(path: string): number {
 Deno.test("no file imports from a layer above its own", async () => {
   const imports = await readImports();
   const upward = [...imports].flatMap(([from, all]) =>
-    all.filter((to) => layerOf(to) < layerOf(from)).map((to) => `${from} → ${to}`)
+    all.filter((to) => findLayer(to) < findLayer(from)).map((to) => `${from} → ${to}`)
   );
   assert.ok(imports.size > 500, "the files are found");
   assert.deepEqual(upward, []);
@@ -73,11 +73,11 @@ Deno.test("no files import each other in a circle", async () => {
 });
 
 Deno.test("no folders within a layer import each other", async () => {
-  const folderOf = (path: string) => /^(src\/\w+\/\w+)\//.exec(path)?.[1];
+  const parseFolder = (path: string) => /^(src\/\w+\/\w+)\//.exec(path)?.[1];
   const pairs = new Set<string>();
   for (const [path, all] of await readImports()) {
-    const from = folderOf(path);
-    for (const to of all.map(folderOf)) if (from && to) pairs.add(`${from} → ${to}`);
+    const from = parseFolder(path);
+    for (const to of all.map(parseFolder)) if (from && to) pairs.add(`${from} → ${to}`);
   }
   const mutual = [...pairs].filter((pair) => {
     const [from, to] = pair.split(" → ");

@@ -46,7 +46,7 @@ function describeCommand(
     flags: Object.entries({ ...flags, ...COMMON_FLAGS }).map(([key, flag]) =>
       describeFlag(key, flag, models)
     ),
-    operands: operands.length === 0 ? "none" : valuesOf(operands[0]!, models),
+    operands: operands.length === 0 ? "none" : completeValues(operands[0]!, models),
   };
 }
 
@@ -60,12 +60,12 @@ function describeFlag(
     long: `--${fallback === true ? "no-" : ""}${flagName(key)}`,
     short: short && `-${short}`,
     help: help.replace(/[.:;] .*/s, "").replace(/\.$/, ""),
-    values: placeholder === undefined ? undefined : valuesOf(placeholder, models),
+    values: placeholder === undefined ? undefined : completeValues(placeholder, models),
   };
 }
 
 /** What a placeholder stands for: `<model>`, `<file>`, or words with bars between. */
-function valuesOf(placeholder: string, models: readonly string[]): Values {
+function completeValues(placeholder: string, models: readonly string[]): Values {
   if (/file|folder/.test(placeholder)) return "files";
   if (placeholder === "<model>") return models;
   if (placeholder === "<shell>") return SHELLS;

@@ -29,7 +29,7 @@ const LIMITS = [
 /** All adapters that WebGPU offers: high-performance, low-power and software. */
 export async function findAdapters(): Promise<AdapterReport[]> {
   const gpu = navigator.gpu as GPU | undefined;
-  const taken = nameOf(await findAdapter({ allowFallback: false }));
+  const taken = formatName(await findAdapter({ allowFallback: false }));
   const reports = new Map<string, AdapterReport>();
   const requests: GPURequestAdapterOptions[] = [
     { powerPreference: "high-performance" },
@@ -38,7 +38,7 @@ export async function findAdapters(): Promise<AdapterReport[]> {
   ];
   for (const request of requests) {
     const adapter = await gpu?.requestAdapter(request);
-    const name = nameOf(adapter);
+    const name = formatName(adapter);
     if (!adapter || name === undefined || reports.has(name)) continue;
     reports.set(name, {
       name,
@@ -51,7 +51,7 @@ export async function findAdapters(): Promise<AdapterReport[]> {
   return [...reports.values()];
 }
 
-function nameOf(adapter: GPUAdapter | null | undefined): string | undefined {
+function formatName(adapter: GPUAdapter | null | undefined): string | undefined {
   if (!adapter) return undefined;
   return adapter.info.description || adapter.info.vendor || "unnamed adapter";
 }

@@ -39,7 +39,7 @@ export async function readInputs(given: readonly string[]): Promise<readonly Run
 
 /** An unset variable of a shell script, or a command that failed, is not what somebody wants answered. */
 function requireContent(input: RunInput): void {
-  if (!isText(input) || textOf(input) !== "") return;
+  if (!isText(input) || decodeText(input) !== "") return;
   const name = input.isFile ? input.name : `-i "${input.name}"`;
   throw new StartupError(`The input is empty: ${name}. Give a text or a file with -i.`);
 }
@@ -76,7 +76,7 @@ export function isText({ bytes }: RunInput): boolean {
 }
 
 /** The text of an input. @throws {StartupError} when it is not text. */
-export function textOf({ name, bytes }: RunInput): string {
+export function decodeText({ name, bytes }: RunInput): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
   } catch {

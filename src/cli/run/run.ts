@@ -9,7 +9,7 @@ import { openAnyFolder } from "../../hub/model_folder.ts";
 import { SETTING_FLAGS } from "../setting_flags.ts";
 import { nameModel } from "../../hub/resolve.ts";
 import { configureLog } from "../../base/log.ts";
-import { familyOf } from "../../models/load/families.ts";
+import { identifyFamily } from "../../models/load/families.ts";
 import { Session } from "../../server/session/session.ts";
 import { chat, requireChatKind } from "../chat/chat.ts";
 import { findCompanions, findFfmpeg } from "../find_folder.ts";
@@ -59,7 +59,7 @@ export async function run(
   isDownloading = false;
   const kindFlags = KIND_FLAGS.filter((key) => flags[key] !== undefined);
   if (isChat || flags.output !== undefined || kindFlags.length > 0) {
-    const kind = flags.kind ?? await kindOf(model);
+    const kind = flags.kind ?? await findKind(model);
     if (isChat) requireChatKind(kind);
     if (isFolder && !FILE_KINDS.includes(kind)) {
       throw new StartupError(
@@ -67,7 +67,7 @@ export async function run(
       );
     }
     if (flags.output !== undefined && !isFolder) requireExtension(kind, flags.output);
-    for (const key of kindFlags) requireFlagOf(kind, key);
+    for (const key of kindFlags) requireFlag(kind, key);
   }
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
@@ -118,7 +118,7 @@ const KINDS_OF = {
 const KIND_FLAGS = Object.keys(KINDS_OF) as (keyof typeof KINDS_OF)[];
 
 /** @throws {StartupError} when models of this kind have no use for the flag. */
-function requireFlagOf(kind: ModelKind, key: keyof typeof KINDS_OF): void {
+function requireFlag(kind: ModelKind, key: keyof typeof KINDS_OF): void {
   const kinds: readonly ModelKind[] = KINDS_OF[key];
   if (kinds.includes(kind)) return;
   throw new StartupError(
@@ -127,8 +127,8 @@ function requireFlagOf(kind: ModelKind, key: keyof typeof KINDS_OF): void {
 }
 
 /** @throws {StartupError} when its folder is of no known kind. */
-async function kindOf({ folder }: ResolvedModel): Promise<ModelKind> {
-  return familyOf(await openAnyFolder(folder)).kind;
+async function findKind({ folder }: ResolvedModel): Promise<ModelKind> {
+  return identifyFamily(await openAnyFolder(folder)).kind;
 }
 
 /** Whether the model was loaded; if not, the log says why. */

@@ -13,7 +13,7 @@ import { SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
 import { findVoice } from "../../server/http/audio/voices.ts";
 import { isPdf } from "../../media/signature.ts";
 import { toMediaPart } from "../media_part.ts";
-import { isText, type RunInput, textOf } from "./input.ts";
+import { decodeText, isText, type RunInput } from "./input.ts";
 import type { RunSession } from "../timed_session.ts";
 
 /** One use of a model. */
@@ -50,7 +50,7 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
 /** The answer to all texts, and to PDF files among them, as one message. */
 async function* writeReply(task: RunTask) {
   const parts = task.inputs.map((input): MessagePart =>
-    isPdf(input.bytes) ? toMediaPart(input) : { type: "text", text: textOf(input) }
+    isPdf(input.bytes) ? toMediaPart(input) : { type: "text", text: decodeText(input) }
   );
   const texts = parts.flatMap((part) => part.type === "text" ? [part.text] : []);
   yield* streamReply(task, texts.length === parts.length ? texts.join("\n\n") : parts);
@@ -59,7 +59,7 @@ async function* writeReply(task: RunTask) {
 /** The answer to one message of texts, images and PDF files, in their order. */
 async function* writeReplyToImages(task: RunTask) {
   const content = task.inputs.map((input): MessagePart =>
-    isText(input) ? { type: "text", text: textOf(input) } : toMediaPart(input)
+    isText(input) ? { type: "text", text: decodeText(input) } : toMediaPart(input)
   );
   yield* streamReply(task, content);
 }
@@ -76,7 +76,7 @@ async function* writeReadings(task: RunTask) {
       }".`,
     );
   }
-  const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
+  const instruction = texts.map((input) => ({ type: "text", text: decodeText(input) }) as const);
   for (const [index, image] of images.entries()) {
     if (index > 0) yield "\n";
     yield* streamReply(task, [toMediaPart(image), ...instruction]);
@@ -144,7 +144,7 @@ async function* writeCutOuts({ session, inputs }: RunTask) {
 
 /** A JSON array per line. */
 async function* writeVectors({ session, inputs }: RunTask) {
-  const texts = inputs.map(textOf);
+  const texts = inputs.map(decodeText);
   const task = { type: "embed", requestId: "run", inputs: texts } as const;
   const { vectors, dimensions } = await session.answer(task);
   for (let row = 0; row < inputs.length; row++) {
@@ -155,7 +155,7 @@ async function* writeVectors({ session, inputs }: RunTask) {
 
 /** A line per document, the best first: score, tab, document. */
 async function* writeScores({ session, inputs }: RunTask) {
-  const [query, ...documents] = inputs.map(textOf);
+  const [query, ...documents] = inputs.map(decodeText);
   if (query === undefined || documents.length === 0) {
     throw new StartupError(
       "A reranker takes a query and then documents: -i <query> -i <document> …",
@@ -170,7 +170,7 @@ async function* writeScores({ session, inputs }: RunTask) {
 }
 
 /** Parses the name's extension, which is known to be one that is written; WAV without one. */
-function soundFormatOf(output: string | undefined): SoundFormat {
+function parseSoundFormat(output: string | undefined): SoundFormat {
   const extension = extname(output ?? "").slice(1).toLowerCase();
   return SOUND_FORMATS.find((each) => each === extension) ?? "wav";
 }
@@ -180,7 +180,7 @@ function soundFormatOf(output: string | undefined): SoundFormat {
  * An input that is not text is a recording whose voice is cloned.
  */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
-  const format = soundFormatOf(output);
+  const format = parseSoundFormat(output);
   const texts = inputs.filter(isText);
   const [recording, another] = inputs.filter((input) => !isText(input));
   if (texts.length === 0 || another !== undefined || (recording && voice !== undefined)) {
@@ -197,7 +197,7 @@ async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTa
   const events = session.stream({
     type: "speak",
     requestId: "run",
-    text: texts.map(textOf).join("\n\n"),
+    text: texts.map(decodeText).join("\n\n"),
     param: texts[0]!.name,
     voice: voice && findVoice(info, voice),
     recording: recording && { audio: recording.bytes, param: recording.name },

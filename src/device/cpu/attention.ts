@@ -38,7 +38,7 @@ export class CpuAttention implements PagedAttention {
   constructor(options: AttentionOptions, { threads, openSession }: CpuAttentionHelp = {}) {
     this.#sites = options.sites;
     this.#windows = options.windows;
-    const layers = options.sites.map((site) => layerOf(site, options));
+    const layers = options.sites.map((site) => describeLayer(site, options));
     this.#kernels = new SimdAttention(layers, { ...options, threads });
     if (openSession !== undefined && PromptAttention.canRun(layers)) {
       this.#prompts = new PromptAttention(layers, openSession);
@@ -72,7 +72,7 @@ export class CpuAttention implements PagedAttention {
     const out = output ?? this.#makeOutput(site);
     if (this.#prompted.length > 0) return this.#runPrompts(layer, out);
     // A copy, since ONNX Runtime takes no shared memory.
-    elementsOf(out).set(kernels.attend(layer));
+    viewElements(out).set(kernels.attend(layer));
     return out;
   }
 
@@ -81,7 +81,7 @@ export class CpuAttention implements PagedAttention {
     const kernels = this.#kernels!;
     const pool = choosePool(site.localWindow ?? 0, this.#windows);
     const step = stepInPool(this.#step!, pool);
-    const elements = elementsOf(out);
+    const elements = viewElements(out);
     if (this.#prompted.length < step.sequences.length) elements.set(kernels.attend(layer));
     const width = site.heads * site.vHeadDim;
     for (const sequence of this.#prompted) {
@@ -109,7 +109,7 @@ export class CpuAttention implements PagedAttention {
   }
 }
 
-function layerOf(
+function describeLayer(
   site: AttentionSite,
   { blockSize, isQuantized, constants }: AttentionOptions,
 ): SimdLayer & SiteParams {
@@ -129,7 +129,7 @@ function isPacked({ q, k, v }: AttentionSite): boolean {
   return q.tensor === k.tensor && q.tensor === v.tensor;
 }
 
-function elementsOf({ data }: Tensor): Float32Array | Float16Array {
+function viewElements({ data }: Tensor): Float32Array | Float16Array {
   return data as Float32Array | Float16Array;
 }
 

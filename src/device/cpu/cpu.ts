@@ -29,7 +29,7 @@ import type { CrossAttention, CrossAttentionOptions } from "../cross_attention.t
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runtime.ts";
 import { CpuPackedAttention } from "./packed_attention.ts";
 import { CpuKernels } from "./kernels.ts";
-import { refusalOf } from "./program.ts";
+import { findRefusal } from "./program.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { CpuStorages } from "./storage.ts";
 import { CpuExperts } from "./experts.ts";
@@ -157,8 +157,8 @@ export class CpuBackend implements Backend {
     return await CpuExperts.open(options, this.#kernelThreads()!);
   }
 
-  refusalOf(program: Program): string | undefined {
-    return refusalOf(program);
+  findRefusal(program: Program): string | undefined {
+    return findRefusal(program);
   }
 
   /** onnxruntime-web writes to memory of its own. */

@@ -13,7 +13,7 @@ import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_
 interface KeptSite {
   readonly params: SiteParams;
   /** The keys of a head in a slot, from its first on: f32 `[numKeys, headSize]`. */
-  readonly keysOf: (head: number, slot: number, numKeys: number) => Float32Array;
+  readonly getKeys: (head: number, slot: number, numKeys: number) => Float32Array;
 }
 
 interface Layer extends KeptSite {
@@ -49,7 +49,7 @@ export class CpuCrossAlignment implements CrossAlignment {
 
   align({ slot, numTokens, numPositions }: TakenText): Tensor {
     const alignment = new Float32Array(numTokens * numPositions);
-    for (const { params, heads, queries, keysOf } of this.#layers.values()) {
+    for (const { params, heads, queries, getKeys } of this.#layers.values()) {
       const { shape: { heads: allHeads, kvHeads, headSize }, write: { q }, attend } = params;
       for (const head of heads) {
         const own = new Float32Array(numTokens * headSize);
@@ -59,7 +59,7 @@ export class CpuCrossAlignment implements CrossAlignment {
         }
         addAlignment(alignment, {
           queries: own,
-          keys: keysOf(Math.floor(head / (allHeads / kvHeads)), slot, numPositions),
+          keys: getKeys(Math.floor(head / (allHeads / kvHeads)), slot, numPositions),
           ...{ numTokens, numKeys: numPositions, headSize },
           scale: attend.scale,
           share: 1 / this.#numHeads,

@@ -103,8 +103,8 @@ export class CpuCrossAttention implements CrossAttention {
     const numBlocks = this.#numBlocks;
     const kept = this.#params.map((params, layer) => ({
       params,
-      keysOf: (head: number, slot: number, numKeys: number) =>
-        this.#kernels!.keysOf(layer, head, { firstBlock: slot * numBlocks, numKeys }),
+      getKeys: (head: number, slot: number, numKeys: number) =>
+        this.#kernels!.getKeys(layer, head, { firstBlock: slot * numBlocks, numKeys }),
     }));
     return new CpuCrossAlignment(options, kept);
   }

@@ -61,7 +61,7 @@ export class CpuExperts implements ExpertLayers {
       const layers: ExpertLayer[] = [];
       let bytes = 0;
       for (const site of options.sites.slice(from)) {
-        const layer = await layerOf(site, options);
+        const layer = await describeLayer(site, options);
         bytes += layerBytes(layer);
         if (layers.length > 0 && bytes > MAX_MEMORY_BYTES) break;
         layers.push(layer);
@@ -78,14 +78,14 @@ export class CpuExperts implements ExpertLayers {
 
   run(index: number, { tensors, output, numRows }: ExpertsRun): Tensor {
     const { operands, dtype, output: port } = this.#sites[index]!;
-    const [x, logits] = operands.map(({ tensor }) => numbersOf(tensors.get(tensor)!)) as [
+    const [x, logits] = operands.map(({ tensor }) => viewNumbers(tensors.get(tensor)!)) as [
       Float32Array,
       Float32Array,
     ];
     const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
     const result = output ?? makeTensor(dtype, dims);
     const { memory, layer } = this.#placed[index]!;
-    memory.run(layer, { x, logits, out: numbersOf(result), numRows });
+    memory.run(layer, { x, logits, out: viewNumbers(result), numRows });
     return result;
   }
 
@@ -101,24 +101,24 @@ function makeTensor(dtype: ExpertsSite["dtype"], dims: readonly number[]): Tenso
 }
 
 /** A tensor's elements; those of f16 may be given as their bits. */
-function numbersOf({ data }: Tensor): Float32Array | Float16Array {
+function viewNumbers({ data }: Tensor): Float32Array | Float16Array {
   if (data instanceof Uint16Array) {
     return new Float16Array(data.buffer, data.byteOffset, data.length);
   }
   return data as Float32Array;
 }
 
-async function layerOf(site: ExpertsSite, options: ExpertsOptions): Promise<ExpertLayer> {
+async function describeLayer(site: ExpertsSite, options: ExpertsOptions): Promise<ExpertLayer> {
   const { mixture: { router, first, second } } = site;
   return {
     params: paramsOfSite(site),
     routerBias: router.bias && await options.readFloats(router.bias),
-    first: await sourceOf(first, options),
-    second: await sourceOf(second, options),
+    first: await makeSource(first, options),
+    second: await makeSource(second, options),
   };
 }
 
-async function sourceOf(
+async function makeSource(
   { weights, scales, zeroPoints, bias }: ExpertWeights,
   { files, readFloats }: ExpertsOptions,
 ): Promise<ExpertLayer["first"]> {

@@ -45,10 +45,10 @@ export async function packMatrices(
   files: ModelFiles,
 ): Promise<void> {
   const scratch = { bytes: new Uint8Array(0) };
-  const readerOf = (tensor: StoredTensor): ReadBytes => (offset, into) =>
+  const makeReader = (tensor: StoredTensor): ReadBytes => (offset, into) =>
     readRange(tensor, { files, offset, scratch }, into);
   for (const { at, form, k, outputs, ...matrix } of matrices) {
-    const weights = readerOf(matrix.weights);
+    const weights = makeReader(matrix.weights);
     if (form.kind !== "nbits") {
       await rows.packFloatMatrix(at, { kind: form.kind, k, outputs }, weights);
       continue;
@@ -56,8 +56,8 @@ export async function packMatrices(
     const { scales, zeroPoints } = matrix;
     await rows.packMatrix(at, { ...form, k, outputs }, {
       levels: weights,
-      scales: readerOf(scales!),
-      zeroPoints: zeroPoints && readerOf(zeroPoints),
+      scales: makeReader(scales!),
+      zeroPoints: zeroPoints && makeReader(zeroPoints),
     });
   }
 }

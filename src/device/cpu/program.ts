@@ -4,11 +4,11 @@
  * @module
  */
 import type { MatvecParams } from "../../../kernels/matmul/matvec_params.ts";
-import { rowLevelsOf } from "../../../kernels/matmul/nbits_product.ts";
+import { chooseRowLevels } from "../../../kernels/matmul/nbits_product.ts";
 import type { RowKernel } from "../../../kernels/cpu/row_kernel.ts";
 import { RowArena } from "../../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../../kernels/cpu/row_simd.ts";
-import { type Dispatch, type Program, tensorsOf } from "../../program/program.ts";
+import { type Dispatch, listTensors, type Program } from "../../program/program.ts";
 import { RowFile } from "../../graph/file/row_file.ts";
 import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { KernelsOptions, KernelStep } from "../kernel_executor.ts";
@@ -45,7 +45,7 @@ export class MemoryPlan implements Disposable {
           );
         }
       }
-      for (const [name, width] of widthsOf(dispatch)) {
+      for (const [name, width] of listWidths(dispatch)) {
         if (this.#at.has(name)) continue;
         const tensor = constants.get(name);
         const at = tensor
@@ -61,7 +61,7 @@ export class MemoryPlan implements Disposable {
     for (const table of this.tables.values()) if (table instanceof RowFile) table[Symbol.dispose]();
   }
 
-  addressOf(name: string): number {
+  getAddress(name: string): number {
     return this.#at.get(name) ?? this.matrices.get(name)!.at;
   }
 
@@ -88,7 +88,7 @@ export class MemoryPlan implements Disposable {
 }
 
 /** Names of what a dispatch reads and writes, matrices aside, and elements of a row of each. */
-function widthsOf(dispatch: Dispatch): [string, number][] {
+function listWidths(dispatch: Dispatch): [string, number][] {
   const { tensors } = dispatch;
   const widths = (() => {
     switch (dispatch.kind) {
@@ -123,7 +123,7 @@ function isLarge(table: StoredTensor): boolean {
 }
 
 /** Why our kernels do not run a program. */
-export function refusalOf({ dispatches, weights, scratch }: Program): string | undefined {
+export function findRefusal({ dispatches, weights, scratch }: Program): string | undefined {
   const constants = new Map(weights.map((tensor) => [tensor.name, tensor]));
   try {
     for (const dispatch of dispatches) {
@@ -165,13 +165,13 @@ export class OpenProgram {
     const leaving = new Map<string, number>();
     for (const dispatch of dispatches) {
       const { out } = dispatch.tensors;
-      for (const [name, width] of widthsOf(dispatch)) {
+      for (const [name, width] of listWidths(dispatch)) {
         if (inside.has(name) || leaving.has(name)) continue;
         (name === out ? leaving : entering).set(name, width);
       }
     }
     const placed = (widths: ReadonlyMap<string, number>) =>
-      Array.from(widths, ([name, width]) => [name, plan.addressOf(name), width] as const);
+      Array.from(widths, ([name, width]) => [name, plan.getAddress(name), width] as const);
     this.#entering = placed(entering);
     this.#leaving = placed(leaving);
     this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
@@ -186,14 +186,14 @@ export class OpenProgram {
 
   #runRows(tensors: KernelStep["tensors"], range: RowRange): void {
     const { first, count } = range;
-    const rowsOf = (name: string, width: number) =>
+    const viewRows = (name: string, width: number) =>
       (tensors.get(name)!.data as Float32Array).subarray(first * width, (first + count) * width);
     for (const [name, at, width] of this.#entering) {
-      this.#rows.floats(at, count * width).set(rowsOf(name, width));
+      this.#rows.floats(at, count * width).set(viewRows(name, width));
     }
     for (const kernel of this.#kernels) kernel(tensors, range);
     for (const [name, at, width] of this.#leaving) {
-      rowsOf(name, width).set(this.#rows.floats(at, count * width));
+      viewRows(name, width).set(this.#rows.floats(at, count * width));
     }
   }
 
@@ -203,8 +203,8 @@ export class OpenProgram {
     if (kind === "rotate") return this.#rotate(dispatch, plan);
     const at = Object.fromEntries(
       // Scales and zero points are packed with the levels.
-      tensorsOf(dispatch).filter(([role]) => role !== "scales" && role !== "zeroPoints")
-        .map(([role, name]) => [role, plan.addressOf(name)]),
+      listTensors(dispatch).filter(([role]) => role !== "scales" && role !== "zeroPoints")
+        .map(([role, name]) => [role, plan.getAddress(name)]),
     );
     const kernel: RowKernel = kind === "matvec"
       ? this.#rows.product(dispatch.params, at, sharesRows(dispatch, before))
@@ -217,7 +217,7 @@ export class OpenProgram {
   #rotate({ params, tensors: names }: Extract<Dispatch, { kind: "rotate" }>, plan: MemoryPlan) {
     const { positions: _, ...placed } = names;
     const at = Object.fromEntries(
-      Object.entries(placed).map(([role, name]) => [role, plan.addressOf(name)]),
+      Object.entries(placed).map(([role, name]) => [role, plan.getAddress(name)]),
     );
     const rotate = this.#rows.rotate(params, at);
     return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
@@ -234,7 +234,7 @@ export class OpenProgram {
     plan: MemoryPlan,
   ) {
     const width = rowBytes / 4;
-    const out = plan.addressOf(names.out);
+    const out = plan.getAddress(names.out);
     const constant = plan.tables.get(names.table);
     const placed = typeof constant === "number"
       ? this.#rows.floats(constant, tableRows * width)
@@ -269,6 +269,6 @@ function sharesRows(
 /** Whether two products quantise rows alike, or not at all. */
 function haveSameLevels({ weights: a }: MatvecParams, { weights: b }: MatvecParams): boolean {
   if (a.kind !== "nbits" || b.kind !== "nbits") return a.kind !== "nbits" && b.kind !== "nbits";
-  const [first, second] = [rowLevelsOf(a), rowLevelsOf(b)];
+  const [first, second] = [chooseRowLevels(a), chooseRowLevels(b)];
   return first.copies === second.copies && first.isPaired === second.isPaired;
 }

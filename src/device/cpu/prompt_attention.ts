@@ -87,7 +87,7 @@ export class PromptAttention {
     copyRows(q, queries, { ...write.q, width, first, numRows: numQueries });
     // ONNX Runtime writes f32 into memory that nobody shares.
     const out = into instanceof Float32Array ? into : this.#buffer("out", into.length);
-    const session = await this.#sessionOf(layer);
+    const session = await this.#getSession(layer);
     for (let query = 0; query < numQueries; query += CHUNK) {
       const numTokens = Math.min(CHUNK, numQueries - query);
       const position = numPast + query;
@@ -101,8 +101,20 @@ export class PromptAttention {
       await session.run({
         [CAUSAL_INPUTS.q]: rows(queries),
         ...this.#positions(position, { ...range, numTokens, group: heads / kvHeads }),
-        ...headsOf(keys, CAUSAL_INPUTS.k, { ...range, firstRead, numKeys, kvHeads, headSize }),
-        ...headsOf(values, CAUSAL_INPUTS.v, { ...range, firstRead, numKeys, kvHeads, headSize }),
+        ...describeHeads(keys, CAUSAL_INPUTS.k, {
+          ...range,
+          firstRead,
+          numKeys,
+          kvHeads,
+          headSize,
+        }),
+        ...describeHeads(values, CAUSAL_INPUTS.v, {
+          ...range,
+          firstRead,
+          numKeys,
+          kvHeads,
+          headSize,
+        }),
       }, { out: rows(out as Float32Array<ArrayBuffer>) });
     }
     if (out !== into) into.set(out);
@@ -140,7 +152,7 @@ export class PromptAttention {
     this.#buffers.clear();
   }
 
-  #sessionOf(layer: number): Promise<GraphSession> {
+  #getSession(layer: number): Promise<GraphSession> {
     const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
     const { scale, softcap, window } = attend;
     const attention = { heads, kvHeads, headSize, scale, softcap, window };
@@ -165,9 +177,9 @@ export class PromptAttention {
 }
 
 /** The keys or values of a range, by head: parts of those from `firstRead` on, `[kvHeads, numKeys, headSize]`. */
-function headsOf(
+function describeHeads(
   all: Float32Array<ArrayBuffer>,
-  nameOf: (head: number) => string,
+  getName: (head: number) => string,
   { firstKey, endKey, firstRead, numKeys, kvHeads, headSize }: {
     readonly firstKey: number;
     readonly endKey: number;
@@ -181,7 +193,7 @@ function headsOf(
   return Object.fromEntries(Array.from({ length: kvHeads }, (_, head) => {
     const begin = head * numKeys - firstRead;
     const part = all.subarray((begin + firstKey) * headSize, (begin + endKey) * headSize);
-    return [nameOf(head), new Tensor("float32", part, dims)];
+    return [getName(head), new Tensor("float32", part, dims)];
   }));
 }
 

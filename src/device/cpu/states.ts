@@ -5,7 +5,7 @@
  */
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { convFactors } from "../../../kernels/states/causal_conv.ts";
-import { rangesOf, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
+import { listRanges, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
 import {
   type SimdSite,
   SimdStates,
@@ -46,10 +46,10 @@ export class CpuStates implements SequenceStates {
     threads: KernelThreads,
   ) {
     this.#sites = sites;
-    this.#names = sites.map(namesOf);
+    this.#names = sites.map(listNames);
     const groups = divideSites(sites, numSlots);
     this.#memories = groups.map((group) => {
-      const simdSites = group.map((site) => simdSiteOf(site, constants));
+      const simdSites = group.map((site) => toSimdSite(site, constants));
       return new SimdStates(simdSites, { numSlots, maxSequences, threads });
     });
     this.#places = groups.flatMap((group, i) =>
@@ -61,7 +61,7 @@ export class CpuStates implements SequenceStates {
     for (const { from, to } of step.stateCopies ?? []) {
       for (const states of this.#memories) states.copy(from, to);
     }
-    this.#ranges = rangesOf(step);
+    this.#ranges = listRanges(step);
   }
 
   run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
@@ -104,7 +104,7 @@ function divideSites(sites: readonly StateSite[], numSlots: number): StateSite[]
   return groups;
 }
 
-function namesOf(site: StateSite): OperandNames {
+function listNames(site: StateSite): OperandNames {
   const { recurrence, operands } = site;
   if (recurrence.kind === "convolution") return { x: operands[0]!.tensor };
   const { decaysName, betasName } = linearParams(site, recurrence);
@@ -116,7 +116,7 @@ function namesOf(site: StateSite): OperandNames {
   };
 }
 
-function simdSiteOf(site: StateSite, constants: StatesOptions["constants"]): SimdSite {
+function toSimdSite(site: StateSite, constants: StatesOptions["constants"]): SimdSite {
   const { recurrence } = site;
   if (recurrence.kind !== "convolution") {
     const { decaysName: _decays, betasName: _betas, ...params } = linearParams(site, recurrence);

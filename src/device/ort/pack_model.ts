@@ -73,7 +73,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
   const known = new Map<string, { readonly path: string; readonly size: number } | undefined>();
   const find = async (file: string) => {
     if (!known.has(file)) {
-      const path = await files.pathOf?.(file);
+      const path = await files.resolvePath?.(file);
       known.set(file, path === undefined ? path : { path, size: await files.size(file) });
     }
     return known.get(file);

@@ -30,7 +30,7 @@ export async function openTensorOp(model: Uint8Array): Promise<TensorOp | undefi
   }, "operator");
   const [node, ...more] = graph.nodes;
   if (node === undefined || more.length > 0 || graph.initializers.length > 0) return undefined;
-  const compute = kernelOf(node);
+  const compute = findKernel(node);
   if (compute === undefined) return undefined;
   return {
     run: (feeds) =>
@@ -42,7 +42,7 @@ export async function openTensorOp(model: Uint8Array): Promise<TensorOp | undefi
 
 type Kernel = (inputs: readonly (Tensor | undefined)[]) => Tensor;
 
-function kernelOf(node: Node): Kernel | undefined {
+function findKernel(node: Node): Kernel | undefined {
   if (node.opType === "Slice") {
     return ([x, starts, ends, axes, steps]) =>
       slice(x!, {

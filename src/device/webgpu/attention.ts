@@ -8,7 +8,7 @@ import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/atten
 import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import { sizeOf } from "../../gpu/kernel.ts";
+import { elemBytes } from "../../gpu/kernel.ts";
 import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../../program/program.ts";
 import type { AttentionSite, Rotary } from "../../graph/graph_cut.ts";
@@ -57,9 +57,9 @@ export class WebGpuAttention implements PagedAttention {
     const { sites, blockSize, windows = [] } = options;
     const caches = new Map<AttentionSite, LayerCache>();
     this.#caches = [options, ...windows].map(({ numBlocks }, pool) => {
-      const ofPool = sites.filter((site) => this.#poolOf(site) === pool);
+      const ofPool = sites.filter((site) => this.#getPool(site) === pool);
       const blockBytes = ofPool.map((site) => {
-        const { shape } = this.#paramsOf(site);
+        const { shape } = this.#getParams(site);
         return shape.kvHeads * blockSize * cachedHeadBytes(shape);
       });
       const cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
@@ -73,7 +73,7 @@ export class WebGpuAttention implements PagedAttention {
     return this.#caches[pool]!.resize(numBlocks);
   }
 
-  #poolOf({ localWindow = 0 }: AttentionSite): number {
+  #getPool({ localWindow = 0 }: AttentionSite): number {
     return choosePool(localWindow, this.#options.windows);
   }
 
@@ -109,7 +109,7 @@ export class WebGpuAttention implements PagedAttention {
       rotary: rotary ?? before.rotary,
       scale: before.scale * scale,
     };
-    const ofForm = this.#kernelsOf(
+    const ofForm = this.#getKernels(
       site,
       norms && {
         epsilon: norms.epsilon,
@@ -124,7 +124,7 @@ export class WebGpuAttention implements PagedAttention {
       ...own,
       ...ofForm,
       gammas: factors,
-      angles: rotary && angles ? this.#anglesOf(rotary, angles) : own.angles,
+      angles: rotary && angles ? this.#getAngles(rotary, angles) : own.angles,
     };
     return (buffers) => this.#record(layerOfForm, buffers);
   }
@@ -149,30 +149,31 @@ export class WebGpuAttention implements PagedAttention {
     return {
       site,
       cache,
-      ...this.#kernelsOf(site),
-      angles: site.rotary && this.#anglesOf(site.rotary, {
+      ...this.#getKernels(site),
+      angles: site.rotary && this.#getAngles(site.rotary, {
         cos: constants.get(site.rotary.cos.name)!,
         sin: constants.get(site.rotary.sin.name)!,
       }),
       sinks: site.sinks &&
-        this.#constantOf(site.sinks.name, () => constants.get(site.sinks!.name)!),
+        this.#getConstant(site.sinks.name, () => constants.get(site.sinks!.name)!),
     };
   }
 
-  #paramsOf(site: AttentionSite, norms?: HeadNormParams): SiteParams {
+  #getParams(site: AttentionSite, norms?: HeadNormParams): SiteParams {
     const elem = site.dtype === "float16" ? "f16" : "f32";
     const { blockSize, isQuantized } = this.#options;
     return paramsOfSite(site, { blockSize, elem, norms, isQuantized });
   }
 
-  #kernelsOf(site: AttentionSite, norms?: HeadNormParams) {
-    const { shape, write, attend } = this.#paramsOf(site, norms);
+  #getKernels(site: AttentionSite, norms?: HeadNormParams) {
+    const { shape, write, attend } = this.#getParams(site, norms);
     const step = this.#openStep(site, shape);
-    const queryBytes = this.#options.maxTokens * shape.heads * shape.headSize * sizeOf(shape.elem);
+    const queryBytes = this.#options.maxTokens * shape.heads * shape.headSize *
+      elemBytes(shape.elem);
     return {
       write: new KvWrite(this.#gpu, step, write),
       attend: new AttentionKernel(this.#gpu, step, attend),
-      qOut: site.rotary || norms?.ofQueries ? this.#queriesOf(queryBytes) : undefined,
+      qOut: site.rotary || norms?.ofQueries ? this.#getQueries(queryBytes) : undefined,
     };
   }
 
@@ -181,17 +182,17 @@ export class WebGpuAttention implements PagedAttention {
     const key = JSON.stringify({ shape, window });
     const step = this.#steps.get(key) ?? {
       buffer: new StepBuffer(this.#gpu, shape, { ...this.#options, window }),
-      pool: this.#poolOf(site),
+      pool: this.#getPool(site),
     };
     this.#steps.set(key, step);
     return step.buffer;
   }
 
-  #anglesOf({ cos, sin, dim }: Rotary, values: NonNullable<FormConstants["angles"]>): GPUBuffer {
-    return this.#constantOf(`${cos.name}, ${sin.name}`, () => joinAngles(values, dim / 2));
+  #getAngles({ cos, sin, dim }: Rotary, values: NonNullable<FormConstants["angles"]>): GPUBuffer {
+    return this.#getConstant(`${cos.name}, ${sin.name}`, () => joinAngles(values, dim / 2));
   }
 
-  #constantOf(name: string, values: () => Float32Array): GPUBuffer {
+  #getConstant(name: string, values: () => Float32Array): GPUBuffer {
     const known = this.#constants.get(name);
     if (known) return known;
     const buffer = this.#upload(name, values());
@@ -205,7 +206,7 @@ export class WebGpuAttention implements PagedAttention {
     return buffer;
   }
 
-  #queriesOf(bytes: number): GPUBuffer {
+  #getQueries(bytes: number): GPUBuffer {
     const buffer = this.#queries.get(bytes) ?? this.#createBuffer("rotated queries", bytes);
     this.#queries.set(bytes, buffer);
     return buffer;

@@ -5,7 +5,7 @@
  */
 import { Alignment } from "../../../kernels/alignment/alignment.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import { sizeOf } from "../../gpu/kernel.ts";
+import { elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
 import type { SiteParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
@@ -46,7 +46,7 @@ export class WebGpuCrossAlignment implements CrossAlignment {
     this.#kernel = new Alignment(gpu, layers, { maxTokens, maxKeys: numPositions });
     this.#layers = new Map(sites.map(({ layer }) => {
       const { params: { shape, write }, kCache } = kept[layer]!;
-      const rowBytes = write.q.stride * sizeOf(shape.elem);
+      const rowBytes = write.q.stride * elemBytes(shape.elem);
       const q = createBuffer(gpu, {
         label: "a text's queries",
         size: maxTokens * rowBytes,

@@ -7,7 +7,7 @@ import { KvWrite } from "../../../kernels/attention/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import { sizeOf } from "../../gpu/kernel.ts";
+import { elemBytes } from "../../gpu/kernel.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import type { SiteParams } from "../attention_params.ts";
@@ -105,9 +105,9 @@ export class WebGpuCrossAttention implements CrossAttention {
     const { numPositions, numSlots } = this.#options;
     const elem = site.dtype === "float16" ? "f16" : "f32";
     const params = paramsOfCrossSite(site, elem);
-    const steps = this.#stepsOf(params);
+    const steps = this.#getSteps(params);
     const numRows = numSlots * blocksPerSlot(numPositions) * PLACES_PER_BLOCK;
-    const size = numRows * site.kvHeads * site.headDim * sizeOf(elem);
+    const size = numRows * site.kvHeads * site.headDim * elemBytes(elem);
     const usage = GPUBufferUsage.STORAGE;
     return {
       site,
@@ -120,7 +120,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     };
   }
 
-  #stepsOf({ shape }: SiteParams): Steps {
+  #getSteps({ shape }: SiteParams): Steps {
     const { numPositions, maxInputs, maxTokens } = this.#options;
     const key = JSON.stringify(shape);
     const maxBlocksPerSequence = blocksPerSlot(numPositions);

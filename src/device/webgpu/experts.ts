@@ -9,7 +9,7 @@ import {
   ExpertsScratch,
   type ExpertsTensors,
 } from "../../../kernels/experts/experts.ts";
-import { type ExpertWeights, weightsOf } from "../../graph/experts/mixture.ts";
+import { type ExpertWeights, findWeights } from "../../graph/experts/mixture.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { ExpertsSite } from "../../graph/graph_cut.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
@@ -49,7 +49,7 @@ export class WebGpuExperts implements ExpertLayers {
    */
   static async open(gpu: GpuContext, options: ExpertsOptions): Promise<WebGpuExperts> {
     const { sites, maxTokens, weights, readFloats } = options;
-    await weights!.upload(sites.flatMap(({ mixture }) => weightsOf(mixture)));
+    await weights!.upload(sites.flatMap(({ mixture }) => findWeights(mixture)));
     const all = sites.map(paramsOfSite);
     const biases = await Promise.all(
       sites.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias)),
@@ -59,8 +59,8 @@ export class WebGpuExperts implements ExpertLayers {
       site,
       kernels: new Experts(gpu, scratch, all[i]!),
       constants: {
-        first: buffersOf(weights!, site.mixture.first),
-        second: buffersOf(weights!, site.mixture.second),
+        first: getBuffers(weights!, site.mixture.first),
+        second: getBuffers(weights!, site.mixture.second),
         routerBias: biases[i] && upload(gpu, biases[i]),
       },
     }));
@@ -87,16 +87,17 @@ export class WebGpuExperts implements ExpertLayers {
   }
 }
 
-function buffersOf(
+function getBuffers(
   weights: DeviceWeights,
   { scales, zeroPoints, bias, ...matrix }: ExpertWeights,
 ): ExpertBuffers {
-  const bufferOf = (tensor: StoredTensor | undefined) => tensor && weights.get(tensor.name)!.buffer;
+  const getBuffer = (tensor: StoredTensor | undefined) =>
+    tensor && weights.get(tensor.name)!.buffer;
   return {
-    weights: bufferOf(matrix.weights)!,
-    scales: bufferOf(scales),
-    zeroPoints: bufferOf(zeroPoints),
-    bias: bufferOf(bias),
+    weights: getBuffer(matrix.weights)!,
+    scales: getBuffer(scales),
+    zeroPoints: getBuffer(zeroPoints),
+    bias: getBuffer(bias),
   };
 }
 

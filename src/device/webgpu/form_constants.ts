@@ -14,7 +14,7 @@ export async function readConstants(
 ): Promise<Map<number, FormConstants>> {
   const constants = new Map<number, FormConstants>();
   const angles = new Map<string, Promise<Float32Array>>();
-  const anglesOf = (tensor: StoredTensor) => {
+  const readAngles = (tensor: StoredTensor) => {
     const values = angles.get(tensor.name) ?? readFloats(tensor);
     angles.set(tensor.name, values);
     return values;
@@ -29,7 +29,7 @@ export async function readConstants(
     if (k) gammas!.set(k, norms!.sizes[0]);
     constants.set(layer, {
       gammas,
-      angles: rotary && { cos: await anglesOf(rotary.cos), sin: await anglesOf(rotary.sin) },
+      angles: rotary && { cos: await readAngles(rotary.cos), sin: await readAngles(rotary.sin) },
     });
   }
   return constants;

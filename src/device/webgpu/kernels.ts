@@ -10,7 +10,7 @@ import { Pointwise } from "../../../kernels/pointwise/pointwise.ts";
 import { TakeRows } from "../../../kernels/take_rows/take_rows.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import { type Dispatch, type Program, type SiteForm, tensorsOf } from "../../program/program.ts";
+import { type Dispatch, listTensors, type Program, type SiteForm } from "../../program/program.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import { readConstants } from "./form_constants.ts";
@@ -83,17 +83,21 @@ export class WebGpuKernels implements KernelExecutor {
 
   #openAttentions(program: Program, constants: ReadonlyMap<number, FormConstants>): void {
     const { attention, buffers: crossing, siteOutputs } = this.#options;
-    const scratch = this.#scratchOf(program);
+    const scratch = this.#getScratch(program);
     for (const form of program.forms) {
       const attend = attention.openForm!(form, constants.get(form.layer)!);
-      const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
-      const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];
+      const getBuffer = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
+      const [q, k, v] = [form.q, form.k, form.v].map(getBuffer) as [
+        GPUBuffer,
+        GPUBuffer,
+        GPUBuffer,
+      ];
       const buffers = { q, k, v, out: crossing.get(siteOutputs[form.layer]!)! };
       this.#attentions.set(form, () => attend(buffers));
     }
   }
 
-  #scratchOf({ scratch }: Program): Map<string, GPUBuffer> {
+  #getScratch({ scratch }: Program): Map<string, GPUBuffer> {
     return new Map([...scratch].map(([name, rowBytes], position) => {
       const key = `${position}: ${rowBytes}`;
       let buffer = this.#scratch.get(key);
@@ -110,7 +114,7 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   /** The buffer of an input of the cut; numbers that ONNX Runtime reads on the host are uploaded, once a step. */
-  #bufferOf(name: string, tensor: Tensor): GPUBuffer {
+  #getBuffer(name: string, tensor: Tensor): GPUBuffer {
     if (tensor.location === "gpu-buffer") return tensor.gpuBuffer as GPUBuffer;
     let upload = this.#uploads.get(name);
     if (upload === undefined) {
@@ -130,25 +134,25 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   #openDispatches(program: Program): Recorder[] {
-    const scratch = this.#scratchOf(program);
-    const { buffers: crossing, weights, maxRowsOf } = this.#options;
-    const maxRows = maxRowsOf(program);
+    const scratch = this.#getScratch(program);
+    const { buffers: crossing, weights, countMaxRows } = this.#options;
+    const maxRows = countMaxRows(program);
     const constants = new Set(program.weights.map(({ name }) => name));
-    const bufferOf = (name: string) =>
+    const getBuffer = (name: string) =>
       scratch.get(name) ?? crossing.get(name) ??
         (constants.has(name) ? weights!.get(name)!.buffer : undefined);
     return program.dispatches.map((dispatch) => {
       const known: Record<string, GPUBuffer | undefined> = {};
       const outside: [string, string][] = [];
-      for (const [role, name] of tensorsOf(dispatch)) {
-        const buffer = bufferOf(name);
+      for (const [role, name] of listTensors(dispatch)) {
+        const buffer = getBuffer(name);
         if (buffer === undefined) outside.push([role, name]);
         else known[role] = buffer;
       }
       const encode = this.#openKernel(dispatch, maxRows);
       if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
       return (pass, numRows, tensors) => {
-        for (const [role, name] of outside) known[role] = this.#bufferOf(name, tensors.get(name)!);
+        for (const [role, name] of outside) known[role] = this.#getBuffer(name, tensors.get(name)!);
         encode(pass, known, numRows);
       };
     });

@@ -31,13 +31,13 @@ export class WebGpuSampler implements TokenSampler {
   async sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]> {
     const numRows: number[] = [];
     for await (const { logits, rows } of parts) {
-      const kernel = this.#kernelOf(numRows.length);
+      const kernel = this.#getKernel(numRows.length);
       numRows.push(rows.length);
       kernel.write(rows);
       kernel.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
     }
     if (numRows.length === 0) return [];
-    const used = numRows.map((count, part) => ({ count, kernel: this.#kernelOf(part) }));
+    const used = numRows.map((count, part) => ({ count, kernel: this.#getKernel(part) }));
     const ranges = used.map(({ kernel }) => kernel.results());
     const bytes = await this.#options.readback.readRecorded(ranges.flat());
     const tokens = new SampledTokens();
@@ -54,7 +54,7 @@ export class WebGpuSampler implements TokenSampler {
     for (const kernel of this.#kernels) kernel.dispose();
   }
 
-  #kernelOf(part: number): SampleKernel {
+  #getKernel(part: number): SampleKernel {
     return this.#kernels[part] ??= new SampleKernel(this.#gpu, this.#options.kernel);
   }
 }

@@ -8,7 +8,7 @@ import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 import { TokenRules } from "../../../kernels/sample/token_rules.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import { type Elem, sizeOf } from "../../gpu/kernel.ts";
+import { type Elem, elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
 import { gatherRowsOnGpu } from "../gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";
@@ -34,7 +34,7 @@ export class WebGpuSpeech implements SpeechKernels {
     this.#rules = new TokenRules(gpu, { ...rules, elem: ELEM[logitsDtype], maxRows });
     this.#features = createBuffer(gpu, {
       label: "features",
-      size: maxRows * spec.mels * spec.frames * sizeOf(elem),
+      size: maxRows * spec.mels * spec.frames * elemBytes(elem),
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
     });
   }

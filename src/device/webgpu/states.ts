@@ -83,7 +83,7 @@ export class WebGpuStates implements SequenceStates {
   #open(site: StateSite, state: GPUBuffer): Recorder {
     const { recurrence, operands } = site;
     const pass = this.#gpu.commands;
-    const bufferOf = (tensors: ReadonlyMap<string, Tensor>, name: string) =>
+    const getBuffer = (tensors: ReadonlyMap<string, Tensor>, name: string) =>
       tensors.get(name)!.gpuBuffer as GPUBuffer;
     if (recurrence.kind === "convolution") {
       const kernel = new CausalConv(this.#gpu, this.#step, convParams(site, recurrence));
@@ -95,13 +95,13 @@ export class WebGpuStates implements SequenceStates {
       }, recurrence));
       const [{ tensor }] = operands as [StateSite["operands"][number]];
       return (tensors, out) =>
-        kernel.encode(pass, { x: bufferOf(tensors, tensor), factors, state, out });
+        kernel.encode(pass, { x: getBuffer(tensors, tensor), factors, state, out });
     }
     const { decaysName, betasName, ...params } = linearParams(site, recurrence);
     const kernel = new LinearAttentionKernel(this.#gpu, this.#step, params);
     const [q, k, v] = operands.map(({ tensor }) => tensor) as [string, string, string];
     return (tensors, out) => {
-      const of = (name: string) => bufferOf(tensors, name);
+      const of = (name: string) => getBuffer(tensors, name);
       kernel.encode(pass, {
         ...{ q: of(q), k: of(k), v: of(v), state, out },
         decays: decaysName === undefined ? undefined : of(decaysName),

@@ -212,7 +212,7 @@ export class WebGpuBackend implements Backend {
     return WebGpuExperts.open(this.#gpu, options);
   }
 
-  refusalOf(): undefined {}
+  findRefusal(): undefined {}
 
   openKernels(options: KernelsOptions): Promise<KernelExecutor> {
     return WebGpuKernels.open(this.#gpu, options);

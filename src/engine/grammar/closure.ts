@@ -79,7 +79,7 @@ export class Closure {
   scan(expression: number, next: number, call: Call): void {
     if (this.#network.expressions.isNullable(expression)) this.enter(next, call);
     if (expression === EMPTY_TEXT) return;
-    const scanned = setOf(this.#scanned, call);
+    const scanned = getOrCreateSet(this.#scanned, call);
     const key = expression * this.#network.edges.length + next;
     if (scanned.has(key)) return;
     scanned.add(key);
@@ -91,7 +91,7 @@ export class Closure {
     const { edges, silent, isFinal, isLast, isNullable } = this.#network;
     const queue: [number, Call][] = [[first, firstCall]];
     for (const [state, call] of queue) {
-      const entered = setOf(this.#entered, call);
+      const entered = getOrCreateSet(this.#entered, call);
       if (entered.has(state)) continue;
       entered.add(state);
       if (++this.#numStates > MAX_STATES) throw new GrammarError("it is too ambiguous");
@@ -128,14 +128,14 @@ export class Closure {
   }
 }
 
-function setOf(sets: Map<Call, Set<number>>, call: Call): Set<number> {
+function getOrCreateSet(sets: Map<Call, Set<number>>, call: Call): Set<number> {
   let set = sets.get(call);
   if (set === undefined) sets.set(call, set = new Set());
   return set;
 }
 
 /** The returns of a call whose callers are all known: its own, and those of the calls that it ends. */
-export function returnsOf(call: Call): Return[] {
+export function listReturns(call: Call): Return[] {
   const seen = new Set<Call>([call]);
   const returns: Return[] = [];
   for (const each of seen) {

@@ -21,7 +21,7 @@ export const ALL_CODE_POINTS: CodePoints = [
 ];
 
 /** Those of a text. */
-export function codePointsOf(text: string): CodePoints {
+export function toCodePoints(text: string): CodePoints {
   return unite(Array.from(text, (char) => [char.codePointAt(0)!, char.codePointAt(0)!] as const));
 }
 
@@ -44,7 +44,7 @@ export function unite(ranges: readonly (readonly [number, number])[]): CodePoint
 }
 
 /** The complement. */
-export function complementOf(points: CodePoints): CodePoints {
+export function complementPoints(points: CodePoints): CodePoints {
   const gaps: [number, number][] = [];
   let next = 0;
   for (const [first, last] of points) {
@@ -57,7 +57,7 @@ export function complementOf(points: CodePoints): CodePoints {
 
 /** The intersection. */
 export function intersect(a: CodePoints, b: CodePoints): CodePoints {
-  return complementOf(unite([...complementOf(a), ...complementOf(b)]));
+  return complementPoints(unite([...complementPoints(a), ...complementPoints(b)]));
 }
 
 export function hasCodePoint(points: CodePoints, point: number): boolean {

@@ -68,7 +68,7 @@ export class GrammarCompiler {
    * @throws {HearthError} `invalid_value` with the path in the request when it cannot be enforced, or is too complex.
    */
   compile(spec: GrammarSpec): Grammar {
-    const key = keyOf(spec);
+    const key = toKey(spec);
     let grammar = this.#kept.get(key);
     if (grammar === undefined) grammar = this.#make(spec);
     else this.#forget(key);
@@ -99,16 +99,16 @@ export class GrammarCompiler {
         masks: this.#masks,
       });
       // A grammar that fails at the first token is refused now.
-      grammar.maskOf(grammar.start);
+      grammar.getMask(grammar.start);
       return grammar;
     } catch (error) {
-      throw refusal(error, paramOf(spec));
+      throw refusal(error, getParam(spec));
     }
   }
 }
 
 /** Equal only for equal grammars. A document that several parts are within is written once. */
-function keyOf(spec: GrammarSpec): string {
+function toKey(spec: GrammarSpec): string {
   const documents = new Map<unknown, number>();
   return JSON.stringify(spec, (name, value) => {
     if (name !== "within" || typeof value !== "object" || value === null) return value;
@@ -129,19 +129,19 @@ export function refusal(error: unknown, fallbackParam?: string): unknown {
 }
 
 /** The path of a grammar in its request. */
-function paramOf(spec: GrammarSpec): string | undefined {
+function getParam(spec: GrammarSpec): string | undefined {
   if ("param" in spec) return spec.param;
   switch (spec.kind) {
     case "sequence":
-      return spec.items.map(paramOf).find((param) => param !== undefined);
+      return spec.items.map(getParam).find((param) => param !== undefined);
     case "any_of":
-      return spec.options.map(paramOf).find((param) => param !== undefined);
+      return spec.options.map(getParam).find((param) => param !== undefined);
     case "list":
-      return spec.items.map((each) => paramOf(each.grammar)).find((param) => param !== undefined);
+      return spec.items.map((each) => getParam(each.grammar)).find((param) => param !== undefined);
     case "repeat":
-      return paramOf(spec.item);
+      return getParam(spec.item);
     case "lazy":
-      return spec.triggers.map(({ then }) => paramOf(then)).find((param) => param !== undefined);
+      return spec.triggers.map(({ then }) => getParam(then)).find((param) => param !== undefined);
     default:
       return undefined;
   }

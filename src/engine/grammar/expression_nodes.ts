@@ -64,7 +64,7 @@ export class ExpressionNodes {
   /** @throws {GrammarError} when there are too many. */
   intern(node: ExpressionNode): number {
     this.visit("parts" in node ? 1 + node.parts.length : 1);
-    const key = keyOf(node);
+    const key = toKey(node);
     const known = this.#ids.get(key);
     if (known !== undefined) return known;
     if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
@@ -118,7 +118,7 @@ export function tooComplex(): GrammarError {
   return new GrammarError("it is too complex: its patterns lead to too many states");
 }
 
-function keyOf(node: ExpressionNode): string {
+function toKey(node: ExpressionNode): string {
   switch (node.kind) {
     case "nothing":
     case "empty":

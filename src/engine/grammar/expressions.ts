@@ -172,8 +172,8 @@ export class Expressions {
   }
 
   /** Bytes by what they lead to: those of one class have the same derivative. */
-  classesOf(id: number): ByteClasses {
-    return this.#firstBytes.classesOf(id);
+  getClasses(id: number): ByteClasses {
+    return this.#firstBytes.getClasses(id);
   }
 
   /** Whether no text matches. @throws {GrammarError} when that takes too long to tell. */
@@ -191,7 +191,7 @@ export class Expressions {
         for (let at = each; at !== -1; at = cameFrom.get(at)!) this.#isEmpty.set(at, false);
         return false;
       }
-      for (const byte of this.classesOf(each).bytes) {
+      for (const byte of this.getClasses(each).bytes) {
         const next = this.derive(each, byte);
         if (next === NOTHING || cameFrom.has(next) || this.#isEmpty.get(next) === true) continue;
         cameFrom.set(next, each);

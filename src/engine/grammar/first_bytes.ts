@@ -6,17 +6,17 @@ const POINT = 0x2e;
 /** Classes of the bytes that expressions may begin with: those of one class lead to the same. */
 export class FirstBytes {
   readonly #nodes: ExpressionNodes;
-  readonly #setOf: (byte: number) => number;
+  readonly #getSet: (byte: number) => number;
   readonly #classes = new Map<number, ByteClasses>();
   readonly #classesBySets = new Map<string, ByteClasses>();
 
-  /** @param setOf the expression of one byte. */
-  constructor(nodes: ExpressionNodes, setOf: (byte: number) => number) {
+  /** @param getSet the expression of one byte. */
+  constructor(nodes: ExpressionNodes, getSet: (byte: number) => number) {
     this.#nodes = nodes;
-    this.#setOf = setOf;
+    this.#getSet = getSet;
   }
 
-  classesOf(id: number): ByteClasses {
+  getClasses(id: number): ByteClasses {
     let classes = this.#classes.get(id);
     if (classes !== undefined) return classes;
     const sets = new Set<number>();
@@ -53,8 +53,8 @@ export class FirstBytes {
       case "repeat":
         return this.#collect(node.part, sets, seen);
       case "multiple":
-        for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.#setOf(digit));
-        sets.add(this.#setOf(POINT));
+        for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.#getSet(digit));
+        sets.add(this.#getSet(POINT));
     }
   }
 }

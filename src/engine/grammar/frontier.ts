@@ -7,7 +7,7 @@
  * @see Tomita 1985: An efficient context-free parsing algorithm (graph-structured stacks)
  * @module
  */
-import { type Call, Closure, returnsOf, type Thread, type TokenEdge } from "./closure.ts";
+import { type Call, Closure, listReturns, type Thread, type TokenEdge } from "./closure.ts";
 import { type ByteClasses, joinClasses } from "./byte_classes.ts";
 import { NOTHING } from "./expressions.ts";
 import { ANY_TOKEN, type Network } from "./network.ts";
@@ -89,7 +89,7 @@ export class Frontiers {
     if (known !== undefined) return known;
     if (this.#frontiers.size >= MAX_FRONTIERS) this.#forget();
     const { expressions } = this.#network;
-    const classes = new Set(threads.map(({ expression }) => expressions.classesOf(expression)));
+    const classes = new Set(threads.map(({ expression }) => expressions.getClasses(expression)));
     const { canEnd } = closure;
     const frontier = { threads, tokens, canEnd, classes: joinClasses([...classes]), nexts: [] };
     this.#frontiers.set(key, frontier);
@@ -116,7 +116,7 @@ export class Frontiers {
       if (closing.has(call)) this.#recursive.add(call);
       return call;
     }
-    const open = returnsOf(call);
+    const open = listReturns(call);
     call.id = this.#nextId++;
     closing.add(call);
     const returns = new Map<string, Call["returns"][number]>();

@@ -7,9 +7,9 @@
 import {
   ALL_CODE_POINTS,
   type CodePoints,
-  codePointsOf,
-  complementOf,
+  complementPoints,
   encodeSet,
+  toCodePoints,
   unite,
 } from "./code_points.ts";
 import { GrammarError } from "./grammar_error.ts";
@@ -52,13 +52,13 @@ class GbnfParser {
       if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is there twice`, start);
       this.#defined.add(name);
       this.#skip();
-      this.#rules.define(this.#ruleOf(name, start), this.#readOptions());
+      this.#rules.define(this.#resolveRule(name, start), this.#readOptions());
     }
     if (!this.#defined.has(ROOT)) throw new GrammarError("it has no rule called root");
     for (const [name, { firstAt }] of this.#names) {
       if (!this.#defined.has(name)) throw this.#fault(`there is no rule called ${name}`, firstAt);
     }
-    return { kind: "rule", rule: this.#ruleOf(ROOT, 0) };
+    return { kind: "rule", rule: this.#resolveRule(ROOT, 0) };
   }
 
   #readOptions(): Phrase {
@@ -110,7 +110,7 @@ class GbnfParser {
       this.#at = start;
       return undefined;
     }
-    return { kind: "rule", rule: this.#ruleOf(name, start) };
+    return { kind: "rule", rule: this.#resolveRule(name, start) };
   }
 
   #readBounds(): { min: number; max: number } | undefined {
@@ -157,7 +157,7 @@ class GbnfParser {
       ranges.push([first, last]);
     }
     this.#at++;
-    return isNegative ? complementOf(unite(ranges)) : unite(ranges);
+    return isNegative ? complementPoints(unite(ranges)) : unite(ranges);
   }
 
   /** @param openAt where what the character is in begins. */
@@ -178,11 +178,11 @@ class GbnfParser {
       throw this.#fault("an escape is not a code point", start);
     }
     this.#at += numDigits;
-    return codePointsOf(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
+    return toCodePoints(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
   }
 
   /** @param at where the name stands. */
-  #ruleOf(name: string, at: number): number {
+  #resolveRule(name: string, at: number): number {
     let known = this.#names.get(name);
     if (known === undefined) {
       this.#names.set(name, known = { rule: this.#rules.declare(), firstAt: at });

@@ -9,7 +9,7 @@ export interface GrammarTokens {
   /** Width of the logits; ids from 0 up. */
   readonly vocabSize: number;
   /** The bytes that a token adds to the text; `undefined` for special tokens, which add none, and for ids without a token. */
-  bytesOf(tokenId: number): Uint8Array | undefined;
+  getBytes(tokenId: number): Uint8Array | undefined;
   /** Ids of added tokens by their spelling, those included that are no part of the text. */
   readonly addedTokens: ReadonlyMap<string, number>;
   /** Tokens that end an answer. */

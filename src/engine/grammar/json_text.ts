@@ -10,7 +10,7 @@ import {
   hasCodePoint,
   intersect,
 } from "./code_points.ts";
-import { complementOf, unite } from "./code_points.ts";
+import { complementPoints, unite } from "./code_points.ts";
 import type { Expressions } from "./expressions.ts";
 
 /** Characters that a JSON string holds only as escapes. */
@@ -30,7 +30,7 @@ const SHORT_ESCAPES: Readonly<Record<number, string>> = {
  * what is excluded is excluded in every spelling.
  */
 export function encodeJsonSet(expressions: Expressions, points: CodePoints): number {
-  const alternatives = [encodeSet(expressions, intersect(points, complementOf(ESCAPED)))];
+  const alternatives = [encodeSet(expressions, intersect(points, complementPoints(ESCAPED)))];
   for (const [first, last] of ESCAPED) {
     for (let point = first; point <= last; point++) {
       if (!hasCodePoint(points, point)) continue;
@@ -52,8 +52,8 @@ export function anyJsonChar(expressions: Expressions): number {
   };
   const hex = or(range("0", "9"), range("a", "f"), range("A", "F"));
   const d = or(text("d"), text("D"));
-  const highOf = or(range("8", "9"), range("a", "b"), range("A", "B"));
-  const lowOf = or(range("c", "f"), range("C", "F"));
+  const highSurrogate = or(range("8", "9"), range("a", "b"), range("A", "B"));
+  const lowSurrogate = or(range("c", "f"), range("C", "F"));
   const notD = or(
     range("0", "9"),
     range("a", "c"),
@@ -65,10 +65,10 @@ export function anyJsonChar(expressions: Expressions): number {
     concat(notD, hex, hex, hex),
     concat(d, range("0", "7"), hex, hex),
   );
-  const pair = concat(d, highOf, hex, hex, text("\\u"), d, lowOf, hex, hex);
+  const pair = concat(d, highSurrogate, hex, hex, text("\\u"), d, lowSurrogate, hex, hex);
   const simple = or(...Array.from('"\\/bfnrt', text));
   return or(
-    encodeSet(expressions, intersect(ALL_CODE_POINTS, complementOf(ESCAPED))),
+    encodeSet(expressions, intersect(ALL_CODE_POINTS, complementPoints(ESCAPED))),
     concat(text("\\"), or(simple, concat(text("u"), or(unit, pair)))),
   );
 }

@@ -47,15 +47,15 @@ export class CompiledGrammar implements Grammar {
   }
 
   /** The tokens that may follow. */
-  maskOf(frontier: Frontier): Uint32Array {
+  getMask(frontier: Frontier): Uint32Array {
     this.#frontiers.beginWork();
-    return this.#masks.get(frontier, () => this.#vocabulary.maskOf(this.#frontiers, frontier));
+    return this.#masks.get(frontier, () => this.#vocabulary.getMask(this.#frontiers, frontier));
   }
 
   /** Advances by a token. @throws {RangeError} when the mask does not allow it. */
   advance(frontier: Frontier, tokenId: number): Frontier {
     this.#frontiers.beginWork();
-    const bytes = this.#vocabulary.tokens.bytesOf(tokenId);
+    const bytes = this.#vocabulary.tokens.getBytes(tokenId);
     let next: Frontier | null = frontier;
     if (bytes === undefined) next = this.#frontiers.stepToken(frontier, tokenId);
     for (const byte of bytes ?? []) next = next && this.#frontiers.step(next, byte);
@@ -79,7 +79,7 @@ class Matcher implements GrammarMatcher {
   }
 
   get mask(): Uint32Array {
-    return this.#mask ??= this.#grammar.maskOf(this.#frontier);
+    return this.#mask ??= this.#grammar.getMask(this.#frontier);
   }
 
   accept(tokenId: number): void {

@@ -36,7 +36,7 @@ interface RawNetwork {
   readonly silent: readonly (readonly number[])[];
   readonly isFinal: readonly boolean[];
   /** The rule of each state. */
-  readonly ruleOf: readonly number[];
+  readonly getRule: readonly number[];
 }
 
 /** Removes dead ends, so that every valid prefix can be completed. @returns nothing if no text is valid. */
@@ -44,7 +44,7 @@ export function prune(
   raw: RawNetwork,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
 ): Network | undefined {
-  const { silent, isFinal, ruleOf } = raw;
+  const { silent, isFinal, getRule } = raw;
   const isAlive = (edge: Edge) => edge.kind !== "terminal" || !expressions.isEmpty(edge.value);
   const edges = raw.edges.map((each) => each.filter(isAlive));
 
@@ -57,7 +57,7 @@ export function prune(
     }
   });
   silent.forEach((each, state) => each.forEach((next) => before[next]!.push(state)));
-  const isOfUse = spread(isFinal, { starts, ruleOf, before, callers });
+  const isOfUse = spread(isFinal, { starts, getRule, before, callers });
   if (!isOfUse[starts[root]!]) return undefined;
 
   const silently = edges.map((): number[] => []);
@@ -71,7 +71,7 @@ export function prune(
   silent.forEach((each, state) => each.forEach((next) => silently[next]!.push(state)));
   const endsSilently = spread(isFinal, {
     starts,
-    ruleOf,
+    getRule,
     before: silently,
     callers: silentCallers,
   });
@@ -115,13 +115,13 @@ function findLast(
 /** The states from which a final one can be reached through rules that can be completed. */
 function spread(isFinal: readonly boolean[], parts: {
   readonly starts: readonly number[];
-  readonly ruleOf: readonly number[];
+  readonly getRule: readonly number[];
   /** States from which a state is reached. */
   readonly before: readonly (readonly number[])[];
   /** The states from which and to which each rule leads. */
   readonly callers: readonly (readonly [number, number][])[];
 }): boolean[] {
-  const { starts, ruleOf, before, callers } = parts;
+  const { starts, getRule, before, callers } = parts;
   const reaches = [...isFinal];
   const queue = reaches.flatMap((is, state) => is ? [state] : []);
   const add = (state: number) => {
@@ -139,7 +139,7 @@ function spread(isFinal: readonly boolean[], parts: {
       const [from, rule] = [waiting[state]![i]!, waiting[state]![i + 1]!];
       if (reaches[starts[rule]!]) add(from);
     }
-    const rule = ruleOf[state]!;
+    const rule = getRule[state]!;
     if (starts[rule] !== state) continue;
     for (const [from, next] of callers[rule]!) if (reaches[next]) add(from);
   }

@@ -23,7 +23,7 @@ export const MAX_DIVISOR = 10_000;
 
 /** Whether multiples of a number are enforced. */
 export function isEnforceableDivisor(divisor: number): boolean {
-  const { whole, fraction } = boundOf(divisor, false);
+  const { whole, fraction } = toBound(divisor, false);
   return divisor > 0 && fraction.length <= MAX_DIVISOR_DIGITS &&
     Number(whole + fraction) <= MAX_DIVISOR;
 }
@@ -55,7 +55,7 @@ class NumberBuilder {
     const isBounded = min !== undefined || max !== undefined;
     const low = min?.value ?? -Infinity;
     const high = max?.value ?? Infinity;
-    const least = (value: number, isExclusive = false) => boundOf(value, isExclusive);
+    const least = (value: number, isExclusive = false) => toBound(value, isExclusive);
     const parts: number[] = [];
     if (high >= 0) {
       const from = low > 0 || (low === 0 && min?.isExclusive)
@@ -91,7 +91,7 @@ class NumberBuilder {
    * digits, read without the point, are a multiple of the divisor's after so many digits fewer, tens cancelled.
    */
   #multiple(divisor: number): number {
-    const { whole, fraction } = boundOf(divisor, false);
+    const { whole, fraction } = toBound(divisor, false);
     const digits = Number(whole + fraction);
     if (fraction === "") return this.#expressions.multipleOf(digits);
     return this.#expressions.or(Array.from({ length: fraction.length + 1 }, (_, n) => {
@@ -241,7 +241,7 @@ function greatestDivisor(a: number, b: number): number {
 }
 
 /** The decimal digits of a non-negative number, exactly as in its shortest form. */
-function boundOf(value: number, isExclusive: boolean): Bound {
+function toBound(value: number, isExclusive: boolean): Bound {
   const [mantissa, exponent = "0"] = String(Math.abs(value)).split("e");
   const [before, behind = ""] = mantissa!.split(".");
   const shift = Number(exponent);

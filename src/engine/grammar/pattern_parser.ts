@@ -8,9 +8,9 @@ import { closeCase } from "./case_folding.ts";
 import {
   ALL_CODE_POINTS,
   type CodePoints,
-  codePointsOf,
   codePointsWith,
-  complementOf,
+  complementPoints,
+  toCodePoints,
   unite,
 } from "./code_points.ts";
 import { GrammarError } from "./grammar_error.ts";
@@ -36,18 +36,18 @@ export function parsePattern(pattern: string): Sequence[] {
 
 const DIGITS: CodePoints = [[0x30, 0x39]];
 const WORD = unite([[0x30, 0x39], [0x41, 0x5a], [0x5f, 0x5f], [0x61, 0x7a]]);
-const SPACE = codePointsOf(
+const SPACE = toCodePoints(
   "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007" +
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
 );
-const NOT_NEWLINE = complementOf(codePointsOf("\n\r\u2028\u2029"));
+const NOT_NEWLINE = complementPoints(toCodePoints("\n\r\u2028\u2029"));
 const CLASSES: Readonly<Record<string, CodePoints>> = {
   d: DIGITS,
-  D: complementOf(DIGITS),
+  D: complementPoints(DIGITS),
   w: WORD,
-  W: complementOf(WORD),
+  W: complementPoints(WORD),
   s: SPACE,
-  S: complementOf(SPACE),
+  S: complementPoints(SPACE),
 };
 const CONTROLS: Readonly<Record<string, string>> = {
   n: "\n",
@@ -149,7 +149,7 @@ class PatternParser {
       case "?":
         throw this.#fault(`nothing stands before "${char}"`);
       default:
-        return { kind: "set", points: this.#cased(codePointsOf(char)) };
+        return { kind: "set", points: this.#cased(toCodePoints(char)) };
     }
   }
 
@@ -233,14 +233,14 @@ class PatternParser {
       ranges.push([first[0]![0], last[0]![0]]);
     }
     const points = this.#cased(unite(ranges));
-    return isNegative ? complementOf(points) : points;
+    return isNegative ? complementPoints(points) : points;
   }
 
   #readClassPart(): CodePoints {
     const char = this.#chars[this.#at++];
     if (char === undefined) throw this.#fault("a class of characters is not closed");
-    if (char !== "\\") return codePointsOf(char);
-    if (this.#take("b")) return codePointsOf("\b");
+    if (char !== "\\") return toCodePoints(char);
+    if (this.#take("b")) return toCodePoints("\b");
     return this.#readEscape();
   }
 
@@ -259,7 +259,7 @@ class PatternParser {
     if (char === "k" || /[1-9]/.test(char)) {
       throw this.#fault("references to groups cannot be enforced");
     }
-    return codePointsOf(CONTROLS[char] ?? char);
+    return toCodePoints(CONTROLS[char] ?? char);
   }
 
   #readHex(form: RegExp): CodePoints {
@@ -278,7 +278,7 @@ class PatternParser {
       if (pair === null) return this.#readHex(/^[0-9a-fA-F]{4}/);
       this.#at += pair[0].length;
       const [high, low] = [Number.parseInt(pair[1]!, 16), Number.parseInt(pair[2]!, 16)];
-      return codePointsOf(String.fromCharCode(high, low));
+      return toCodePoints(String.fromCharCode(high, low));
     }
     const points = this.#readHex(/^[0-9a-fA-F]{1,6}/);
     if (!this.#take("}")) throw this.#fault("an escape is not closed");
@@ -293,7 +293,7 @@ class PatternParser {
     this.#at += name[0].length;
     const points = codePointsWith(name[1]!);
     if (points === undefined) throw this.#fault(`no property of characters is called ${name[1]}`);
-    return isNegative ? complementOf(points) : points;
+    return isNegative ? complementPoints(points) : points;
   }
 
   #take(char: string): boolean {

@@ -83,7 +83,7 @@ class NetworkBuilder {
   readonly edges: Edge[][] = [];
   readonly silent: number[][] = [];
   readonly isFinal: boolean[] = [];
-  readonly ruleOf: number[] = [];
+  readonly getRule: number[] = [];
   #rule = -1;
 
   addRule(phrase: Phrase): number {
@@ -111,7 +111,7 @@ class NetworkBuilder {
         return this.#addRepeat(phrase, from);
       default: {
         const next = this.#addState();
-        this.edges[from]!.push({ ...edgeOf(phrase), next });
+        this.edges[from]!.push({ ...toEdge(phrase), next });
         return next;
       }
     }
@@ -143,11 +143,11 @@ class NetworkBuilder {
     this.edges.push([]);
     this.silent.push([]);
     this.isFinal.push(false);
-    return this.ruleOf.push(this.#rule) - 1;
+    return this.getRule.push(this.#rule) - 1;
   }
 }
 
-function edgeOf(phrase: Exclude<Phrase, { kind: "sequence" | "any_of" | "repeat" }>) {
+function toEdge(phrase: Exclude<Phrase, { kind: "sequence" | "any_of" | "repeat" }>) {
   switch (phrase.kind) {
     case "terminal":
       return { kind: "terminal", value: phrase.expression } as const;

@@ -7,7 +7,7 @@ import { GrammarError } from "./grammar_error.ts";
 import { type JsonPhrases, NEVER, sequence } from "./json_phrases.ts";
 import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
-import { valuesOf } from "./schema_facts.ts";
+import { listValues } from "./schema_facts.ts";
 
 /** Constraints of several schemas, holding at once, on an array. */
 interface ArrayFacts {
@@ -24,13 +24,13 @@ interface ArrayFacts {
 const MAX_COUNTED = 2_000;
 
 export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocument): ArrayFacts {
-  const lists = nodes.map((node) => itemsOf(node, document));
+  const lists = nodes.map((node) => readItems(node, document));
   const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
   const at = (index: number) => lists.flatMap(({ prefix, rest }) => prefix[index] ?? rest ?? []);
   const prefix = Array.from({ length }, (_, index) => at(index));
   const rest = at(Infinity);
-  const mins = valuesOf<number>(nodes, "minItems");
-  const maxes = valuesOf<number>(nodes, "maxItems");
+  const mins = listValues<number>(nodes, "minItems");
+  const maxes = listValues<number>(nodes, "maxItems");
   const min = Math.max(0, ...mins.map(({ value }) => value));
   let max = Math.min(Infinity, ...maxes.map(({ value }) => value));
   for (const { value, param } of [...mins, ...maxes]) {
@@ -43,7 +43,7 @@ export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocumen
   const firstNever = prefix.findIndex(isNever);
   if (firstNever >= 0) max = Math.min(max, firstNever);
   else if (isNever(rest)) max = Math.min(max, length);
-  const unique = valuesOf<boolean>(nodes, "uniqueItems").find(({ value }) => value);
+  const unique = listValues<boolean>(nodes, "uniqueItems").find(({ value }) => value);
   return {
     prefix: prefix.slice(0, Math.min(max, length)),
     rest: isNever(rest) ? undefined : rest,
@@ -56,20 +56,20 @@ export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocumen
 /**
  * An array with its brackets.
  *
- * @param parts `valueOf`: values for which all these schemas hold.
+ * @param parts `getValue`: values for which all these schemas hold.
  * @throws {GrammarError} where no two items may be equal.
  */
 export function itemsPhrase(
   { prefix, rest, min, max, uniqueAt }: ArrayFacts,
-  { json, valueOf }: {
+  { json, getValue }: {
     readonly json: JsonPhrases;
-    readonly valueOf: (schemas: readonly SchemaNode[]) => Phrase;
+    readonly getValue: (schemas: readonly SchemaNode[]) => Phrase;
   },
 ): Phrase {
   if (uniqueAt !== undefined) throw new GrammarError("uniqueItems cannot be enforced", uniqueAt);
   const { openArray, closeArray, comma } = json;
   if (min > max) return NEVER;
-  const item = rest && valueOf(rest);
+  const item = rest && getValue(rest);
   const more = (least: number, most: number): Phrase =>
     item === undefined || most <= 0
       ? (least > 0 ? NEVER : EMPTY_PHRASE)
@@ -84,13 +84,13 @@ export function itemsPhrase(
       : orEmpty(sequence(item, more(min - 1, max - 1)), 0);
   }
   for (let i = prefix.length - 1; i >= 0; i--) {
-    const value = valueOf(prefix[i]!);
+    const value = getValue(prefix[i]!);
     items = orEmpty(sequence(...(i > 0 ? [comma] : []), value, items), i);
   }
   return sequence(openArray, items, closeArray);
 }
 
-function itemsOf(node: SchemaNode, document: SchemaDocument) {
+function readItems(node: SchemaNode, document: SchemaDocument) {
   const { keywords, param } = node;
   if (keywords === false) return { prefix: [], rest: undefined };
   const { items, prefixItems, additionalItems } = keywords;

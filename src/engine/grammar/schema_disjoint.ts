@@ -6,7 +6,13 @@
 import type { Expressions } from "./expressions.ts";
 import { orImpossible } from "./grammar_error.ts";
 import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
-import { gatherDemands, listedByText, typeOfValue, typesOf, validTypesOf } from "./schema_facts.ts";
+import {
+  findTypes,
+  findValidTypes,
+  gatherDemands,
+  listedByText,
+  typeOfValue,
+} from "./schema_facts.ts";
 import { arrayFacts } from "./schema_arrays.ts";
 import { type Member, objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
@@ -44,14 +50,14 @@ export function excludes(
   parts.expressions.visit(VISITS_OF_COMPARISON);
   const listed = listedByText(a);
   const otherListed = listedByText(b);
-  const { types } = typesOf(a);
+  const { types } = findTypes(a);
   if (listed !== undefined || otherListed !== undefined) {
     return ![...listed ?? otherListed!].some(([text, value]) =>
       types.has(typeOfValue(value)) && (otherListed?.has(text) ?? true) &&
       parts.values.holds(value, other) && parts.values.holds(value, made)
     );
   }
-  const otherTypes = validTypesOf(b).types;
+  const otherTypes = findValidTypes(b).types;
   return [...types].every((type) =>
     !otherTypes.has(type) ||
     orImpossible(() => excludesType(type, { a, b, parts, depth, isOpen }), () => true)
@@ -77,7 +83,7 @@ function excludesType(type: JsonType, compared: Comparison): boolean {
     case "number": {
       const { expressions } = parts;
       return expressions.isEmpty(
-        expressions.and([scalarOf(type, a, parts), scalarOf(type, b, parts)]),
+        expressions.and([compileScalar(type, a, parts), compileScalar(type, b, parts)]),
       );
     }
     case "array":
@@ -87,9 +93,9 @@ function excludesType(type: JsonType, compared: Comparison): boolean {
   }
 }
 
-function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointParts): number {
+function compileScalar(type: "string" | "number", nodes: Schemas, parts: DisjointParts): number {
   const { expressions, scalars } = parts;
-  if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
+  if (type === "number") return scalars.number(nodes, findTypes(nodes).isInteger);
   const quote = expressions.text('"');
   return expressions.concat([quote, scalars.canonicalInside(nodes), quote]);
 }

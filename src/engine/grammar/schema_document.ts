@@ -142,11 +142,11 @@ export class SchemaDocument {
   resolve(reference: string, param: string): SchemaNode {
     const named = this.#named.get(reference);
     if (named !== undefined) return this.node(named.schema, named.param);
-    const path = pathOf(reference);
+    const path = parsePath(reference);
     let schema: unknown = this.#rootSchema;
     let target = this.#param;
     for (const name of path ?? []) {
-      schema = memberOf(schema, name);
+      schema = getMember(schema, name);
       target = memberParam(target, name);
     }
     if (path === undefined || !isSchema(schema)) {
@@ -192,20 +192,20 @@ export class SchemaDocument {
 }
 
 /** The names that a pointer such as `#/$defs/a` follows; `undefined` if it is none into its own document. */
-function pathOf(reference: string): string[] | undefined {
+function parsePath(reference: string): string[] | undefined {
   if (reference === "#") return [];
   return reference.startsWith("#/") ? reference.slice(2).split("/").map(decodePart) : undefined;
 }
 
-function memberOf(value: unknown, name: string): unknown {
+function getMember(value: unknown, name: string): unknown {
   const isThere = typeof value === "object" && value !== null && Object.hasOwn(value, name);
   return isThere ? (value as Record<string, unknown>)[name] : undefined;
 }
 
 /** What a pointer of a document points at, if there is anything. */
 export function pointedAt(document: unknown, reference: string): unknown {
-  const path = pathOf(reference);
-  return path?.reduce(memberOf, document);
+  const path = parsePath(reference);
+  return path?.reduce(getMember, document);
 }
 
 /** The path of a member of the value at `param`. */

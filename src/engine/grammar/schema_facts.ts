@@ -89,7 +89,7 @@ function listAt(document: SchemaDocument, node: SchemaNode, name: string): Schem
 }
 
 /** The value of a keyword in each node that has it, with its path. */
-export function valuesOf<T>(
+export function listValues<T>(
   nodes: readonly SchemaNode[],
   keyword: string,
 ): { readonly value: T; readonly param: string; readonly node: SchemaNode }[] {
@@ -100,13 +100,13 @@ export function valuesOf<T>(
 }
 
 /** The types that a value may have, whole numbers apart. */
-export function typesOf(nodes: readonly SchemaNode[]): {
+export function findTypes(nodes: readonly SchemaNode[]): {
   readonly types: ReadonlySet<JsonType>;
   readonly isInteger: boolean;
 } {
   let types: Set<string> | undefined;
   let isInteger = false;
-  for (const { value, node } of valuesOf<string | string[]>(nodes, "type")) {
+  for (const { value, node } of listValues<string | string[]>(nodes, "type")) {
     const named = new Set([value].flat());
     if (node.keywords !== false && node.keywords["nullable"] === true) named.add("null");
     if (named.has("number")) named.delete("integer");
@@ -121,9 +121,9 @@ export function typesOf(nodes: readonly SchemaNode[]): {
 }
 
 /** The types that a validator allows: all if none is named. */
-export function validTypesOf(nodes: readonly SchemaNode[]): ReturnType<typeof typesOf> {
-  const isNamed = valuesOf(nodes, "type").length > 0;
-  return isNamed ? typesOf(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
+export function findValidTypes(nodes: readonly SchemaNode[]): ReturnType<typeof findTypes> {
+  const isNamed = listValues(nodes, "type").length > 0;
+  return isNamed ? findTypes(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
 }
 
 /** Keywords by the type that they are about. */
@@ -145,9 +145,9 @@ export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = 
 
 /** A schema without a type gets the type that its keywords apply to, so that it is never too wide. */
 function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
-  if (valuesOf(nodes, "enum").length + valuesOf(nodes, "const").length > 0) return ALL_TYPES;
+  if (listValues(nodes, "enum").length + listValues(nodes, "const").length > 0) return ALL_TYPES;
   for (const [type, keywords] of KEYWORDS_OF) {
-    if (keywords.some((keyword) => valuesOf(nodes, keyword).length > 0)) return [type];
+    if (keywords.some((keyword) => listValues(nodes, keyword).length > 0)) return [type];
   }
   return ALL_TYPES;
 }
@@ -169,8 +169,8 @@ export function listedByText(
   nodes: readonly SchemaNode[],
 ): ReadonlyMap<string, unknown> | undefined {
   const lists = [
-    ...valuesOf<unknown[]>(nodes, "enum").map(({ value }) => byText(value)),
-    ...valuesOf(nodes, "const").map(({ value }) => new Map([[canonical(value), value]])),
+    ...listValues<unknown[]>(nodes, "enum").map(({ value }) => byText(value)),
+    ...listValues(nodes, "const").map(({ value }) => new Map([[canonical(value), value]])),
   ];
   const [first, ...others] = lists;
   if (first === undefined || others.length === 0) return first;

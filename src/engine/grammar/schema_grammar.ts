@@ -16,11 +16,11 @@ import {
   ALL_TYPES,
   type Choice,
   type Demands,
+  findTypes,
   gatherDemands,
   listedValues,
+  listValues,
   typeOfValue,
-  typesOf,
-  valuesOf,
 } from "./schema_facts.ts";
 import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
 import { membersPhrase } from "./schema_members.ts";
@@ -162,7 +162,7 @@ class SchemaGrammar {
 
   /** Values for which these schemas, which have no choices, hold. */
   #plain(nodes: readonly SchemaNode[]): Phrase {
-    const { types, isInteger } = typesOf(nodes);
+    const { types, isInteger } = findTypes(nodes);
     const values = listedValues(nodes);
     if (values !== undefined) return this.#listed(values, nodes);
     const options = ALL_TYPES.filter((type) => types.has(type))
@@ -193,7 +193,7 @@ class SchemaGrammar {
       case "array":
         return itemsPhrase(arrayFacts(nodes, this.#document), {
           json: this.#json,
-          valueOf: (schemas) => this.#value(schemas),
+          getValue: (schemas) => this.#value(schemas),
         });
       case "object":
         return this.#object(objectFacts(nodes, this.#parts));
@@ -202,7 +202,7 @@ class SchemaGrammar {
 
   /** Filters values to those for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
-    const { types, isInteger } = typesOf(nodes);
+    const { types, isInteger } = findTypes(nodes);
     const texts: string[] = [];
     const scalars: string[] = [];
     const others: Phrase[] = [];
@@ -234,7 +234,7 @@ class SchemaGrammar {
     const members = membersPhrase(facts, {
       expressions: this.#expressions,
       json: this.#json,
-      valueOf: (schemas) => this.#value(schemas),
+      getValue: (schemas) => this.#value(schemas),
       named: (key, make) => this.#named(`${id} ${key}`, make),
     });
     return sequence(this.#json.openObject, members, this.#json.closeObject);
@@ -244,5 +244,5 @@ class SchemaGrammar {
 function hasBounds(nodes: readonly SchemaNode[], isInteger: boolean): boolean {
   return isInteger ||
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"]
-      .some((keyword) => valuesOf(nodes, keyword).length > 0);
+      .some((keyword) => listValues(nodes, keyword).length > 0);
 }

@@ -28,16 +28,16 @@ interface MembersParts {
   readonly expressions: Expressions;
   readonly json: JsonPhrases;
   /** Values for which all these schemas hold. */
-  readonly valueOf: (schemas: readonly SchemaNode[]) => Phrase;
+  readonly getValue: (schemas: readonly SchemaNode[]) => Phrase;
   /** The phrase of a state, created once; `key` is unique within the object. */
   readonly named: (key: string, make: () => Phrase) => Phrase;
 }
 
 /** What stands between the braces of an object. */
 export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
-  const { json, expressions, valueOf, named } = parts;
+  const { json, expressions, getValue, named } = parts;
   const { members, others, min, max } = facts;
-  const classes = classesOf(facts, expressions);
+  const classes = classifyMembers(facts, expressions);
 
   /** The members that may follow those that are written. */
   const rest = (written: Written): Phrase =>
@@ -53,7 +53,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
       const member = members[index];
       if (member !== undefined) {
         const next = rest({ ...written, ...withOne(true), index: index + 1 });
-        const value = valueOf(member.schemas);
+        const value = getValue(member.schemas);
         const name = json.text(JSON.stringify(member.name));
         const pair = isFull ? NEVER : sequence(...separator, name, json.colon, value, next);
         if (member.isRequired) return pair;
@@ -64,7 +64,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
           ...separator,
           terminal(quoted(expressions, names)),
           json.colon,
-          valueOf(schemas),
+          getValue(schemas),
           then,
         );
       if (isFull) return least >= min ? EMPTY_PHRASE : NEVER;
@@ -90,7 +90,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
 }
 
 /** One class alone where one more member is enough. */
-function classesOf(
+function classifyMembers(
   { members, others, min }: ObjectFacts,
   expressions: Expressions,
 ): readonly number[] {

@@ -9,7 +9,7 @@ import { GrammarError, ImpossibleError } from "./grammar_error.ts";
 import { inside } from "./json_text.ts";
 import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
-import { schemasBeside, valuesOf } from "./schema_facts.ts";
+import { listValues, schemasBeside } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
 /** A named member. */
@@ -67,7 +67,9 @@ class ObjectReader {
   constructor(nodes: readonly SchemaNode[], parts: Parts) {
     this.#nodes = nodes;
     this.#parts = parts;
-    for (const { value, param } of valuesOf<Record<string, unknown>>(nodes, "patternProperties")) {
+    for (
+      const { value, param } of listValues<Record<string, unknown>>(nodes, "patternProperties")
+    ) {
       for (const pattern of Object.keys(value)) {
         this.#patterns.set(pattern, parts.scalars.pattern(pattern, memberParam(param, pattern)));
         if (this.#patterns.size <= MAX_PATTERNS) continue;
@@ -78,28 +80,28 @@ class ObjectReader {
 
   read(): ObjectFacts {
     const required = new Set(
-      valuesOf<string[]>(this.#nodes, "required").flatMap(({ value }) => value),
+      listValues<string[]>(this.#nodes, "required").flatMap(({ value }) => value),
     );
     const names = new Set(
-      valuesOf<Record<string, unknown>>(this.#nodes, "properties")
+      listValues<Record<string, unknown>>(this.#nodes, "properties")
         .flatMap(({ value }) => Object.keys(value)),
     );
     required.forEach((name) => names.add(name));
-    const mins = valuesOf<number>(this.#nodes, "minProperties");
+    const mins = listValues<number>(this.#nodes, "minProperties");
     const min = Math.max(0, ...mins.map((each) => each.value));
     // Names that are listed can be counted one by one.
     if (min > 1) this.#nameSchemas().flatMap(namesIn).flat().forEach((name) => names.add(name));
     const members: Member[] = [];
     this.#parts.expressions.visit(names.size * this.#nodes.length);
     for (const name of names) {
-      const schemas = this.#schemasOf(name);
+      const schemas = this.#findSchemas(name);
       const isAllowed = this.#isNameAllowed(name) &&
         schemas.every(({ keywords }) => keywords !== false);
       if (isAllowed) members.push({ name, isRequired: required.has(name), schemas });
       else if (required.has(name)) {
         throw new ImpossibleError(
           `the member ${JSON.stringify(name.slice(0, 60))} is required and not allowed`,
-          valuesOf(this.#nodes, "required")[0]!.param,
+          listValues(this.#nodes, "required")[0]!.param,
         );
       }
     }
@@ -111,13 +113,13 @@ class ObjectReader {
     }
     const max = Math.min(
       Infinity,
-      ...valuesOf<number>(this.#nodes, "maxProperties").map((each) => each.value),
+      ...listValues<number>(this.#nodes, "maxProperties").map((each) => each.value),
     );
     return { members, others: this.#otherMembers(names), min, max };
   }
 
   /** The schemas of a member's value. */
-  #schemasOf(name: string): SchemaNode[] {
+  #findSchemas(name: string): SchemaNode[] {
     const canonical = inside(name);
     const { expressions } = this.#parts;
     const matched = new Set<string>();
@@ -181,7 +183,7 @@ class ObjectReader {
   }
 
   #nameSchemas(): SchemaNode[] {
-    return valuesOf(this.#nodes, "propertyNames").map(({ value, param }) =>
+    return listValues(this.#nodes, "propertyNames").map(({ value, param }) =>
       this.#parts.document.node(value, param)
     );
   }

@@ -18,7 +18,7 @@ import {
 } from "./numbers.ts";
 import { readPattern } from "./pattern.ts";
 import type { SchemaNode } from "./schema_document.ts";
-import { valuesOf } from "./schema_facts.ts";
+import { listValues } from "./schema_facts.ts";
 
 /** How strings are written. */
 interface Spelling {
@@ -69,15 +69,15 @@ export class SchemaScalars {
 
   /** The insides of strings that all nodes allow, each character in one spelling. */
   canonicalInside(nodes: readonly SchemaNode[]): number {
-    const { min, max } = lengthsOf(nodes);
+    const { min, max } = findLengths(nodes);
     const chars = this.#expressions.repeat(this.#canonicalChar, min, Math.max(min, max));
-    return this.#expressions.and([chars, ...this.#patternsOf(nodes)]);
+    return this.#expressions.and([chars, ...this.#compilePatterns(nodes)]);
   }
 
   /** The strings, with their quotation marks. */
   string(nodes: readonly SchemaNode[]): number {
-    const { min, max } = lengthsOf(nodes);
-    const patterns = this.#patternsOf(nodes);
+    const { min, max } = findLengths(nodes);
+    const patterns = this.#compilePatterns(nodes);
     const char = patterns.length > 0 ? this.#canonicalChar : this.#spelling.anyChar;
     const chars = this.#expressions.repeat(char, min, Math.max(min, max));
     return this.#spelling.whole(this.#expressions.and([chars, ...patterns]));
@@ -108,14 +108,14 @@ export class SchemaScalars {
   }
 
   number(nodes: readonly SchemaNode[], isInteger: boolean): number {
-    return numberExpression(this.#expressions, boundsOf(nodes, isInteger));
+    return numberExpression(this.#expressions, findBounds(nodes, isInteger));
   }
 
-  #patternsOf(nodes: readonly SchemaNode[]): number[] {
-    const patterns = valuesOf<string>(nodes, "pattern").map(({ value, param }) =>
+  #compilePatterns(nodes: readonly SchemaNode[]): number[] {
+    const patterns = listValues<string>(nodes, "pattern").map(({ value, param }) =>
       this.pattern(value, param)
     );
-    const formats = valuesOf<string>(nodes, "format").flatMap(({ value, param }) => {
+    const formats = listValues<string>(nodes, "format").flatMap(({ value, param }) => {
       const pattern = patternOfFormat(value);
       return pattern === undefined ? [] : [this.pattern(pattern, param)];
     });
@@ -123,9 +123,9 @@ export class SchemaScalars {
   }
 }
 
-function lengthsOf(nodes: readonly SchemaNode[]): { min: number; max: number } {
-  const mins = valuesOf<number>(nodes, "minLength");
-  const maxes = valuesOf<number>(nodes, "maxLength");
+function findLengths(nodes: readonly SchemaNode[]): { min: number; max: number } {
+  const mins = listValues<number>(nodes, "minLength");
+  const maxes = listValues<number>(nodes, "maxLength");
   const min = Math.max(0, ...mins.map(({ value }) => value));
   const max = Math.min(Infinity, ...maxes.map(({ value }) => value));
   if (min > max) {
@@ -138,7 +138,7 @@ function lengthsOf(nodes: readonly SchemaNode[]): { min: number; max: number } {
 }
 
 /** The bounds of numbers. `exclusiveMinimum: true` beside `minimum` is draft 4's. */
-function boundsOf(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds {
+function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds {
   let isInteger = isWhole;
   let min: NumberBounds["min"];
   let max: NumberBounds["max"];
@@ -167,7 +167,7 @@ function boundsOf(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds 
     if (limits?.max !== undefined) lower(limits.max, false);
     if (limits !== undefined && /int/.test(format as string)) isInteger = true;
   }
-  for (const { value, param } of valuesOf<number>(nodes, "multipleOf")) {
+  for (const { value, param } of listValues<number>(nodes, "multipleOf")) {
     if (!isEnforceableDivisor(value)) {
       throw new GrammarError(
         `multiples of numbers with up to ${MAX_DIVISOR_DIGITS} digits behind the point, which ` +

@@ -11,11 +11,11 @@ import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts"
 import {
   canonical,
   type Demands,
+  findValidTypes,
   gatherDemands,
   listedByText,
+  listValues,
   typeOfValue,
-  validTypesOf,
-  valuesOf,
 } from "./schema_facts.ts";
 import { objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
@@ -47,7 +47,7 @@ export class SchemaValues {
    * @throws {GrammarError} when that cannot be told of one of their keywords, or takes too long.
    */
   holds(value: unknown, schemas: Schemas): boolean {
-    return this.meets(value, this.#demandsOf(schemas));
+    return this.meets(value, this.#findDemands(schemas));
   }
 
   /** The same for what schemas demand. @throws as that. */
@@ -59,15 +59,15 @@ export class SchemaValues {
     const options = choice.options.filter((option) => this.holds(value, [option]));
     if (options.length === 0 || (choice.isExclusive && options.length > 1)) return false;
     // What unevaluatedProperties is about depends on all options that hold.
-    const more = this.#demandsOf(options);
+    const more = this.#findDemands(options);
     return this.meets(value, {
       nodes: [...new Set([...nodes, ...more.nodes!])],
       choices: [...others, ...more.choices],
     });
   }
 
-  #demandsOf(schemas: Schemas): Demands {
-    const key = keyOf(schemas);
+  #findDemands(schemas: Schemas): Demands {
+    const key = toKey(schemas);
     let demands = this.#demands.get(key);
     if (demands === undefined) {
       demands = gatherDemands(this.#parts.document, schemas);
@@ -79,17 +79,17 @@ export class SchemaValues {
   /** @param nodes without choices. */
   #fits(value: unknown, nodes: Schemas): boolean {
     const type = typeOfValue(value);
-    const key = `${type} ${keyOf(nodes)}`;
+    const key = `${type} ${toKey(nodes)}`;
     let test = this.#tests.get(key);
     if (test === undefined) {
-      test = orImpossible(() => this.#testOf(type, nodes), () => () => false);
+      test = orImpossible(() => this.#makeTest(type, nodes), () => () => false);
       this.#tests.set(key, test);
     }
     return test(value);
   }
 
-  #testOf(type: JsonType, nodes: Schemas): Test {
-    const { types, isInteger } = validTypesOf(nodes);
+  #makeTest(type: JsonType, nodes: Schemas): Test {
+    const { types, isInteger } = findValidTypes(nodes);
     if (!types.has(type)) return () => false;
     const fits = this.#testOfType(type, nodes, isInteger);
     const listed = listedByText(nodes);
@@ -119,7 +119,7 @@ export class SchemaValues {
 
   #testOfArrays(nodes: Schemas): Test {
     const { prefix, rest, min, max } = arrayFacts(nodes, this.#parts.document);
-    const isUnique = valuesOf<boolean>(nodes, "uniqueItems").some((each) => each.value);
+    const isUnique = listValues<boolean>(nodes, "uniqueItems").some((each) => each.value);
     return (value) => {
       const items = value as unknown[];
       if (items.length < min || items.length > max) return false;
@@ -150,6 +150,6 @@ export class SchemaValues {
   }
 }
 
-function keyOf(schemas: Schemas): string {
+function toKey(schemas: Schemas): string {
   return schemas.map(({ id }) => id).join();
 }

@@ -38,11 +38,11 @@ export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarToken
     case "text":
       return textPhrase(spec.text, rules, tokens);
     case "choice":
-      return anyOf(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
+      return alternatives(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
     case "sequence":
       return sequence(...spec.items.map(read));
     case "any_of":
-      return anyOf(spec.options.map(read));
+      return alternatives(spec.options.map(read));
     case "list":
       return listPhrase(spec, { rules, tokens });
     case "repeat": {
@@ -85,7 +85,7 @@ function specialTokenAt(
   let found: [string, number] | undefined;
   for (const [name, id] of tokens.addedTokens) {
     if (name.length <= (found?.[0].length ?? 0) || !text.startsWith(name, index)) continue;
-    if (tokens.bytesOf(id) === undefined) found = [name, id];
+    if (tokens.getBytes(id) === undefined) found = [name, id];
   }
   return found;
 }
@@ -102,8 +102,8 @@ function listPhrase(
     const item = rules.asRule(specPhrase(grammar, rules, tokens));
     const first = sequence(item, rest);
     const next = sequence(between, item, rest);
-    whole = rules.asRule(isRequired ? first : anyOf([first, whole]));
-    rest = rules.asRule(isRequired ? next : anyOf([next, rest]));
+    whole = rules.asRule(isRequired ? first : alternatives([first, whole]));
+    rest = rules.asRule(isRequired ? next : alternatives([next, rest]));
   }
   return whole;
 }
@@ -136,7 +136,7 @@ function lazyPhrase(
     ]);
     return sequence(terminal(upTo), then);
   });
-  const once = sequence(before, anyOf(bound));
+  const once = sequence(before, alternatives(bound));
   return {
     once,
     repeated: sequence(
@@ -151,7 +151,7 @@ function terminal(expression: number): Phrase {
   return { kind: "terminal", expression };
 }
 
-function anyOf(options: readonly Phrase[]): Phrase {
+function alternatives(options: readonly Phrase[]): Phrase {
   return { kind: "any_of", options };
 }
 

@@ -44,7 +44,7 @@ export class Vocabulary {
       return sum.slice();
     });
     this.#special = [...tokens.addedTokens.values()].filter((id) =>
-      tokens.bytesOf(id) === undefined && !tokens.endTokenIds.has(id)
+      tokens.getBytes(id) === undefined && !tokens.endTokenIds.has(id)
     );
   }
 
@@ -55,7 +55,7 @@ export class Vocabulary {
     const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);
     for (let id = 0; id < tokens.vocabSize; id++) {
       if (id % TOKENS_A_PIECE === 0) yield;
-      const bytes = tokens.bytesOf(id);
+      const bytes = tokens.getBytes(id);
       if (bytes === undefined || bytes.length === 0 || tokens.endTokenIds.has(id)) continue;
       const length = countPlainChars(bytes);
       if (length !== undefined && length <= MAX_PLAIN_CHARS) {
@@ -72,7 +72,7 @@ export class Vocabulary {
   }
 
   /** The tokens that may follow, u32 `[numWords]`. */
-  maskOf(frontiers: Frontiers, frontier: Frontier): Uint32Array {
+  getMask(frontiers: Frontiers, frontier: Frontier): Uint32Array {
     const step = (from: Frontier, byte: number) => frontiers.step(from, byte);
     const numChars = countPlainSteps(frontiers, frontier);
     const mask = numChars === undefined

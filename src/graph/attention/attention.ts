@@ -63,12 +63,12 @@ export interface Search {
 }
 
 /** The name of an attention for messages: its node's, or its result's if nodes have none. */
-export function nameOf(node: Node): string {
+export function getName(node: Node): string {
   return node.name || node.outputs[0]!;
 }
 
 /** The scale of a node, whose 0 and absence mean `1 / sqrt(headDim)`. */
-export function scaleOf(node: Node, headDim: number): number {
+export function readScale(node: Node, headDim: number): number {
   return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
 }
 

@@ -7,16 +7,16 @@
 import {
   arePositions,
   type FoundAttention,
+  getName,
   inputName,
   knownShape,
-  nameOf,
   positive,
+  readScale,
   refuseInputs,
   requireCache,
   requireConstant,
   requireValues,
   rows,
-  scaleOf,
   type Search,
 } from "./attention.ts";
 import { normaliseHeads } from "./head_norms.ts";
@@ -26,7 +26,7 @@ import { floatAttribute, intAttribute, type Node, stringAttribute } from "../fil
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
-function rotaryOf(node: Node, search: Search): FoundAttention["rotary"] {
+function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   if (intAttribute(node, "do_rotary") !== 1) return undefined;
   const [cosName, sinName] = [inputName(node, 7), inputName(node, 8)];
   if (cosName === undefined || sinName === undefined) {
@@ -46,7 +46,7 @@ function rotaryOf(node: Node, search: Search): FoundAttention["rotary"] {
 }
 
 /** `head_sink`, or for `smooth_softmax` the zeros that mean the same. */
-function sinksOf(node: Node, search: Search, heads: number): StoredTensor | undefined {
+function readSinks(node: Node, search: Search, heads: number): StoredTensor | undefined {
   const sink = inputName(node, 11);
   if (sink !== undefined) return requireConstant(search, sink, node);
   if (intAttribute(node, "smooth_softmax") !== 1) return undefined;
@@ -95,9 +95,9 @@ export function findGroupQueryAttention(
         (isPacked ? "; it may read another layer's keys." : "."),
     );
   }
-  const rotary = rotaryOf(node, search);
+  const rotary = readRotary(node, search);
   return normaliseHeads(node, {
-    name: nameOf(node),
+    name: getName(node),
     q: rows(query),
     k: isPacked ? rows(query, heads * headDim) : rows(key),
     v: isPacked ? rows(query, (heads + kvHeads) * headDim) : rows(value),
@@ -106,11 +106,11 @@ export function findGroupQueryAttention(
     kvHeads,
     headDim,
     vHeadDim,
-    scale: scaleOf(node, headDim),
+    scale: readScale(node, headDim),
     rotary,
     localWindow: positive(intAttribute(node, "local_window_size")),
     softcap: positive(floatAttribute(node, "softcap")),
-    sinks: sinksOf(node, search, heads),
+    sinks: readSinks(node, search, heads),
     maxPositions: rotary?.cos.shape[0] ?? Infinity,
   });
 }

@@ -82,7 +82,7 @@ function firstSeen(visible: Visibility, row: number, { pastLength, numTokens }: 
 }
 
 /** The window that all rows of a run agree on; Infinity when every row sees everything before it. */
-function windowOf(visible: Visibility, lengths: Lengths, of: string): number {
+function findWindow(visible: Visibility, lengths: Lengths, of: string): number {
   let window = Infinity;
   for (let row = 0; row < lengths.numTokens; row++) {
     const own = lengths.pastLength + row;
@@ -141,7 +141,7 @@ export function proveMask(read: MaskReader, contextLength: number, of: string): 
     return visible ? [{ lengths, visible }] : [];
   });
   const window = Math.min(
-    ...seen.map(({ lengths, visible }) => windowOf(visible, lengths, of)),
+    ...seen.map(({ lengths, visible }) => findWindow(visible, lengths, of)),
   );
   if (window < maxPositions) {
     // A prompt chunk that crosses the window's edge.

@@ -6,15 +6,15 @@
  */
 import {
   type FoundAttention,
+  getName,
   inputName,
   knownShape,
-  nameOf,
   proveNodeMask,
+  readScale,
   refuseInputs,
   requireCache,
   requireValues,
   rows,
-  scaleOf,
   type Search,
 } from "./attention.ts";
 import { describeNode } from "../graph_index.ts";
@@ -106,7 +106,7 @@ export function readMultiHead(node: Node, search: Search): Omit<FoundAttention, 
     throw new Refusal(`${describeNode(node)} has packed operands and a bias at once.`);
   }
   return {
-    name: nameOf(node),
+    name: getName(node),
     ...operands,
     before,
     ...(bias ? addBias(node.outputs[0]!, operands, { bias, heads, headDim, vHeadDim }) : {}),
@@ -115,7 +115,7 @@ export function readMultiHead(node: Node, search: Search): Omit<FoundAttention, 
     kvHeads: heads,
     headDim,
     vHeadDim,
-    scale: scaleOf(node, headDim),
+    scale: readScale(node, headDim),
   };
 }
 

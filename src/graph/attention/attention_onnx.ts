@@ -6,16 +6,16 @@
  */
 import {
   type FoundAttention,
+  getName,
   inputName,
   knownShape,
   type Layout,
-  nameOf,
   type Operand,
   positive,
   proveNodeMask,
+  readScale,
   refuseInputs,
   requireCache,
-  scaleOf,
   type Search,
 } from "./attention.ts";
 import type { ProvenMask } from "./attention_mask.ts";
@@ -25,7 +25,7 @@ import { floatAttribute, intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 
 /** Causal by attribute, by mask or both; since opset 25 a window may come by attribute, too. */
-function maskOf(node: Node, search: Search, hasPast: boolean): ProvenMask {
+function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
   const isCausal = intAttribute(node, "is_causal") === 1 ||
     intAttribute(node, "right_window_size") === 0;
   if (isCausal && !hasPast) {
@@ -110,13 +110,13 @@ export function findOnnxAttention(
     ? operandsWithPast(node, search, layout)
     : operandsWithCache(node, search);
   return {
-    name: nameOf(node),
+    name: getName(node),
     q: { tensor: query, layout, offset: 0 },
     ...operands,
     output: { tensor: node.outputs[0]!, layout },
     heads: layout === "head_major" ? shape[1]! : intAttribute(node, "q_num_heads") ?? 0,
-    scale: scaleOf(node, operands.headDim) * factor,
+    scale: readScale(node, operands.headDim) * factor,
     softcap: positive(floatAttribute(node, "softcap")),
-    ...maskOf(node, search, hasPast),
+    ...proveMask(node, search, hasPast),
   };
 }

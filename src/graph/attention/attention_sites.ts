@@ -111,8 +111,8 @@ function tokenMajor(
   additions: Additions,
 ): string {
   if (operand.layout === "token_major") return operand.tensor;
-  const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
-  const rank = shapeOf(operand.tensor).length;
+  const getShape = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
+  const rank = getShape(operand.tensor).length;
   const producer = index.producers.get(operand.tensor);
   if (!isSwap(producer, rank)) {
     const swapped = `${operand.tensor}/token_major`;
@@ -126,8 +126,8 @@ function tokenMajor(
   // The usual Reshape from rows to heads is not needed either.
   const reshape = index.producers.get(swapped);
   const source = reshape?.opType === "Reshape" ? reshape.inputs[0]! : swapped;
-  const [batch, tokens] = shapeOf(source);
-  return batch === 1 && tokens === SHORT_LENGTHS[0].numTokens && shapeOf(source).length === 3
+  const [batch, tokens] = getShape(source);
+  return batch === 1 && tokens === SHORT_LENGTHS[0].numTokens && getShape(source).length === 3
     ? source
     : swapped;
 }
@@ -136,19 +136,19 @@ function tokenMajor(
 const CAST_TO = { float32: 1, float16: 10 } as const;
 
 /** An operand in the type of the attention's result: a graph may cast what it caches. */
-function inTypeOf(
+function castTo(
   { index, probes }: Search,
   operand: Operand,
   output: string,
   additions: Additions,
 ): Operand {
-  const dtypeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.dtype;
-  const [dtype, own] = [dtypeOf(output), dtypeOf(operand.tensor)];
+  const getDtype = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.dtype;
+  const [dtype, own] = [getDtype(output), getDtype(operand.tensor)];
   const isAlike = own === dtype || own === undefined;
   if (isAlike || (dtype !== "float32" && dtype !== "float16")) return operand;
   const producer = index.producers.get(operand.tensor);
   const source = producer?.opType === "Cast" ? producer.inputs[0]! : undefined;
-  if (source !== undefined && dtypeOf(source) === dtype) return { ...operand, tensor: source };
+  if (source !== undefined && getDtype(source) === dtype) return { ...operand, tensor: source };
   const cast = `${operand.tensor}/${dtype}`;
   if (!additions.made.has(cast)) {
     additions.made.add(cast);
@@ -160,16 +160,16 @@ function inTypeOf(
 
 /** The row tensor that the graph converts a head-major result to, if that is its only use. */
 function rowsOfResult({ index, probes }: Search, found: FoundAttention): string | undefined {
-  const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
+  const getShape = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
   const transpose = index.onlyConsumer(found.output.tensor);
-  if (!isSwap(transpose, shapeOf(found.output.tensor).length)) return undefined;
+  if (!isSwap(transpose, getShape(found.output.tensor).length)) return undefined;
   const consumers = index.consumers(transpose.outputs[0]!).filter(({ opType }) =>
     opType !== "Shape"
   );
   const rows = consumers[0]?.outputs[0];
   const rowShape = [1, SHORT_LENGTHS[0].numTokens, found.heads * found.vHeadDim];
   return consumers.length === 1 && consumers[0]!.opType === "Reshape" &&
-      shapeOf(rows!).join() === rowShape.join()
+      getShape(rows!).join() === rowShape.join()
     ? rows
     : undefined;
 }
@@ -213,7 +213,7 @@ export function placeSites(
     const additions: Additions = { before: [...found.before ?? []], after: [], constants, made };
     constants.push(...found.constants ?? []);
     const operands = [found.q, found.k, found.v].map((operand) =>
-      tokenMajor(search, inTypeOf(search, operand, found.output.tensor, additions), additions)
+      tokenMajor(search, castTo(search, operand, found.output.tensor, additions), additions)
     );
     const output = placeOutput(search, found, additions);
     const node = makeNode("AttentionSite", operands, [output], {

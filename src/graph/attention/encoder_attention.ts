@@ -5,16 +5,16 @@
  */
 import {
   type FoundAttention,
+  getName,
   inputName,
   knownShape,
-  nameOf,
   type Operand,
   positive,
+  readScale,
   refuseInputs,
   requireConstant,
   requireValues,
   rows,
-  scaleOf,
   type Search,
 } from "./attention.ts";
 import { readVisibility } from "./attention_mask.ts";
@@ -28,7 +28,7 @@ import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
 import { findRows } from "./traced_operand.ts";
 
 /** The window of a node's own mask. */
-function windowOf(node: Node, search: Search, mask: string | undefined): number | undefined {
+function findWindow(node: Node, search: Search, mask: string | undefined): number | undefined {
   if (mask === undefined) return undefined;
   const of = describeNode(node);
   const read = (lengths: Lengths) =>
@@ -61,7 +61,7 @@ function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
   requireNoPadding(search, node, inputName(node, 4));
   return {
     ...readMultiHead(node, search),
-    window: windowOf(node, search, inputName(node, 5)),
+    window: findWindow(node, search, inputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -85,7 +85,7 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
   if (bias) before.push(makeNode("Add", [product, bias], [sum]));
   const packed = bias ? sum : product;
   return {
-    name: nameOf(node),
+    name: getName(node),
     q: rows(packed),
     k: rows(packed, query),
     v: rows(packed, query + key),
@@ -95,8 +95,8 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
     kvHeads: heads,
     headDim: query / heads,
     vHeadDim: value / heads,
-    scale: scaleOf(node, query / heads),
-    window: windowOf(node, search, inputName(node, 5)),
+    scale: readScale(node, query / heads),
+    window: findWindow(node, search, inputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -112,21 +112,21 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
   const isHeadMajor = layout === "head_major";
   const heads = isHeadMajor ? query[1]! : intAttribute(node, "q_num_heads") ?? 0;
   const kvHeads = isHeadMajor ? key[1]! : intAttribute(node, "kv_num_heads") ?? 0;
-  const sizeOf = (shape: readonly number[]) => isHeadMajor ? shape[3]! : shape[2]! / kvHeads;
+  const getSize = (shape: readonly number[]) => isHeadMajor ? shape[3]! : shape[2]! / kvHeads;
   const operands = node.inputs.map((tensor): Operand => ({ tensor, layout, offset: 0 }));
   return {
-    name: nameOf(node),
+    name: getName(node),
     q: operands[0]!,
     k: operands[1]!,
     v: operands[2]!,
     output: { tensor: node.outputs[0]!, layout },
     heads,
     kvHeads,
-    headDim: sizeOf(key),
-    vHeadDim: sizeOf(value),
-    scale: scaleOf(node, sizeOf(key)),
+    headDim: getSize(key),
+    vHeadDim: getSize(value),
+    scale: readScale(node, getSize(key)),
     softcap: positive(floatAttribute(node, "softcap")),
-    window: windowOf(node, search, inputName(node, 3)),
+    window: findWindow(node, search, inputName(node, 3)),
     maxPositions: Infinity,
   };
 }

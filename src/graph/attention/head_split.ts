@@ -27,14 +27,14 @@ export const HEAD_AXES: Axes = ["b", "h", "t", "d"];
  */
 export function regroup(axes: Axes, shape: readonly number[], sizes: AtomSizes): Axes | undefined {
   const atoms = [...axes.join("")] as Atom[];
-  const sizeOf = (group: string) =>
+  const getSize = (group: string) =>
     [...group].reduce((product, atom) => product * sizes[atom as Atom], 1);
   const groups = shape.map((size) => {
     let group = "";
-    while (atoms.length > 0 && sizeOf(group) < size) group += atoms.shift();
+    while (atoms.length > 0 && getSize(group) < size) group += atoms.shift();
     return group;
   });
-  const isWhole = groups.every((group, axis) => sizeOf(group) === shape[axis]);
+  const isWhole = groups.every((group, axis) => getSize(group) === shape[axis]);
   return atoms.length === 0 && isWhole ? groups : undefined;
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Node } from "../file/proto.ts";
 import type { GraphIndex } from "../graph_index.ts";
@@ -37,23 +37,23 @@ export function scaleStep(
     // A mask that hides nothing.
     const isNothing = (name: string) => run.value(name)?.data?.every((x) => x === 0) === true;
     const [left, right] = inputs as [string, string];
-    const rankOf = (name: string) => run.value(name)?.shape.length ?? 0;
-    if (isNothing(right) && rankOf(left) >= rankOf(right)) return { source: left, factor: 1 };
-    return isNothing(left) && rankOf(right) >= rankOf(left)
+    const getRank = (name: string) => run.value(name)?.shape.length ?? 0;
+    if (isNothing(right) && getRank(left) >= getRank(right)) return { source: left, factor: 1 };
+    return isNothing(left) && getRank(right) >= getRank(left)
       ? { source: right, factor: 1 }
       : undefined;
   }
   if (opType !== "Mul" && opType !== "Div") return undefined;
-  const numberOf = (name: string) => {
+  const getNumber = (name: string) => {
     const value = run.value(name);
-    return value && elementsOf(value.shape) === 1 ? value.data?.[0] : undefined;
+    return value && countElements(value.shape) === 1 ? value.data?.[0] : undefined;
   };
   const [left, right] = inputs as [string, string];
-  const factor = numberOf(right);
+  const factor = getNumber(right);
   if (factor !== undefined) {
     return { source: left, factor: opType === "Mul" ? factor : 1 / factor };
   }
-  const first = numberOf(left);
+  const first = getNumber(left);
   return opType === "Mul" && first !== undefined ? { source: right, factor: first } : undefined;
 }
 

@@ -7,9 +7,9 @@
  *
  * @module
  */
-import { type FoundAttention, nameOf, type Search } from "./attention.ts";
+import { type FoundAttention, getName, type Search } from "./attention.ts";
 import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
@@ -66,7 +66,7 @@ function readScores(
   const made = run.value(scores);
   if (made === undefined) return undefined;
   const shape = oneHead(made, lengths);
-  const data = new Float64Array(elementsOf(shape)).fill(score);
+  const data = new Float64Array(countElements(shape)).fill(score);
   const seen = run.valueWith(softmax.inputs[0]!, new Map([[scores, { ...made, shape, data }]]));
   if (seen?.data === undefined) return undefined;
   if (seen.data.length !== data.length) {
@@ -152,7 +152,7 @@ export function findSpelledOut(
     of,
   );
   return {
-    name: nameOf(softmax),
+    name: getName(softmax),
     q: q.operand,
     k: k.operand,
     v: v.operand,

@@ -80,24 +80,24 @@ function makeNodes(
   operands: Operands,
   run: Evaluation,
 ): Node[] {
-  const dtypeOf = (tensor: string) => run.value(tensor)!.dtype as Float;
-  const dtype = dtypeOf(operands.pastKeys);
+  const getDtype = (tensor: string) => run.value(tensor)!.dtype as Float;
+  const dtype = getDtype(operands.pastKeys);
   const before = new Map<string, Node>();
   const cast = (from: string, to: string, type: Float) =>
     makeNode("Cast", [from], [to], { attributes: { to: CAST_TO[type] } });
   const alike = (tensor: string) => {
-    if (dtypeOf(tensor) === dtype) return tensor;
+    if (getDtype(tensor) === dtype) return tensor;
     before.set(tensor, cast(tensor, `${name}/${tensor}`, dtype));
     return `${name}/${tensor}`;
   };
   const { keys, values, pastKeys, pastValues } = operands;
   const inputs = [alike(q), alike(keys), alike(values), "", "", "", pastKeys, pastValues];
-  const isAlike = dtypeOf(output) === dtype;
+  const isAlike = getDtype(output) === dtype;
   const result = isAlike ? output : `${name}/result`;
   const node = makeNode("MultiHeadAttention", inputs, [result], {
     domain: MICROSOFT,
     attributes: { num_heads: heads, scale: { float: scale }, unidirectional: 1 },
     name,
   });
-  return [...before.values(), node, ...isAlike ? [] : [cast(result, output, dtypeOf(output))]];
+  return [...before.values(), node, ...isAlike ? [] : [cast(result, output, getDtype(output))]];
 }

@@ -7,7 +7,7 @@
  * @module
  */
 import { findCacheInput, type Operand, type Search } from "./attention.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
@@ -48,7 +48,7 @@ export function findBack(
 
 /** Offsets as values: 1, 2, 3 … */
 export function numbered(value: Value): Value {
-  const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
+  const data = Float64Array.from({ length: countElements(value.shape) }, (_, i) => i + 1);
   return { ...value, data };
 }
 
@@ -93,13 +93,13 @@ function traceAt(
         : (head * numTokens + token) * size + element
     ]!;
   const factor = at(0, 0, 1) - at(0, 0, 0);
-  const offsetOf = (head: number, token: number, element: number) =>
+  const computeOffset = (head: number, token: number, element: number) =>
     at(head, token, element) / factor - 1;
   const isTokenMajor = source.shape[1] === numTokens;
-  const offset = Math.round(offsetOf(0, 0, 0));
-  const width = elementsOf(source.shape) / numTokens;
+  const offset = Math.round(computeOffset(0, 0, 0));
+  const width = countElements(source.shape) / numTokens;
   const headStep = isTokenMajor ? size : size * numTokens;
-  const kvHeads = Math.round((offsetOf(heads - 1, 0, 0) - offset) / headStep) + 1;
+  const kvHeads = Math.round((computeOffset(heads - 1, 0, 0) - offset) / headStep) + 1;
   if (kvHeads < 1 || heads % kvHeads !== 0) return undefined;
   if (!isTokenMajor && (source.shape.length !== 4 || source.shape[2] !== numTokens)) {
     return undefined;
@@ -110,7 +110,7 @@ function traceAt(
       for (let element = 0; element < size; element++) {
         const expected = offset + kvHead * headStep +
           (isTokenMajor ? token * width : token * size) + element;
-        if (!isClose(offsetOf(head, token, element), expected)) return undefined;
+        if (!isClose(computeOffset(head, token, element), expected)) return undefined;
       }
     }
   }
@@ -136,10 +136,10 @@ function traceRows(
 }
 
 /** The input that a node moves: its largest that is not constant. */
-function movedBy(index: GraphIndex, node: Node, sizeOf: (name: string) => number) {
+function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => number) {
   return node.inputs
     .filter((name) => name !== "" && !index.constants.has(name))
-    .sort((a, b) => sizeOf(b) - sizeOf(a))[0];
+    .sort((a, b) => getSize(b) - getSize(a))[0];
 }
 
 /**
@@ -154,12 +154,12 @@ export function findRows(
 ): SpelledOutOperand | undefined {
   const { index, probes } = search;
   const run = probes.at(SHORT_LENGTHS[0]);
-  const sizeOf = (name: string) => elementsOf(run.value(name)?.shape ?? [0]);
+  const getSize = (name: string) => countElements(run.value(name)?.shape ?? [0]);
   let found: SpelledOutOperand | undefined;
   for (let name: string | undefined = operand; name !== undefined;) {
     found = traceRows(search, name, { operand, order }) ?? found;
     const node = index.producers.get(name);
-    name = node && MOVING.has(node.opType) ? movedBy(index, node, sizeOf) : undefined;
+    name = node && MOVING.has(node.opType) ? movedBy(index, node, getSize) : undefined;
   }
   return found;
 }

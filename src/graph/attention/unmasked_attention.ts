@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
@@ -59,7 +59,7 @@ export function findUnmaskedAttentions(
   const feeds = probeFeeds(index);
   for (const [name, value] of feeds) {
     if (!isOnes(name)) continue;
-    feeds.set(name, { ...value, data: new Float64Array(elementsOf(value.shape)).fill(1) });
+    feeds.set(name, { ...value, data: new Float64Array(countElements(value.shape)).fill(1) });
   }
   const run = new Evaluation(index, feeds);
   const [first] = feeds.values();
@@ -71,7 +71,7 @@ export function findUnmaskedAttentions(
 /** Inputs with distinct sizes for symbolic axes, without elements. */
 export function probeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
-  const sizeOf = (symbol: string) => {
+  const getSize = (symbol: string) => {
     const size = sizes.get(symbol) ?? PROBE_SIZES[sizes.size % PROBE_SIZES.length]!;
     sizes.set(symbol, size);
     return size;
@@ -80,7 +80,7 @@ export function probeFeeds(index: GraphIndex): Map<string, Value> {
   for (const { name, dtype, shape } of index.inputs.values()) {
     if (dtype === undefined || shape === undefined) continue;
     const known = shape.map((size, axis) =>
-      typeof size === "number" ? size : sizeOf(size ?? `${name}/${axis}`)
+      typeof size === "number" ? size : getSize(size ?? `${name}/${axis}`)
     );
     feeds.set(name, { dtype, shape: known });
   }
@@ -91,11 +91,11 @@ function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
   const { index, run, batch } = search;
   const scores = behindScales(softmax.inputs[0]!, search);
   const scoreProduct = index.producers.get(scores.tensor);
-  const valueProduct = readerOf(softmax.outputs[0]!, search);
+  const valueProduct = findReader(softmax.outputs[0]!, search);
   if (scoreProduct?.opType !== "MatMul" || valueProduct?.opType !== "MatMul") return undefined;
   const query = run.value(scoreProduct.inputs[0]!)?.shape;
   const numKeys = run.value(scoreProduct.inputs[1]!)?.shape.at(-1);
-  const sizes = query && sizesOf(query, batch);
+  const sizes = query && readSizes(query, batch);
   if (sizes === undefined || numKeys === undefined) return undefined;
   const rank = query!.length;
   const axis = intAttribute(softmax, "axis") ?? -1;
@@ -116,7 +116,7 @@ function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
 }
 
 /** Sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
-function sizesOf(shape: readonly number[], b: number): AtomSizes | undefined {
+function readSizes(shape: readonly number[], b: number): AtomSizes | undefined {
   const [t, d] = [shape.at(-2)!, shape.at(-1)!];
   if (shape.length === 4) return { b, h: shape[1]!, t, d };
   return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
@@ -159,12 +159,12 @@ function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
   let factor = 1;
   for (let name = tensor;;) {
     const shape = run.value(name)?.shape.join();
-    const isMadeOf = (from: Axes, sizes: readonly number[]) =>
+    const isShapedAs = (from: Axes, sizes: readonly number[]) =>
       shape === sizes.join() && follow(from, path, search) === axes.join();
-    if (isMadeOf(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: ROW_AXES, factor };
+    if (isShapedAs(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: ROW_AXES, factor };
     const node = index.producers.get(name);
     if (node === undefined || isAppending(node)) {
-      const isHeads = (node || index.inputs.has(name)) && isMadeOf(HEAD_AXES, [b, h, t, d]);
+      const isHeads = (node || index.inputs.has(name)) && isShapedAs(HEAD_AXES, [b, h, t, d]);
       return isHeads ? { tensor: name, axes: HEAD_AXES, factor } : undefined;
     }
     if (node.opType === "Transpose" || node.opType === "Reshape") {
@@ -201,7 +201,7 @@ function rowsAfter(result: string, axes: Axes, search: Sized): string | undefine
   const path: Node[] = [];
   for (let name = result;;) {
     if (follow(axes, path, search) === ROW_AXES.join()) return name;
-    const reader = readerOf(name, search);
+    const reader = findReader(name, search);
     if (reader?.opType !== "Transpose" && reader?.opType !== "Reshape") return undefined;
     path.push(reader);
     name = reader.outputs[0]!;
@@ -209,12 +209,12 @@ function rowsAfter(result: string, axes: Axes, search: Sized): string | undefine
 }
 
 /** The only node that computes with a tensor, casts aside; reading its shape does not count. */
-function readerOf(tensor: string, search: Search): Node | undefined {
+function findReader(tensor: string, search: Search): Node | undefined {
   const { index, run } = search;
   if (index.isOutput(tensor)) return undefined;
   const readers = index.consumers(tensor).filter(({ opType }) => opType !== "Shape");
   const [reader] = readers;
   if (readers.length !== 1 || reader!.inputs[0] !== tensor) return undefined;
   const isCast = reader!.opType === "Cast" && isFloat(reader!.outputs[0]!, run);
-  return isCast ? readerOf(reader!.outputs[0]!, search) : reader;
+  return isCast ? findReader(reader!.outputs[0]!, search) : reader;
 }

@@ -47,7 +47,7 @@ interface TakenLookup {
   readonly rest: ModelProto;
 }
 
-function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): EmbeddingLookup | undefined {
+function toLookup(node: Node, constants: ReadonlyMap<string, Tensor>): EmbeddingLookup | undefined {
   const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
   const [numRows, packedWidth] = values?.shape ?? [];
   if (values === undefined || packedWidth === undefined || values.shape.length !== 2) return;
@@ -77,7 +77,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
 }
 
 /** The node that alone reads a lookup in float16, and makes float32 of it. */
-function castOf(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
+function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
   const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
   const isCast = only?.opType === "Cast" && intAttribute(only, "to") === codeOfDtype("float32");
   return isCast ? only : undefined;
@@ -93,7 +93,7 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
   const { graph } = model;
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const found = graph.nodes.flatMap((node) => {
-    const lookup = lookupOf(node, constants);
+    const lookup = toLookup(node, constants);
     const isOfTokens = graph.inputs.some(({ name }) => name === lookup?.ids) &&
       lookup?.ids === (tokens ?? lookup?.ids);
     return lookup && isOfTokens ? [{ node, lookup }] : [];
@@ -101,7 +101,7 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
   const [only] = found;
   if (found.length !== 1) return undefined;
   const { node } = only!;
-  const cast = castOf(graph, only!.lookup);
+  const cast = findCast(graph, only!.lookup);
   const lookup: EmbeddingLookup = cast
     ? { ...only!.lookup, output: cast.outputs[0]!, dtype: "float32" }
     : only!.lookup;

@@ -123,7 +123,7 @@ export class EmbeddingTable {
 
   async #open(tensor: StoredTensor, files: ModelFiles): Promise<ReadBytes> {
     const { data } = tensor;
-    const path = data.kind === "file" ? await files.pathOf?.(data.file) : undefined;
+    const path = data.kind === "file" ? await files.resolvePath?.(data.file) : undefined;
     if (data.kind !== "file" || path === undefined) {
       const bytes = await bytesOfStored(tensor, files);
       return (offset, into) => into.set(bytes.subarray(offset, offset + into.length));

@@ -30,7 +30,7 @@ export function dependents(nodes: readonly Node[], sources: Iterable<string>): S
 }
 
 /** The constant with these elements; `undefined` for types that lengths do not have. */
-function constantOf(name: string, { dtype, shape, data }: Value): Tensor | undefined {
+function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undefined {
   const elements = data!;
   let bytes: ArrayBufferView;
   if (dtype === "int64") {
@@ -112,7 +112,7 @@ class Folder {
     const [output, ...more] = node.outputs;
     if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
     const value = sameEverywhere(output!, this.#runs);
-    const constant = value && constantOf(output!, value);
+    const constant = value && toConstant(output!, value);
     if (constant !== undefined) {
       this.constants.push(constant);
       this.#folded.add(output!);

@@ -18,7 +18,7 @@ export const ROWS: TensorPort = {
 };
 
 /** An output of the last segment: it has a row per wanted row. */
-export function rowsOf(port: TensorPort): TensorPort {
+export function toRowsPort(port: TensorPort): TensorPort {
   return { ...port, shape: port.shape.map((size) => size === "tokens" ? "rows" : size) };
 }
 

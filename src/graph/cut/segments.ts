@@ -24,7 +24,7 @@ export interface Partition {
 }
 
 /** The level of every tensor that depends on an input. */
-function levelsOf(nodes: readonly Node[], inputs: Iterable<string>): Map<string, number> {
+function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<string, number> {
   const levels = new Map([...inputs].map((name) => [name, 0]));
   for (const node of nodes) {
     const known = node.inputs.flatMap((name) => levels.get(name) ?? []);
@@ -49,7 +49,7 @@ export function partitionNodes(
   wanted: string,
 ): Partition {
   const { nodes } = index.graph;
-  const levels = levelsOf(nodes, index.inputs.keys());
+  const levels = computeLevels(nodes, index.inputs.keys());
   const siteNodes = nodes.filter(isSite);
   const running = dependents(nodes, [
     ...index.inputs.keys(),
@@ -57,12 +57,12 @@ export function partitionNodes(
   ]);
   const isCopied = ({ outputs }: Node) =>
     outputs.every((name) => !running.has(name) || lengths.has(name));
-  const levelOf = (node: Node) => Math.max(...node.outputs.map((name) => levels.get(name) ?? 0));
+  const getLevel = (node: Node) => Math.max(...node.outputs.map((name) => levels.get(name) ?? 0));
   const numSegments = levels.get(wanted)! + 1;
 
   const parts = Array.from({ length: numSegments }, (_, level) => {
     const members = new Set(
-      nodes.filter((node) => !isSite(node) && !isCopied(node) && levelOf(node) === level),
+      nodes.filter((node) => !isSite(node) && !isCopied(node) && getLevel(node) === level),
     );
     const inputs = new Set<string>();
     const open = [...members].flatMap((node) => node.inputs);

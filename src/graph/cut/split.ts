@@ -9,14 +9,14 @@ import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "../
 import { prepareGraph, type TokenwiseGraph } from "./prepare_graph.ts";
 import type { ModelProto } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
+import { buildSegment, gatherRows, ROWS, toRowsPort } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
 import {
   describeMixtures,
   describeSites,
   describeStates,
   isIndex,
-  portOf,
+  makePort,
   tableLimit,
 } from "../site_ports.ts";
 
@@ -56,13 +56,13 @@ function buildSegments(
   const last = partition.segments.length - 1;
   return partition.segments.map((part, index) => {
     const [inputs, outputs] = [part.inputs, part.outputs].map((names) =>
-      names.map((name) => portOf(name, probes, proof.axes))
+      names.map((name) => makePort(name, probes, proof.axes))
     ) as [TensorPort[], TensorPort[]];
     const ported = index === last
       ? {
         nodes: gatherRows(part, inputs),
         inputs: [...inputs, ROWS],
-        outputs: outputs.map(rowsOf),
+        outputs: outputs.map(toRowsPort),
       }
       : { nodes: part.nodes, inputs, outputs };
     return buildSegment(model, probes.index.constants, { index, ...ported });
@@ -84,7 +84,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     isIndex(port.name, probes.index) ? { ...port, isIndex: true } : port;
   const positions = inputs.positions && crossing.get(inputs.positions.name);
   const perLayer = inputs.perLayer && crossing.get(inputs.perLayer.name);
-  const tokens = portOf(inputs.tokens.name, probes, proof.axes);
+  const tokens = makePort(inputs.tokens.name, probes, proof.axes);
   const { longFrom } = prepared;
   const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions)) -
     (longFrom ?? 0);

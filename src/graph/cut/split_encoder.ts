@@ -15,9 +15,9 @@ import { makeTokenwise, type TokenwiseGraph } from "./prepare_graph.ts";
 import { Probes } from "../probes.ts";
 import type { Graph, ModelProto } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
+import { buildSegment, gatherRows, ROWS, toRowsPort } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
-import { describeSites, portOf, tableLimit } from "../site_ports.ts";
+import { describeSites, makePort, tableLimit } from "../site_ports.ts";
 
 /** What is wanted of an encoder. */
 interface EncoderSplitOptions {
@@ -84,7 +84,7 @@ function endWith(
     return {
       nodes: gatherRows(part, ports.inputs),
       inputs: [...ports.inputs, ROWS],
-      outputs: ports.outputs.map(rowsOf),
+      outputs: ports.outputs.map(toRowsPort),
     };
   }
   return {
@@ -102,9 +102,9 @@ function buildSegments(
   const { probes, proof } = prepared;
   const last = partition.segments.length - 1;
   return partition.segments.map((part, index) => {
-    const portsOf = (names: readonly string[]) =>
-      names.map((name) => portOf(name, probes, proof.axes));
-    const ports = { inputs: portsOf(part.inputs), outputs: portsOf(part.outputs) };
+    const toPorts = (names: readonly string[]) =>
+      names.map((name) => makePort(name, probes, proof.axes));
+    const ports = { inputs: toPorts(part.inputs), outputs: toPorts(part.outputs) };
     const ended = index === last ? endWith(part, ports, tail) : { nodes: part.nodes, ...ports };
     return buildSegment(model, probes.index.constants, { index, ...ended });
   });
@@ -114,7 +114,7 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
   const { contextLength } = options;
   const prepared = prepare(model.graph, options);
   const { inputs, wanted, probes, proof } = prepared;
-  const tail = options.tail?.(portOf(wanted, probes, proof.axes));
+  const tail = options.tail?.(makePort(wanted, probes, proof.axes));
   const partition = partitionNodes(probes.index, proof.lengths, wanted);
   const segments = buildSegments(model, prepared, { partition, tail });
   const crossing = new Map(
@@ -127,7 +127,7 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
   return {
     segments,
     attentions: describeSites(prepared, partition.siteLevels),
-    tokens: portOf(inputs.tokens.name, probes, proof.axes),
+    tokens: makePort(inputs.tokens.name, probes, proof.axes),
     positions: inputs.positions && crossing.get(inputs.positions.name),
     uncountedId: inputs.skipsPadding ? options.padTokenId : undefined,
     types: inputs.types && crossing.get(inputs.types.name),

@@ -52,7 +52,7 @@ export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | u
   const [numTokens] = lengths;
   if (numTokens === undefined || lengths.size > 1) return undefined;
   const placed = placeSites(index, sites, wanted);
-  const portOf = (name: string): TensorPort => {
+  const toPort = (name: string): TensorPort => {
     const { dtype, shape } = run.value(name)!;
     return { name, dtype, shape: ["rows", ...shape.slice(1)] };
   };
@@ -64,12 +64,12 @@ export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | u
       buildSegment(model, placed.constants, {
         index: segment,
         nodes,
-        inputs: inputs.map(portOf),
-        outputs: outputs.map(portOf),
+        inputs: inputs.map(toPort),
+        outputs: outputs.map(toPort),
       })
     ),
     attentions: describeSites(sites, partition, run),
-    output: portOf(wanted),
+    output: toPort(wanted),
     numTokens,
   };
 }
@@ -87,10 +87,10 @@ function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation
 
 function placeSites(index: GraphIndex, sites: readonly Site[], wanted: string): GraphIndex {
   const { graph } = index;
-  const nodeOf = new Map(
+  const nodeByOutput = new Map(
     sites.map(({ found, node }) => [index.producers.get(found.output)!, node]),
   );
-  const nodes = liveNodes(graph.nodes.map((node) => nodeOf.get(node) ?? node), [wanted]);
+  const nodes = liveNodes(graph.nodes.map((node) => nodeByOutput.get(node) ?? node), [wanted]);
   const outputs = graph.outputs.filter(({ name }) => name === wanted);
   return new GraphIndex({ ...graph, nodes, outputs });
 }

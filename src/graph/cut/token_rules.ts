@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
@@ -58,7 +58,7 @@ const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
 /** Keeps the elements in order; axes before the tokens' axis must stay before it. */
 const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   if (input === undefined || output === undefined) return input === output;
-  const before = ({ axis, shape }: TokenAxis) => elementsOf(shape.slice(0, axis));
+  const before = ({ axis, shape }: TokenAxis) => countElements(shape.slice(0, axis));
   return before(input) === before(output);
 };
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dtypeOfCode, elementsOf, type TensorType } from "../file/dtype.ts";
+import { countElements, dtypeOfCode, type TensorType } from "../file/dtype.ts";
 import { floatAttribute, intAttribute } from "../file/proto.ts";
 import { broadcastShapes, broadcastStrides, gatherStrided } from "./strided.ts";
 import { type Call, isComputable, need, type Rule, type Rules, type Value } from "./value.ts";
@@ -22,14 +22,14 @@ function zip(
   for (const { data, shape: own } of values) {
     if (data === undefined) return [{ dtype, shape }];
     columns.push(
-      data.length === 1 || elementsOf(shape) === data.length
+      data.length === 1 || countElements(shape) === data.length
         ? data
         : gatherStrided(data, shape, broadcastStrides(own, shape)),
     );
   }
   const [a, b, c] = columns as [Float64Array, Float64Array?, Float64Array?];
   const at = (column: Float64Array, i: number) => column[column.length === 1 ? 0 : i]!;
-  const data = new Float64Array(elementsOf(shape));
+  const data = new Float64Array(countElements(shape));
   for (let i = 0; i < data.length; i++) {
     if (c) data[i] = compute(at(a, i), at(b!, i), at(c, i));
     else if (b) data[i] = compute(at(a, i), at(b, i));

@@ -12,9 +12,9 @@ import { LAYOUT_RULES } from "./layout.ts";
 import { PRODUCT_RULES } from "./products.ts";
 import { readScan } from "./scan.ts";
 import {
-  axisOf,
   type Call,
   need,
+  normalizeAxis,
   type Rules,
   UnknownValue,
   type Value,
@@ -39,7 +39,7 @@ function scan(call: Call): readonly (Value | undefined)[] {
     const { dtype, shape } = need(call, i);
     const own = inputAxes[i - numStates];
     if (own === undefined) return [name, { dtype, shape }];
-    const axis = axisOf(own, shape.length);
+    const axis = normalizeAxis(own, shape.length);
     numTokens = shape[axis]!;
     return [name, { dtype, shape: shape.toSpliced(axis, 1) }];
   }));
@@ -49,7 +49,7 @@ function scan(call: Call): readonly (Value | undefined)[] {
     const own = outputAxes[i - numStates];
     if (value === undefined || own === undefined) return value && { ...value, data: undefined };
     const { dtype, shape } = value;
-    return { dtype, shape: shape.toSpliced(axisOf(own, shape.length + 1), 0, numTokens) };
+    return { dtype, shape: shape.toSpliced(normalizeAxis(own, shape.length + 1), 0, numTokens) };
   });
 }
 

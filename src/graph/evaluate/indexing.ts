@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
-import { stridesOf } from "./strided.ts";
+import { computeStrides } from "./strided.ts";
 import {
-  axisOf,
   type Call,
   int64Value,
   isComputable,
   need,
   needData,
+  normalizeAxis,
   optionalInts,
   type Rule,
   type Rules,
@@ -31,18 +31,18 @@ function computed(
   return [{
     dtype,
     shape,
-    data: Float64Array.from({ length: elementsOf(shape) }, (_, i) => element(i)),
+    data: Float64Array.from({ length: countElements(shape) }, (_, i) => element(i)),
   }];
 }
 
 /** `Gather`, and `GatherBlockQuantized` whose packed numbers no partial evaluation needs. */
 function gather(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
-  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, source.shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);
   const size = source.shape[axis]!;
-  const inner = elementsOf(source.shape.slice(axis + 1));
+  const inner = countElements(source.shape.slice(axis + 1));
   const shape = [...source.shape.slice(0, axis), ...indices.shape, ...source.shape.slice(axis + 1)];
-  const count = elementsOf(indices.shape);
+  const count = countElements(indices.shape);
   const { data } = source;
   if (data === undefined || indices.data === undefined) return computed(source, shape, undefined);
   const picks = indices.data.map((index) => index < 0 ? index + size : index);
@@ -56,13 +56,13 @@ function gather(call: Call): readonly [Value] {
 
 function gatherElements(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
-  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, source.shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);
   const { data } = source;
   const picks = indices.data;
   if (data === undefined || picks === undefined) {
     return computed(source, indices.shape, undefined);
   }
-  const [from, to] = [stridesOf(source.shape), stridesOf(indices.shape)];
+  const [from, to] = [computeStrides(source.shape), computeStrides(indices.shape)];
   return computed(source, indices.shape, (i) => {
     let offset = 0;
     for (let at = 0; at < to.length; at++) {
@@ -78,12 +78,12 @@ function gatherNd(call: Call): readonly [Value] {
   if (intAttribute(call.node, "batch_dims")) throw new UnknownValue("batch_dims");
   const depth = indices.shape.at(-1) ?? 0;
   const tail = source.shape.slice(depth);
-  const inner = elementsOf(tail);
+  const inner = countElements(tail);
   const shape = [...indices.shape.slice(0, -1), ...tail];
   const { data } = source;
   const picks = indices.data;
   if (data === undefined || picks === undefined) return computed(source, shape, undefined);
-  const strides = stridesOf(source.shape);
+  const strides = computeStrides(source.shape);
   return computed(source, shape, (i) => {
     let offset = i % inner;
     for (let at = 0, row = Math.floor(i / inner) * depth; at < depth; at++) {
@@ -105,8 +105,8 @@ function scatterNd(call: Call): readonly [Value] {
     throw new UnknownValue("reduction");
   }
   const depth = indices.shape.at(-1) ?? 0;
-  const inner = elementsOf(source.shape.slice(depth));
-  const strides = stridesOf(source.shape);
+  const inner = countElements(source.shape.slice(depth));
+  const strides = computeStrides(source.shape);
   const scattered = data.slice();
   for (let row = 0; row < picks.length / depth; row++) {
     let offset = 0;
@@ -147,12 +147,12 @@ function trilu(call: Call): readonly [Value] {
 
 function cumSum(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axis = axisOf(needData(call, 1)[0]!, input.shape.length);
+  const axis = normalizeAxis(needData(call, 1)[0]!, input.shape.length);
   if (input.data === undefined) return computed(input, input.shape, undefined);
   if (intAttribute(call.node, "exclusive") || intAttribute(call.node, "reverse")) {
     throw new UnknownValue("exclusive or reverse");
   }
-  const inner = elementsOf(input.shape.slice(axis + 1));
+  const inner = countElements(input.shape.slice(axis + 1));
   const sums = input.data.slice();
   for (let i = inner; i < sums.length; i++) {
     if (Math.floor(i / inner) % input.shape[axis]! > 0) sums[i]! += sums[i - inner]!;
@@ -164,7 +164,7 @@ function cumSum(call: Call): readonly [Value] {
 function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
   const axes = optionalInts(call, 1) ?? intsAttribute(call.node, "axes") ?? [];
-  if (axes.length > 0) return axes.map((axis) => axisOf(axis, rank));
+  if (axes.length > 0) return axes.map((axis) => normalizeAxis(axis, rank));
   return intAttribute(call.node, "noop_with_empty_axes") === 1
     ? []
     : Array.from({ length: rank }, (_, axis) => axis);
@@ -182,9 +182,9 @@ function reduction(
     const keeps = (intAttribute(call.node, "keepdims") ?? 1) === 1;
     const outer = keeps ? kept : shape.filter((_, axis) => !axes.has(axis));
     if (data === undefined) return [{ dtype, shape: outer }];
-    const strides = stridesOf(kept).map((stride, axis) => kept[axis] === 1 ? 0 : stride);
-    const sums = new Float64Array(elementsOf(kept)).fill(initial);
-    const source = stridesOf(shape);
+    const strides = computeStrides(kept).map((stride, axis) => kept[axis] === 1 ? 0 : stride);
+    const sums = new Float64Array(countElements(kept)).fill(initial);
+    const source = computeStrides(shape);
     data.forEach((x, i) => {
       let offset = 0;
       for (let axis = 0; axis < shape.length; axis++) {
@@ -200,7 +200,7 @@ function reduction(
 function nonZero(call: Call): readonly [Value] {
   const { shape } = need(call, 0);
   const hits = [...needData(call, 0).entries()].filter(([, x]) => x !== 0).map(([i]) => i);
-  const strides = stridesOf(shape);
+  const strides = computeStrides(shape);
   return [int64Value(
     [shape.length, hits.length],
     shape.flatMap((size, axis) => hits.map((i) => Math.floor(i / strides[axis]!) % size)),

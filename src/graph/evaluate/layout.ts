@@ -3,17 +3,17 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, tensorAttribute } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_decode.ts";
-import { broadcastShapes, broadcastStrides, gatherStrided, stridesOf } from "./strided.ts";
+import { broadcastShapes, broadcastStrides, computeStrides, gatherStrided } from "./strided.ts";
 import {
-  axisOf,
   type Call,
   int64Value,
   isComputable,
   need,
   needData,
+  normalizeAxis,
   optionalInts,
   type Rules,
   UnknownValue,
@@ -23,7 +23,7 @@ import {
 
 /** The same elements in another shape. */
 function reshaped(value: Value, shape: readonly number[]): readonly [Value] {
-  if (elementsOf(shape) !== elementsOf(value.shape)) {
+  if (countElements(shape) !== countElements(value.shape)) {
     throw new UnknownValue(`${value.shape} cannot become ${shape}`);
   }
   return [{ ...value, shape }];
@@ -48,23 +48,23 @@ function reshape(call: Call): readonly [Value] {
   const shape = target.map((size, axis) => size === 0 && !keepZero ? input.shape[axis] ?? 1 : size);
   const open = shape.indexOf(-1);
   if (open >= 0) {
-    const rest = elementsOf(shape.filter((_, axis) => axis !== open));
-    shape[open] = elementsOf(input.shape) / rest;
+    const rest = countElements(shape.filter((_, axis) => axis !== open));
+    shape[open] = countElements(input.shape) / rest;
     if (!Number.isInteger(shape[open])) throw new UnknownValue(`${input.shape} to ${target}`);
   }
   return reshaped(input, shape);
 }
 
 /** Axes as an input (opset 13 and later) or as an attribute. */
-function axesOf(call: Call): number[] | undefined {
+function readAxes(call: Call): number[] | undefined {
   return optionalInts(call, 1) ?? intsAttribute(call.node, "axes");
 }
 
 function unsqueeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = axesOf(call) ?? [];
+  const axes = readAxes(call) ?? [];
   const rank = input.shape.length + axes.length;
-  const inserted = new Set(axes.map((axis) => axisOf(axis, rank)));
+  const inserted = new Set(axes.map((axis) => normalizeAxis(axis, rank)));
   const sizes = input.shape.values();
   return reshaped(
     input,
@@ -74,7 +74,7 @@ function unsqueeze(call: Call): readonly [Value] {
 
 function squeeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = axesOf(call)?.map((axis) => axisOf(axis, input.shape.length));
+  const axes = readAxes(call)?.map((axis) => normalizeAxis(axis, input.shape.length));
   return reshaped(
     input,
     input.shape.filter((size, axis) => axes ? !axes.includes(axis) : size !== 1),
@@ -86,15 +86,15 @@ function flatten(call: Call): readonly [Value] {
   const axis = intAttribute(call.node, "axis") ?? 1;
   const split = axis < 0 ? axis + input.shape.length : axis;
   return reshaped(input, [
-    elementsOf(input.shape.slice(0, split)),
-    elementsOf(input.shape.slice(split)),
+    countElements(input.shape.slice(0, split)),
+    countElements(input.shape.slice(split)),
   ]);
 }
 
 function transpose(call: Call): readonly [Value] {
   const input = need(call, 0);
   const perm = intsAttribute(call.node, "perm") ?? input.shape.map((_, axis) => axis).reverse();
-  const strides = stridesOf(input.shape);
+  const strides = computeStrides(input.shape);
   return viewed(input, perm.map((axis) => input.shape[axis]!), perm.map((axis) => strides[axis]!));
 }
 
@@ -109,8 +109,8 @@ function tile(call: Call): readonly [Value] {
   const repeats = needData(call, 1);
   const shape = own.map((size, axis) => size * repeats[axis]!);
   if (data === undefined || !isComputable(shape)) return [{ dtype, shape }];
-  const [strides, outStrides] = [stridesOf(own), stridesOf(shape)];
-  const tiled = Float64Array.from({ length: elementsOf(shape) }, (_, i) => {
+  const [strides, outStrides] = [computeStrides(own), computeStrides(shape)];
+  const tiled = Float64Array.from({ length: countElements(shape) }, (_, i) => {
     let offset = 0;
     for (let axis = 0; axis < own.length; axis++) {
       offset += (Math.floor(i / outStrides[axis]!) % own[axis]!) * strides[axis]!;
@@ -123,15 +123,15 @@ function tile(call: Call): readonly [Value] {
 function concat(call: Call): readonly [Value] {
   const values = call.inputs.map((_, i) => need(call, i));
   const first = values[0]!;
-  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, first.shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, first.shape.length);
   const size = values.reduce((sum, { shape }) => sum + shape[axis]!, 0);
   const shape = first.shape.with(axis, size);
   if (values.some(({ data }) => data === undefined) || !isComputable(shape)) {
     return [{ dtype: first.dtype, shape }];
   }
-  const outer = elementsOf(first.shape.slice(0, axis));
-  const inner = elementsOf(first.shape.slice(axis + 1));
-  const data = new Float64Array(elementsOf(shape));
+  const outer = countElements(first.shape.slice(0, axis));
+  const inner = countElements(first.shape.slice(axis + 1));
+  const data = new Float64Array(countElements(shape));
   let column = 0;
   for (const value of values) {
     const run = value.shape[axis]! * inner;
@@ -145,12 +145,12 @@ function concat(call: Call): readonly [Value] {
 
 function split(call: Call): readonly Value[] {
   const input = need(call, 0);
-  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, input.shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, input.shape.length);
   const parts = intAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
   const even = Math.ceil(input.shape[axis]! / parts);
   const sizes = optionalInts(call, 1) ?? intsAttribute(call.node, "split") ??
     Array.from({ length: parts }, (_, i) => Math.min(even, input.shape[axis]! - i * even));
-  const strides = stridesOf(input.shape);
+  const strides = computeStrides(input.shape);
   let start = 0;
   return sizes.flatMap((size) => {
     const part = viewed(input, input.shape.with(axis, size), strides, start * strides[axis]!);
@@ -167,10 +167,10 @@ function slice(call: Call): readonly [Value] {
   const axes = optionalInts(call, 3) ?? intsAttribute(node, "axes") ?? starts.map((_, i) => i);
   const steps = optionalInts(call, 4) ?? starts.map(() => 1);
   const shape = [...input.shape];
-  const strides = stridesOf(input.shape);
+  const strides = computeStrides(input.shape);
   let first = 0;
   axes.forEach((signed, i) => {
-    const axis = axisOf(signed, shape.length);
+    const axis = normalizeAxis(signed, shape.length);
     const size = input.shape[axis]!;
     const step = steps[i]!;
     const clamp = (index: number) => {
@@ -207,13 +207,17 @@ export const LAYOUT_RULES: Rules = {
     );
     return [int64Value([wanted.length], wanted)];
   },
-  Size: (call) => [int64Value([], [elementsOf(need(call, 0).shape)])],
+  Size: (call) => [int64Value([], [countElements(need(call, 0).shape)])],
   ConstantOfShape: (call) => {
     const shape = [...needData(call, 0)];
     const message = tensorAttribute(call.node, "value");
     const fill = message && valueOfTensor(decodeTensorMessage(message));
     const dtype = fill?.dtype ?? "float32";
     if (!isComputable(shape)) return [{ dtype, shape }];
-    return [{ dtype, shape, data: new Float64Array(elementsOf(shape)).fill(fill?.data?.[0] ?? 0) }];
+    return [{
+      dtype,
+      shape,
+      data: new Float64Array(countElements(shape)).fill(fill?.data?.[0] ?? 0),
+    }];
   },
 };

@@ -8,10 +8,10 @@ import type { TensorType } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
 import { broadcastShapes } from "./strided.ts";
 import {
-  axisOf,
   type Call,
   need,
   needData,
+  normalizeAxis,
   type Rule,
   type Rules,
   UnknownValue,
@@ -116,7 +116,7 @@ function attention(call: Call): readonly (Value | undefined)[] {
 /** Rows of a quantised table; `data` is uint8 with two 4-bit numbers in each, or has a 4-bit type. */
 function gatherBlockQuantized(call: Call): readonly Value[] {
   const [table, indices, scales] = [need(call, 0), need(call, 1), need(call, 2)];
-  const axis = axisOf(intAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
   const packing = table.dtype === "uint8" ? 8 / (intAttribute(call.node, "bits") ?? 4) : 1;
   const full = table.shape.with(-1, table.shape.at(-1)! * packing);
   return [{
@@ -128,7 +128,7 @@ function gatherBlockQuantized(call: Call): readonly Value[] {
 /** `TopK` and its indices. */
 function topK(call: Call): readonly Value[] {
   const { dtype, shape } = need(call, 0);
-  const axis = axisOf(intAttribute(call.node, "axis") ?? -1, shape.length);
+  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? -1, shape.length);
   const kept = shape.with(axis, needData(call, 1)[0]!);
   return [{ dtype, shape: kept }, { dtype: "int64", shape: kept }];
 }

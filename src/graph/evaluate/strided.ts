@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import { UnknownValue } from "./value.ts";
 
 /** Elements from one index of each axis to the next. */
-export function stridesOf(shape: readonly number[]): number[] {
+export function computeStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length).fill(1);
   for (let axis = shape.length - 2; axis >= 0; axis--) {
     strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
@@ -32,7 +32,7 @@ export function broadcastShapes(shapes: readonly (readonly number[])[]): number[
 
 /** Strides with which a tensor of `shape` is read as one of the larger shape `to`. */
 export function broadcastStrides(shape: readonly number[], to: readonly number[]): number[] {
-  const strides = stridesOf(shape);
+  const strides = computeStrides(shape);
   const lead = to.length - shape.length;
   return to.map((_, axis) => (shape[axis - lead] ?? 1) === 1 ? 0 : strides[axis - lead]!);
 }
@@ -43,7 +43,7 @@ function forEachOffset(
   strides: readonly number[],
   visit: (offset: number, i: number) => void,
 ): void {
-  const count = elementsOf(shape);
+  const count = countElements(shape);
   const index = new Array<number>(shape.length).fill(0);
   for (let i = 0, offset = 0; i < count; i++) {
     visit(offset, i);
@@ -63,7 +63,7 @@ export function gatherStrided(
   strides: readonly number[],
   start = 0,
 ): Float64Array {
-  const packed = new Float64Array(elementsOf(shape));
+  const packed = new Float64Array(countElements(shape));
   forEachOffset(shape, strides, (offset, i) => {
     packed[i] = data[start + offset]!;
   });

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf, type TensorType } from "../file/dtype.ts";
+import { countElements, type TensorType } from "../file/dtype.ts";
 import type { Node, Tensor } from "../file/proto.ts";
 
 /** What is known of a tensor. */
@@ -56,7 +56,7 @@ export function optionalInts(call: Call, index: number): number[] | undefined {
 }
 
 /** Counts an axis from the front. @throws {UnknownValue} when the rank has no such axis. */
-export function axisOf(axis: number, rank: number): number {
+export function normalizeAxis(axis: number, rank: number): number {
   const index = axis < 0 ? axis + rank : axis;
   if (index < 0 || index >= rank) throw new UnknownValue(`axis ${axis} of a rank-${rank} tensor`);
   return index;
@@ -64,7 +64,7 @@ export function axisOf(axis: number, rank: number): number {
 
 /** Whether a value of this shape is small enough to compute. */
 export function isComputable(shape: readonly number[]): boolean {
-  return elementsOf(shape) <= MAX_ELEMENTS;
+  return countElements(shape) <= MAX_ELEMENTS;
 }
 
 /** A value of int64 numbers. */
@@ -93,5 +93,5 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
 /** What is known of a constant. */
 export function valueOfTensor(tensor: Tensor): Value {
   const { dtype, shape } = tensor;
-  return { dtype, shape, data: readElements(tensor, elementsOf(shape)) };
+  return { dtype, shape, data: readElements(tensor, countElements(shape)) };
 }

@@ -5,8 +5,8 @@
  * @module
  */
 import type { ExpertActivation, ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
-import { nameOf } from "../attention/attention.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { getName } from "../attention/attention.ts";
+import { countElements } from "../file/dtype.ts";
 import { floatAttribute, intAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import type { Tensor } from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
@@ -62,15 +62,15 @@ export function findExperts(node: Node, search: MixtureSearch): FoundMixture | u
   const activation = readActivation(node, third !== undefined);
   const first = third === undefined ? one : joinHalves(one, third);
   const outputs = activation.gate ? 2 * inner : inner;
-  requireShape(node, first.weights, [experts, outputs, widthOf(first.matrix, hidden)]);
-  requireShape(node, second.weights, [experts, hidden, widthOf(second.matrix, inner)]);
+  requireShape(node, first.weights, [experts, outputs, findWidth(first.matrix, hidden)]);
+  requireShape(node, second.weights, [experts, hidden, findWidth(second.matrix, inner)]);
   const topK = intAttribute(node, "k") ?? 1;
   const weights = positions.weights === undefined ? "" : node.inputs[positions.weights] ?? "";
   const isQuantized = node.opType === "QMoE";
   const found = findRouter(search, { node, probabilities, weights, topK, experts, isQuantized });
   const { output, ...scaled } = outputWithScale(search, node, found);
   return {
-    name: nameOf(node),
+    name: getName(node),
     mixture: {
       ...{ experts, topK, hidden, inner, activation },
       router: { ...found.router, ...scaled },
@@ -135,7 +135,7 @@ function readMatrix(
 }
 
 /** A row's elements of `weights`, of which bytes hold two where they have 4 bits. */
-function widthOf(matrix: ExpertMatrix, k: number): number {
+function findWidth(matrix: ExpertMatrix, k: number): number {
   return matrix.kind === "rows" ? k : k * matrix.bits / 8;
 }
 
@@ -157,10 +157,10 @@ function withBlocks({ k: _, ...weights }: ReadMatrix, k: number): ExpertWeights 
   if (matrix.kind === "rows") return weights;
   const [experts, outputs] = weights.weights.shape as [number, number];
   const wanted = experts * outputs * Math.ceil(k / matrix.blockSize);
-  if (scales === undefined || elementsOf(scales.shape) !== wanted) {
+  if (scales === undefined || countElements(scales.shape) !== wanted) {
     throw new Refusal(
       `The experts' weights "${weights.weights.name}" have ` +
-        `${scales ? elementsOf(scales.shape) : 0} scales; ${wanted} are wanted.`,
+        `${scales ? countElements(scales.shape) : 0} scales; ${wanted} are wanted.`,
     );
   }
   return weights;

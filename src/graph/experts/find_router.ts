@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { scalarOf, vectorOf } from "../constants.ts";
+import { readScalar, readVector } from "../constants.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
@@ -94,7 +94,7 @@ function byScatteredScores(
   const [, indices, updates] = inputs as [string, string, string];
   const top = index.producers.get(indices);
   if (top?.opType !== "TopK" || top.outputs[1] !== indices) return undefined;
-  if (scalarOf(index, top.inputs[1]) !== topK || intAttribute(top, "largest") === 0) {
+  if (readScalar(index, top.inputs[1]) !== topK || intAttribute(top, "largest") === 0) {
     return undefined;
   }
   const log = index.producers.get(elementsBehind(index, updates));
@@ -127,7 +127,7 @@ export function choiceBy(
   if (add?.opType !== "Add") return undefined;
   const [left, right] = add.inputs as [string, string];
   const other = left === scores ? right : right === scores ? left : undefined;
-  const bias = vectorOf(index, other, experts);
+  const bias = readVector(index, other, experts);
   return bias && { bias };
 }
 
@@ -140,7 +140,7 @@ export function logitsOfSigmoid(index: GraphIndex, name: string): string | undef
   const power = sum?.opType === "Add"
     ? sum.inputs.map((input) => index.producers.get(input)).find((each) => each?.opType === "Exp")
     : undefined;
-  const isOne = sum?.inputs.some((input) => scalarOf(index, input) === 1);
+  const isOne = sum?.inputs.some((input) => readScalar(index, input) === 1);
   const negated = power && index.producers.get(power.inputs[0]!);
   return isOne && negated?.opType === "Neg" ? negated.inputs[0] : undefined;
 }
@@ -168,8 +168,8 @@ export function outputWithScale(
   let factor = index.producers.get(elementsBehind(index, other));
   let routed = 1;
   if (factor?.opType === "Mul") {
-    const constant = factor.inputs.find((input) => scalarOf(index, input) !== undefined);
-    routed = scalarOf(index, constant) ?? NaN;
+    const constant = factor.inputs.find((input) => readScalar(index, input) !== undefined);
+    routed = readScalar(index, constant) ?? NaN;
     factor = index.producers.get(factor.inputs.find((input) => input !== constant) ?? "");
   }
   if (factor?.opType !== "Div" || Number.isNaN(routed)) return plain;
@@ -178,7 +178,7 @@ export function outputWithScale(
   const more = index.producers.get(withMore);
   if (total?.opType !== "ReduceSum" || total.inputs[0] !== chosen) return plain;
   if (more?.opType !== "Add" || !more.inputs.includes(sum)) return plain;
-  const added = scalarOf(index, more.inputs.find((input) => input !== sum));
+  const added = readScalar(index, more.inputs.find((input) => input !== sum));
   if (added === undefined) return plain;
   return { epsilon: added, scale: scale * routed, output: multiply.outputs[0]! };
 }

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { nameOf } from "../attention/attention.ts";
-import { integersOf } from "../constants.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { getName } from "../attention/attention.ts";
+import { readIntegers } from "../constants.ts";
+import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -45,7 +45,7 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
     const { router, logits, topK } = found;
     const { activation } = gate;
     return {
-      name: nameOf(node),
+      name: getName(node),
       mixture: {
         ...{ experts, topK, hidden, inner, router, activation },
         first: first.weights,
@@ -67,7 +67,7 @@ function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: numb
   if (before !== undefined) {
     return before[0] === numTokens && after?.join() === [numTokens, hidden].join();
   }
-  const axes = intsAttribute(node, "axes") ?? integersOf(index, node.inputs[1]);
+  const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && (axes[0] === 1 || axes[0] === -2);
 }
 
@@ -122,7 +122,7 @@ function rowsBehind(
   ) name = elementsBehind(index, node.inputs[0]!);
   const shape = probes.at(SHORT_LENGTHS[0]).value(name)?.shape;
   const wanted = SHORT_LENGTHS[0].numTokens * hidden;
-  return shape !== undefined && elementsOf(shape) === wanted ? name : undefined;
+  return shape !== undefined && countElements(shape) === wanted ? name : undefined;
 }
 
 /** The result in the graph's own type, where the sum alone is f32. */

@@ -5,8 +5,8 @@
  * @module
  */
 import type { ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
-import { nameOf } from "../attention/attention.ts";
-import { eitherInput, scalarOf, vectorOf } from "../constants.ts";
+import { getName } from "../attention/attention.ts";
+import { eitherInput, readScalar, readVector } from "../constants.ts";
 import { valueOfTensor } from "../evaluate/value.ts";
 import {
   intAttribute,
@@ -59,7 +59,7 @@ interface Term {
 /** The last of the sums over all experts. */
 export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMixture | undefined {
   const isSum = node.opType === "Add" || node.opType.startsWith("Scatter");
-  const terms = isSum ? termsOf(index, node.outputs[0]!) : undefined;
+  const terms = isSum ? listTerms(index, node.outputs[0]!) : undefined;
   if (terms === undefined || terms.length < 2) return undefined;
   const found = terms.map((term) => findExpert(index, term));
   const experts = found.filter((each) => each !== undefined)
@@ -80,7 +80,7 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
   const parts = one.first.map((_, i) => stackProducts(experts.map(({ first }) => first[i]!)));
   const [gate, up] = parts as [ExpertWeights, ExpertWeights?];
   return {
-    name: nameOf(node),
+    name: getName(node),
     mixture: {
       ...{ experts: numExperts, topK: router.topK, router: router.router, activation },
       hidden: one.second.outputs,
@@ -93,16 +93,16 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
 }
 
 /** What is added up from zeros. */
-function termsOf(index: GraphIndex, tensor: string): Term[] | undefined {
+function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "ConstantOfShape") return isOfZeros(node) ? [] : undefined;
   if (node?.opType === "Add") {
-    const [left, right] = node.inputs.map((input) => termsOf(index, input));
+    const [left, right] = node.inputs.map((input) => listTerms(index, input));
     return left && right && [...left, ...right];
   }
   if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
   const [data, indices, updates] = node.inputs as [string, string, string];
-  const before = termsOf(index, data);
+  const before = listTerms(index, data);
   // A token is once at most among the rows of an expert, but may have chosen one before it.
   const adds = before?.length === 0 || stringAttribute(node, "reduction") === "add";
   return before && adds ? [...before, { indices, updates }] : undefined;
@@ -172,13 +172,13 @@ function findChoice(
   const found = index.producers.get(name);
   const mask = found?.opType === "NonZero" ? producerBehind(index, found.inputs[0]) : undefined;
   if (mask?.opType !== "Gather") return undefined;
-  const expert = scalarOf(index, mask.inputs[1]);
+  const expert = readScalar(index, mask.inputs[1]);
   const swapped = producerBehind(index, mask.inputs[0]);
   const oneHot = swapped?.opType === "Transpose"
     ? producerBehind(index, swapped.inputs[0])
     : undefined;
   if (oneHot?.opType !== "OneHot" || expert === undefined) return undefined;
-  const numExperts = scalarOf(index, oneHot.inputs[1]);
+  const numExperts = readScalar(index, oneHot.inputs[1]);
   if (numExperts === undefined) return undefined;
   return { expert, numExperts, indices: elementsBehind(index, oneHot.inputs[0]!) };
 }
@@ -186,7 +186,7 @@ function findChoice(
 function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "Add") {
-    const biased = eitherInput(node, (input) => vectorOf(index, input));
+    const biased = eitherInput(node, (input) => readVector(index, input));
     const product = biased && findProduct(index, biased.other);
     return product && { ...product, bias: biased.found };
   }

@@ -64,17 +64,20 @@ export function expertsParams(
   { elem, x, logits }: Pick<ExpertsParams, "elem" | "x" | "logits">,
 ): ExpertsParams {
   const { bias, ...chosen } = router;
-  const productOf = ({ matrix, bias }: ExpertWeights) => ({ matrix, hasBias: bias !== undefined });
+  const findProduct = ({ matrix, bias }: ExpertWeights) => ({
+    matrix,
+    hasBias: bias !== undefined,
+  });
   return {
     ...{ elem, experts, topK, hidden, inner, x, logits, activation },
     router: { ...chosen, hasBias: bias !== undefined },
-    first: productOf(first),
-    second: productOf(second),
+    first: findProduct(first),
+    second: findProduct(second),
   };
 }
 
 /** All constants of a mixture but its router's. */
-export function weightsOf({ first, second }: Mixture): StoredTensor[] {
+export function findWeights({ first, second }: Mixture): StoredTensor[] {
   return [first, second].flatMap(({ weights, scales, zeroPoints, bias }) =>
     [weights, scales, zeroPoints, bias].filter((tensor) => tensor !== undefined)
   );

@@ -13,7 +13,7 @@ import { Refusal } from "../refusal.ts";
 import { findExperts } from "./find_experts.ts";
 import { findGatheredExperts } from "./gathered_experts.ts";
 import { findLoopedExperts } from "./looped_experts.ts";
-import { expertsParams, type FoundMixture, type MixtureSearch, weightsOf } from "./mixture.ts";
+import { expertsParams, findWeights, type FoundMixture, type MixtureSearch } from "./mixture.ts";
 
 /** A mixture and the node that stands for it: its inputs are rows and logits. */
 export interface PlacedMixture {
@@ -49,7 +49,7 @@ export function placeExperts(search: MixtureSearch): MixtureGraph {
     for (const { found } of placing) {
       const before = probes;
       values.push((lengths) => {
-        const value = resultOf(found, before, lengths);
+        const value = findResult(found, before, lengths);
         return value && [found.output, value];
       });
     }
@@ -62,7 +62,7 @@ export function placeExperts(search: MixtureSearch): MixtureGraph {
 }
 
 /** Its type and shape; where loops over chosen rows hide them, a row for each token. */
-function resultOf(
+function findResult(
   { x, output, mixture: { hidden } }: FoundMixture,
   probes: Probes,
   lengths: Lengths,
@@ -108,14 +108,14 @@ function findMixtures(
 /** @throws {Refusal} or {RangeError} when the kernels do not compute it. */
 function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
   const { mixture, x, output, logits } = found;
-  const valueOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name);
-  const dtype = resultOf(found, probes, SHORT_LENGTHS[0])?.dtype;
+  const findValue = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name);
+  const dtype = findResult(found, probes, SHORT_LENGTHS[0])?.dtype;
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`"${output}" is ${dtype ?? "unknown"}; they compute in float32 or float16.`);
   }
   const other = [
-    ...[x, logits].map((name) => ({ name, dtype: valueOf(name)?.dtype })),
-    ...weightsOf(mixture).filter((tensor) => tensor.dtype !== "uint8"),
+    ...[x, logits].map((name) => ({ name, dtype: findValue(name)?.dtype })),
+    ...findWeights(mixture).filter((tensor) => tensor.dtype !== "uint8"),
   ].find((each) => each.dtype !== dtype);
   if (other !== undefined) {
     throw new Refusal(`"${other.name}" is ${other.dtype ?? "unknown"}, "${output}" ${dtype}.`);

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ExpertActivation } from "../../../kernels/experts/experts_params.ts";
-import { eitherInput, integersOf, scalarOf } from "../constants.ts";
+import { eitherInput, readIntegers, readScalar } from "../constants.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { choiceBy, elementsBehind, logitsOfSigmoid } from "./find_router.ts";
@@ -32,7 +32,7 @@ export function findGate(index: GraphIndex, tensor: string): FoundGate | undefin
     if (swish === undefined) continue;
     const up = findBounded(index, right);
     const gate = findBounded(index, swish.input);
-    const parts = partsOf(index, gate.input, up.input);
+    const parts = listParts(index, gate.input, up.input);
     // Of what is activated only the upper bound is one.
     const isKnown = gate.limit === up.limit && gate.lower === -Infinity &&
       up.lower === -up.limit && gate.beta === 0;
@@ -67,7 +67,7 @@ function findSwish(
   if (argument === input) return { input, alpha: 1 };
   const scaled = index.producers.get(argument);
   const factor = scaled?.opType === "Mul"
-    ? eitherInput(scaled, (name) => scalarOf(index, name))
+    ? eitherInput(scaled, (name) => readScalar(index, name))
     : undefined;
   if (factor === undefined || elementsBehind(index, factor.other) !== input) return undefined;
   return { input, alpha: factor.found };
@@ -85,13 +85,15 @@ interface Bounded {
 function findBounded(index: GraphIndex, tensor: string): Bounded {
   const whole = elementsBehind(index, tensor);
   const add = index.producers.get(whole);
-  const sum = add?.opType === "Add" ? eitherInput(add, (name) => scalarOf(index, name)) : undefined;
+  const sum = add?.opType === "Add"
+    ? eitherInput(add, (name) => readScalar(index, name))
+    : undefined;
   const beta = sum?.found ?? 0;
   const input = sum === undefined ? whole : elementsBehind(index, sum.other);
   const clip = index.producers.get(input);
   const plain = { input, lower: -Infinity, limit: Infinity, beta };
   if (clip?.opType !== "Clip") return plain;
-  const [, lower, limit] = clip.inputs.map((name) => name === "" ? null : scalarOf(index, name));
+  const [, lower, limit] = clip.inputs.map((name) => name === "" ? null : readScalar(index, name));
   if (lower === undefined || typeof limit !== "number") return plain;
   return { input: elementsBehind(index, clip.inputs[0]!), lower: lower ?? -Infinity, limit, beta };
 }
@@ -99,7 +101,7 @@ function findBounded(index: GraphIndex, tensor: string): Bounded {
 type Order = NonNullable<ExpertActivation["gate"]>["order"];
 
 /** The two halves of a row, its elements by turns, or two tensors. */
-function partsOf(
+function listParts(
   index: GraphIndex,
   gate: string,
   up: string,
@@ -112,24 +114,24 @@ function partsOf(
   }
   if (one?.opType === "Slice" && two?.opType === "Slice" && one.inputs[0] === two.inputs[0]) {
     const [whole] = one.inputs as [string];
-    const [start, other] = [one, two].map(({ inputs }) => integerOf(index, inputs[1]));
-    const steps = [one, two].map(({ inputs }) => integerOf(index, inputs[4]) ?? 1);
+    const [start, other] = [one, two].map(({ inputs }) => readInteger(index, inputs[1]));
+    const steps = [one, two].map(({ inputs }) => readInteger(index, inputs[4]) ?? 1);
     if (start !== 0) return undefined;
     if (steps.every((step) => step === 2) && other === 1) {
       return { order: "interleaved", gate: whole, up: whole };
     }
     // One begins where the other ends.
     const isNext = one.inputs[2] === two.inputs[1] ||
-      integerOf(index, one.inputs[2]) === other;
+      readInteger(index, one.inputs[2]) === other;
     const isHalf = steps.every((step) => step === 1) && isNext;
     return isHalf ? { order: "halves", gate: whole, up: whole } : undefined;
   }
   return { order: "halves", gate, up };
 }
 
-function integerOf(index: GraphIndex, name: string | undefined): number | undefined {
-  const values = integersOf(index, name);
-  return values?.length === 1 ? values[0] : scalarOf(index, name);
+function readInteger(index: GraphIndex, name: string | undefined): number | undefined {
+  const values = readIntegers(index, name);
+  return values?.length === 1 ? values[0] : readScalar(index, name);
 }
 
 /** The router behind the chosen experts' weights. */
@@ -154,7 +156,7 @@ export function findSpelledRouter(
 ): SpelledRouter | undefined {
   const top = index.producers.get(indices);
   const topK = top?.opType === "TopK" && top.outputs[1] === indices
-    ? integerOf(index, top.inputs[1])
+    ? readInteger(index, top.inputs[1])
     : undefined;
   if (top === undefined || topK === undefined || intAttribute(top, "largest") === 0) {
     return undefined;
@@ -194,7 +196,7 @@ export function findSpelledRouter(
 function withoutScale(index: GraphIndex, name: string): { name: string; scale: number } {
   const node = index.producers.get(name);
   const factor = node?.opType === "Mul"
-    ? eitherInput(node, (input) => scalarOf(index, input))
+    ? eitherInput(node, (input) => readScalar(index, input))
     : undefined;
   return factor === undefined
     ? { name, scale: 1 }
@@ -213,7 +215,7 @@ function withoutSum(
   let sum = producerBehind(index, node.inputs[1]);
   let epsilon = 0;
   if (sum?.opType === "Add") {
-    const added = eitherInput(sum, (input) => scalarOf(index, input));
+    const added = eitherInput(sum, (input) => readScalar(index, input));
     if (added === undefined) return plain;
     epsilon = added.found;
     sum = producerBehind(index, added.other);

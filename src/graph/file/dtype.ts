@@ -67,7 +67,7 @@ export function bytesOfElements(dtype: TensorType, count: number): number {
 }
 
 /** How many elements a shape holds. */
-export function elementsOf(shape: readonly number[]): number {
+export function countElements(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 

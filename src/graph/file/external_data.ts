@@ -13,7 +13,7 @@ export interface ModelFiles {
   /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
   /** The real path of a file, links followed; absent if files cannot be mapped. */
-  pathOf?(file: string): Promise<string>;
+  resolvePath?(file: string): Promise<string>;
   /** @throws {StartupError} when a file has changed since it was first read. */
   requireUnchanged?(): Promise<void>;
 }
@@ -76,7 +76,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     return (await (await this.#file(file)).handle.stat()).size;
   }
 
-  async pathOf(file: string): Promise<string> {
+  async resolvePath(file: string): Promise<string> {
     await this.#file(file);
     return await Deno.realPath(this.#path(file));
   }

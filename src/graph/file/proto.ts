@@ -7,7 +7,7 @@
  */
 import type { TensorType } from "./dtype.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
-import { type Field, int64sOf, int64Varint, MessageWriter, readFields } from "./wire.ts";
+import { decodeInt64s, type Field, int64Varint, MessageWriter, readFields } from "./wire.ts";
 
 /** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */
 interface Attribute {
@@ -71,7 +71,7 @@ export interface ModelProto {
 }
 
 /** The version of ONNX's own operators; 0 if the model names none. */
-export function opsetOf({ operatorSets }: ModelProto): number {
+export function getOpset({ operatorSets }: ModelProto): number {
   return operatorSets.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0;
 }
 
@@ -130,7 +130,7 @@ export function intsAttribute(node: Node, name: string): number[] | undefined {
   if (attribute === undefined) return undefined;
   const values: number[] = [];
   for (const field of readFields(attribute.message)) {
-    if (field.number === ATTRIBUTE.ints) values.push(...[...int64sOf(field)].map(Number));
+    if (field.number === ATTRIBUTE.ints) values.push(...[...decodeInt64s(field)].map(Number));
   }
   return values;
 }

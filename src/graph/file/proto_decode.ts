@@ -3,10 +3,17 @@
  *
  * @module
  */
-import { bytesOfElements, dtypeOfCode, elementsOf } from "./dtype.ts";
+import { bytesOfElements, countElements, dtypeOfCode } from "./dtype.ts";
 import type { TensorBytes } from "./stored_tensor.ts";
 import { ATTRIBUTE, type Node, type OperatorSet, type Tensor, type ValueInfo } from "./proto.ts";
-import { type Field, int64sOf, int64Varint, readFields, smallVarint, textOf } from "./wire.ts";
+import {
+  decodeInt64s,
+  decodeText,
+  type Field,
+  int64Varint,
+  readFields,
+  smallVarint,
+} from "./wire.ts";
 
 /** Field numbers of TensorProto that a reader must know before it decodes the rest. */
 export const TENSOR = { floatData: 4, rawData: 9, doubleData: 10 } as const;
@@ -36,7 +43,7 @@ function concat(parts: readonly Uint8Array[]): Uint8Array {
 function externalData(fields: readonly Field[]): TensorBytes | undefined {
   const entries = new Map(fields.map((field) => {
     const entry = new Map(
-      [...readFields(field.payload)].map((part) => [part.number, textOf(part)]),
+      [...readFields(field.payload)].map((part) => [part.number, decodeText(part)]),
     );
     return [entry.get(1), entry.get(2)];
   }));
@@ -58,7 +65,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
   for (const field of fields) {
     switch (field.number) {
       case 1:
-        shape.push(...[...int64sOf(field)].map(Number));
+        shape.push(...[...decodeInt64s(field)].map(Number));
         break;
       case 2:
         code = smallVarint(field.payload);
@@ -71,10 +78,10 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
       case 5:
       case 7:
       case 11:
-        ints.push(...int64sOf(field));
+        ints.push(...decodeInt64s(field));
         break;
       case 8:
-        name = textOf(field);
+        name = decodeText(field);
         break;
       case TENSOR.rawData:
         raw = field.payload;
@@ -90,7 +97,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
     }
   }
   const dtype = dtypeOfCode(code);
-  const bytes = bytesOfElements(dtype, elementsOf(shape));
+  const bytes = bytesOfElements(dtype, countElements(shape));
   const outside = externalData(external);
   let data: TensorBytes;
   if (outside?.kind === "file") {
@@ -120,24 +127,24 @@ export function decodeNode(message: Uint8Array): Node {
   for (const field of readFields(message)) {
     switch (field.number) {
       case 1:
-        inputs.push(textOf(field));
+        inputs.push(decodeText(field));
         break;
       case 2:
-        outputs.push(textOf(field));
+        outputs.push(decodeText(field));
         break;
       case 3:
-        node.name = textOf(field);
+        node.name = decodeText(field);
         break;
       case 4:
-        node.opType = textOf(field);
+        node.opType = decodeText(field);
         break;
       case 5: {
         const named = [...readFields(field.payload)].find((part) => part.number === ATTRIBUTE.name);
-        attributes.push({ name: named ? textOf(named) : "", message: field.payload });
+        attributes.push({ name: named ? decodeText(named) : "", message: field.payload });
         break;
       }
       case 7: {
-        const domain = textOf(field);
+        const domain = decodeText(field);
         node.domain = domain === "ai.onnx" ? "" : domain;
         break;
       }
@@ -151,7 +158,7 @@ export function decodeNode(message: Uint8Array): Node {
 function decodeDim(message: Uint8Array): number | string | undefined {
   for (const field of readFields(message)) {
     if (field.number === 1) return smallVarint(field.payload);
-    if (field.number === 2) return textOf(field);
+    if (field.number === 2) return decodeText(field);
   }
   return undefined;
 }
@@ -162,7 +169,7 @@ export function decodeValueInfo(message: Uint8Array): ValueInfo {
   let name = "";
   let type: Uint8Array | undefined;
   for (const field of readFields(message)) {
-    if (field.number === 1) name = textOf(field);
+    if (field.number === 1) name = decodeText(field);
     else if (field.number === 2) type = field.payload;
     else rest.push(field);
   }
@@ -185,7 +192,7 @@ export function decodeValueInfo(message: Uint8Array): ValueInfo {
 export function decodeOperatorSet(message: Uint8Array): OperatorSet {
   let [domain, version] = ["", 0];
   for (const field of readFields(message)) {
-    if (field.number === 1) domain = textOf(field);
+    if (field.number === 1) domain = decodeText(field);
     if (field.number === 2) version = Number(int64Varint(field.payload));
   }
   return { domain: domain === "ai.onnx" ? "" : domain, version };

@@ -19,11 +19,11 @@ import {
   TENSOR,
 } from "./proto_decode.ts";
 import {
+  decodeText,
   type Field,
   fixedPayloadLength,
   MAX_VARINT_BYTES,
   smallVarint,
-  textOf,
   varintLength,
   WireType,
 } from "./wire.ts";
@@ -167,7 +167,7 @@ async function readGraph(
         nodes.push(decodeNode(field.payload));
         break;
       case 2:
-        name = textOf(field);
+        name = decodeText(field);
         break;
       case 11:
         inputs.push(decodeValueInfo(field.payload));

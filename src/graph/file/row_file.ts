@@ -32,10 +32,10 @@ export class RowFile implements Disposable {
 
   /** @throws {StartupError} when there is no such file. */
   static async open({ data, shape }: StoredTensor, files: ModelFiles): Promise<RowFile> {
-    if (data.kind !== "file" || files.pathOf === undefined) {
+    if (data.kind !== "file" || files.resolvePath === undefined) {
       throw new StartupError("A table whose rows are read from a file is not in one.");
     }
-    const path = await files.pathOf(data.file);
+    const path = await files.resolvePath(data.file);
     const file = await Deno.open(path);
     return new RowFile(file, { path, offset: data.offset, width: shape.at(-1)! });
   }

@@ -102,12 +102,12 @@ export function* readFields(bytes: Uint8Array): Generator<Field> {
 }
 
 /** The text of a string field. */
-export function textOf(field: Field): string {
+export function decodeText(field: Field): string {
   return decoder.decode(field.payload);
 }
 
 /** The numbers of a repeated `int64`, `int32` or enum field, packed or single. */
-export function* int64sOf(field: Field): Generator<bigint> {
+export function* decodeInt64s(field: Field): Generator<bigint> {
   for (let offset = 0; offset < field.payload.length;) {
     yield int64Varint(field.payload, offset);
     offset += varintLength(field.payload, offset) ?? field.payload.length;

@@ -35,7 +35,7 @@ export function expandQuantized(model: ModelProto): ModelProto {
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const expanded = new Map<string, Tensor>();
   const nodes = graph.nodes.map((node) => {
-    const weights = expandWeightsOf(node, constants);
+    const weights = expandWeights(node, constants);
     if (weights === undefined) return node;
     expanded.set(weights.name, weights);
     const { name, outputs, inputs: [first, indices] } = node;
@@ -60,17 +60,17 @@ export function expandQuantized(model: ModelProto): ModelProto {
 }
 
 /** @returns `undefined` for what is not expanded: other operators, widths other than 4 bits, reordered rows, a bias. */
-function expandWeightsOf(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
+function expandWeights(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
   const tensors = node.inputs.map((name) => constants.get(name));
   const blockSize = intAttribute(node, "block_size");
   if ((intAttribute(node, "bits") ?? 4) !== 4 || blockSize === undefined) return undefined;
   if (node.opType === "MatMulNBits" && node.inputs.slice(4).every((name) => name === "")) {
-    const parts = partsOf(tensors[1], tensors[2], tensors[3]);
+    const parts = readParts(tensors[1], tensors[2], tensors[3]);
     const [rows, columns] = [intAttribute(node, "N")!, intAttribute(node, "K")!];
     return parts && expandMatrix({ rows, columns, blockSize, ...parts }, "columns");
   }
   if (node.opType === "GatherBlockQuantized") {
-    const parts = partsOf(tensors[0], tensors[2], tensors[3]);
+    const parts = readParts(tensors[0], tensors[2], tensors[3]);
     const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
       (intAttribute(node, "quantize_axis") ?? 1) === 1;
     if (!isByRow || parts?.values.shape.length !== 2) return undefined;
@@ -81,7 +81,7 @@ function expandWeightsOf(node: Node, constants: ReadonlyMap<string, Tensor>): Te
 }
 
 /** What can be unpacked: bytes, scales in a type that weights may have, zero points packed like the values. */
-function partsOf(
+function readParts(
   values: Tensor | undefined,
   scales: Tensor | undefined,
   zeroPoints: Tensor | undefined,

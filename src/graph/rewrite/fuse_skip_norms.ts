@@ -75,7 +75,7 @@ function fuse(norm: Node, { index, run }: Search): Fused | undefined {
     !index.constants.has(name) && run.value(name)?.shape.join() === shape.join();
   const [left, right] = sum.inputs as [string, string];
   if (!isAlike(left) || !isAlike(right)) return undefined;
-  const biased = [left, right].map((name) => biasOf(name, shape, index));
+  const biased = [left, right].map((name) => findBias(name, shape, index));
   const side = biased.findIndex((found) => found !== undefined);
   const { bias = undefined, input = left, vector = "" } = biased[side] ?? {};
   const skip = side === 1 ? left : right;
@@ -99,7 +99,7 @@ function fuse(norm: Node, { index, run }: Search): Fused | undefined {
 }
 
 /** The addition of a constant vector that only this sum reads. */
-function biasOf(
+function findBias(
   tensor: string,
   shape: Value["shape"],
   index: GraphIndex,

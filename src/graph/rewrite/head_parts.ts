@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { integersOf, vectorOf } from "../constants.ts";
+import { readIntegers, readVector } from "../constants.ts";
 import {
+  getOpset,
   int64Tensor,
   intAttribute,
   makeNode,
   type ModelProto,
   type Node,
-  opsetOf,
   type Tensor,
 } from "../file/proto.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
@@ -34,7 +34,7 @@ interface HeadParts {
 
 /** The model with rows split in place of heads. */
 export function splitRowsForHeads(model: ModelProto): ModelProto {
-  if (opsetOf(model) < SPLIT_BY_INPUT) return model;
+  if (getOpset(model) < SPLIT_BY_INPUT) return model;
   const { graph } = model;
   const index = new GraphIndex(graph);
   const replaced = new Map<Node, readonly Node[]>();
@@ -55,34 +55,34 @@ export function splitRowsForHeads(model: ModelProto): ModelProto {
 
 function findParts(index: GraphIndex, split: Node): HeadParts | undefined {
   const reshape = index.producers.get(split.inputs[0]!);
-  const shape = integersOf(index, reshape?.inputs[1]);
+  const shape = readIntegers(index, reshape?.inputs[1]);
   const isLast = [-1, 3].includes(intAttribute(split, "axis") ?? 0);
   const isAlone = index.onlyConsumer(split.inputs[0]!) === split;
   if (reshape?.opType !== "Reshape" || shape?.length !== 4 || !isLast || !isAlone) return undefined;
   const [, , heads, size] = shape as [number, number, number, number];
   const even = size / split.outputs.length;
   const sizes = split.inputs[1]
-    ? integersOf(index, split.inputs[1])
+    ? readIntegers(index, split.inputs[1])
     : split.outputs.map(() => even);
   const isWhole = sizes?.every(Number.isInteger) && sizes.reduce((sum, n) => sum + n, 0) === size;
   if (heads < 2 || sizes === undefined || !isWhole) return undefined;
   const [input] = reshape.inputs as [string];
   const last = index.producers.get(input);
   const add = last?.opType === "Add" ? last : undefined;
-  const made = add?.inputs.find((name) => vectorOf(index, name) === undefined) ?? input;
+  const made = add?.inputs.find((name) => readVector(index, name) === undefined) ?? input;
   const product = index.producers.get(made);
   const isOwn = index.onlyConsumer(input) === reshape &&
     (add === undefined || index.onlyConsumer(made) === add);
-  if (product === undefined || !isOwn || outputsOf(index, product) !== heads * size) {
+  if (product === undefined || !isOwn || countOutputs(index, product) !== heads * size) {
     return undefined;
   }
   const vectors = (add?.inputs ?? []).filter((name) => name !== made);
-  if (vectors.some((name) => vectorOf(index, name, heads * size) === undefined)) return undefined;
+  if (vectors.some((name) => readVector(index, name, heads * size) === undefined)) return undefined;
   return { split, reshape, shape: shape as [number, number, number, number], sizes, product, add };
 }
 
 /** Outputs of a product with a constant matrix that it alone reads. */
-function outputsOf(index: GraphIndex, { opType, inputs, ...node }: Node): number | undefined {
+function countOutputs(index: GraphIndex, { opType, inputs, ...node }: Node): number | undefined {
   const weights = inputs.slice(1).filter((name) => name !== "");
   const tensors = weights.map((name) => index.constants.get(name));
   if (tensors.length === 0 || tensors.includes(undefined)) return undefined;

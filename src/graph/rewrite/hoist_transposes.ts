@@ -15,21 +15,21 @@ import { makeValueInfo } from "../file/proto_write.ts";
 /**
  * Has `maker` give those of its outputs transposed that `user` only reads transposed, each in the same way.
  *
- * @param outputOf the output of `maker` that is the given input of `user`; `undefined` for other inputs.
+ * @param toOutput the output of `maker` that is the given input of `user`; `undefined` for other inputs.
  */
 export function hoistTransposes(
   { maker, user }: { readonly maker: ModelProto; readonly user: ModelProto },
-  outputOf: (input: string) => string | undefined,
+  toOutput: (input: string) => string | undefined,
 ): { maker: ModelProto; user: ModelProto } {
   const hoisted = new Map<string, Node>();
   for (const { name } of user.graph.inputs) {
     const readers = user.graph.nodes.filter(({ inputs }) => inputs.includes(name));
     const [only] = readers;
-    if (readers.length !== 1 || only!.opType !== "Transpose" || !outputOf(name)) continue;
+    if (readers.length !== 1 || only!.opType !== "Transpose" || !toOutput(name)) continue;
     if (intsAttribute(only!, "perm") !== undefined) hoisted.set(name, only!);
   }
-  const inputOf = new Map([...hoisted].map(([input, { outputs }]) => [outputs[0]!, input]));
-  const transposes = new Map([...hoisted].map(([input, node]) => [outputOf(input)!, node]));
+  const inputByOutput = new Map([...hoisted].map(([input, { outputs }]) => [outputs[0]!, input]));
+  const transposes = new Map([...hoisted].map(([input, node]) => [toOutput(input)!, node]));
   return {
     user: {
       ...user,
@@ -39,7 +39,7 @@ export function hoistTransposes(
           .filter((node) => hoisted.get(node.inputs[0] ?? "") !== node)
           .map((node) => ({
             ...node,
-            inputs: node.inputs.map((name) => inputOf.get(name) ?? name),
+            inputs: node.inputs.map((name) => inputByOutput.get(name) ?? name),
           })),
         inputs: user.graph.inputs.map((input) => permute(input, hoisted.get(input.name))),
       },

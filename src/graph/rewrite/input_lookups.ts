@@ -43,7 +43,7 @@ function rewrite(segment: Segment, input: string): Segment {
     const [table, indices] = node.inputs.map((name) => index.constants.get(name));
     const isLookup = node.opType === "Gather" && table?.shape.length === 2 && !indices &&
       (intAttribute(node, "axis") ?? 0) === 0;
-    const offset = isLookup ? offsetOf(index, node.inputs[1]!, input) : undefined;
+    const offset = isLookup ? findOffset(index, node.inputs[1]!, input) : undefined;
     if (offset === undefined || node.inputs[1] === input) return [node];
     const [numRows] = table!.shape as [number];
     const rows = offset === 0 ? table! : sliceRows(table!, { numRows, from: offset, to: numRows });
@@ -53,7 +53,7 @@ function rewrite(segment: Segment, input: string): Segment {
     const shape = int64Tensor(`${output}/shape`, [2], [-1, table!.shape[1]!]);
     for (const tensor of [rows, shape]) constants.set(tensor.name, tensor);
     const found = `${output}/by_input`;
-    const rank = rankOf(index, node.inputs[1]!, input);
+    const rank = findRank(index, node.inputs[1]!, input);
     const lookup: Node = {
       ...node,
       name: found,
@@ -73,41 +73,41 @@ function rewrite(segment: Segment, input: string): Segment {
 }
 
 /** What is added to an input to make a tensor; `undefined` of a tensor that is not made so, or has more than 2 axes. */
-function offsetOf(index: GraphIndex, name: string, input: string): number | undefined {
+function findOffset(index: GraphIndex, name: string, input: string): number | undefined {
   if (name === input) return 0;
   const node = index.producers.get(name);
   const [source, operand] = node?.inputs ?? [];
-  if (node === undefined || rankOf(index, name, input) === undefined) return undefined;
-  const offset = offsetOf(index, source!, input);
+  if (node === undefined || findRank(index, name, input) === undefined) return undefined;
+  const offset = findOffset(index, source!, input);
   if (node.opType !== "Add") return offset;
-  const added = constantsOf(index, operand!);
+  const added = readConstants(index, operand!);
   return offset === undefined || added?.length !== 1 ? undefined : offset + added[0]!;
 }
 
 /** Axes of a tensor that has the elements of an input in one row; `undefined` of any other. */
-function rankOf(index: GraphIndex, name: string, input: string): number | undefined {
+function findRank(index: GraphIndex, name: string, input: string): number | undefined {
   if (name === input) return 2;
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
   const [source, operand] = node.inputs as [string, string?];
   switch (node.opType) {
     case "Reshape": {
-      const sizes = operand === undefined ? undefined : constantsOf(index, operand);
+      const sizes = operand === undefined ? undefined : readConstants(index, operand);
       const isRow = sizes?.join() === "-1" || sizes?.join() === "1,-1";
       return isRow ? sizes!.length : undefined;
     }
     case "Add":
-      return constantsOf(index, operand ?? "")?.length === 1
-        ? rankOf(index, source, input)
+      return readConstants(index, operand ?? "")?.length === 1
+        ? findRank(index, source, input)
         : undefined;
     case "Cast":
-      return rankOf(index, source, input);
+      return findRank(index, source, input);
     default:
       return undefined;
   }
 }
 
-function constantsOf(index: GraphIndex, name: string): readonly number[] | undefined {
+function readConstants(index: GraphIndex, name: string): readonly number[] | undefined {
   const tensor = index.constants.get(name);
   if (tensor?.data.kind !== "memory") return undefined;
   const { data } = valueOfTensor(tensor);

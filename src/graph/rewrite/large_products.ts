@@ -67,7 +67,7 @@ function divide(
   constants: ReadonlyMap<string, Tensor>,
   maxBytes: number,
 ): Replacement | undefined {
-  const numRows = rowsOf(node, constants);
+  const numRows = countRows(node, constants);
   if (numRows === undefined) return undefined;
   const [first, ...names] = node.inputs;
   const tensors = names.map((name) => constants.get(name));
@@ -108,7 +108,7 @@ function divide(
 }
 
 /** Output columns of a product with a row of constants for each. */
-function rowsOf(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
+function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
   const weights = constants.get(node.inputs[1] ?? "");
   if (weights === undefined) return undefined;
   if (node.opType === "MatMulNBits") {

@@ -55,7 +55,7 @@ function spell(
   const isRows = shape.length === 3;
   const numHeads = isRows ? intAttribute(node, "num_heads") ?? 0 : 0;
   const headDim = isRows ? shape[2]! / numHeads : shape[3]!;
-  if (!Number.isInteger(headDim) || scaleOf(node) !== 1) return undefined;
+  if (!Number.isInteger(headDim) || readScale(node) !== 1) return undefined;
   const constants: Tensor[] = [];
   const nodes: Node[] = [];
   const ints = (what: string, values: readonly number[]) => {
@@ -98,6 +98,6 @@ function spell(
 }
 
 /** What the rotation multiplies by besides. */
-function scaleOf(node: Node): number {
+function readScale(node: Node): number {
   return floatAttribute(node, "scale") ?? 1;
 }

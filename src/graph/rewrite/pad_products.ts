@@ -6,7 +6,7 @@
 import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
-import { int64Tensor, makeNode, type ModelProto, opsetOf, type Tensor } from "../file/proto.ts";
+import { getOpset, int64Tensor, makeNode, type ModelProto, type Tensor } from "../file/proto.ts";
 import { sliceColumns } from "../file/slice_columns.ts";
 
 const VECTOR = 4;
@@ -30,7 +30,7 @@ export function padProducts(cut: GraphCut): GraphCut {
 function pad(model: ModelProto): ModelProto {
   const { graph } = model;
   const index = new GraphIndex(graph);
-  if (opsetOf(model) < OPSET) return model;
+  if (getOpset(model) < OPSET) return model;
   const added: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
     const [x, name] = node.inputs as [string, string];

@@ -52,7 +52,7 @@ export function makeConvolutionsPlanar(
   const series = new Set([...graph.inputs.map(({ name }) => name), ...constants.keys()]);
   const reshape = (from: string, to: string, shape: string) =>
     void nodes.push(makeNode("Reshape", [from, shape], [to]));
-  const imageOf = (name: string) => {
+  const getImage = (name: string) => {
     if (!images.has(name)) reshape(name, imageName(name), TO_IMAGE);
     images.add(name);
     return imageName(name);
@@ -66,7 +66,7 @@ export function makeConvolutionsPlanar(
     const [input = "", kernel = "", ...bias] = node.inputs;
     if (gains(node)) {
       kernels.set(kernel, imageKernel(constants.get(kernel)!));
-      nodes.push(overImages(node, [imageOf(input), imageName(kernel), ...bias]));
+      nodes.push(overImages(node, [getImage(input), imageName(kernel), ...bias]));
     } else if (
       node.domain === "" && ELEMENTWISE.has(node.opType) &&
       node.inputs.some((name) => images.has(name)) &&
@@ -84,7 +84,7 @@ export function makeConvolutionsPlanar(
   }
   for (const { name } of graph.outputs) needSeries(name);
 
-  const used = new Set([...nodes.flatMap(({ inputs }) => inputs), ...graph.outputs.map(nameOf)]);
+  const used = new Set([...nodes.flatMap(({ inputs }) => inputs), ...graph.outputs.map(getName)]);
   const initializers = [
     ...graph.initializers.filter(({ name }) => used.has(name)),
     ...kernels.values(),
@@ -133,6 +133,6 @@ function imageName(name: string): string {
   return `${name}/image`;
 }
 
-function nameOf({ name }: { readonly name: string }): string {
+function getName({ name }: { readonly name: string }): string {
   return name;
 }

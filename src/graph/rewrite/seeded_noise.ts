@@ -39,7 +39,7 @@ export function seedNoise(model: ModelProto): ModelProto {
   const used = new Set<keyof typeof TABLES>();
   let numRandom = 0;
   const nodes = graph.nodes.flatMap((node) => {
-    const kind = kindOf(node);
+    const kind = findKind(node);
     if (kind === undefined) return [node];
     used.add(kind);
     return lookUp(node, { kind, number: numRandom++ });
@@ -61,7 +61,7 @@ export function seedNoise(model: ModelProto): ModelProto {
   };
 }
 
-function kindOf({ domain, opType }: Node): keyof typeof TABLES | undefined {
+function findKind({ domain, opType }: Node): keyof typeof TABLES | undefined {
   if (domain !== "") return undefined;
   if (opType === "RandomNormal" || opType === "RandomNormalLike") return "normal";
   return opType === "RandomUniform" || opType === "RandomUniformLike" ? "uniform" : undefined;

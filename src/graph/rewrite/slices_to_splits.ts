@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { integersOf, vectorOf } from "../constants.ts";
+import { readIntegers, readVector } from "../constants.ts";
 import {
+  getOpset,
   int64Tensor,
   intAttribute,
   makeNode,
   type ModelProto,
   type Node,
-  opsetOf,
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 
@@ -26,15 +26,15 @@ interface Part {
 
 /** The model with a split in place of slices that are all of a product's outputs, each once. */
 export function slicesToSplits(model: ModelProto): ModelProto {
-  if (opsetOf(model) < SPLIT_BY_INPUT) return model;
+  if (getOpset(model) < SPLIT_BY_INPUT) return model;
   const index = new GraphIndex(model.graph);
   const slices = model.graph.nodes.filter(({ opType }) => opType === "Slice");
   const replaced = new Map<Node, readonly Node[]>();
   const sizes: ReturnType<typeof int64Tensor>[] = [];
   for (const [input, nodes] of Map.groupBy(slices, ({ inputs }) => inputs[0]!)) {
-    const width = outputsOf(index, input);
+    const width = countOutputs(index, input);
     if (width === undefined || nodes.length < 2) continue;
-    const parts = nodes.flatMap((node) => partOf(index, node, width) ?? [])
+    const parts = nodes.flatMap((node) => readPart(index, node, width) ?? [])
       .sort((a, b) => a.from - b.from);
     const isWhole = parts.length === nodes.length && parts.at(-1)!.to === width &&
       parts.every(({ from }, i) => from === (parts[i - 1]?.to ?? 0));
@@ -55,7 +55,7 @@ export function slicesToSplits(model: ModelProto): ModelProto {
 }
 
 /** Outputs of the product that makes a tensor `[1, tokens, outputs]`, with or without a bias. */
-function outputsOf(index: GraphIndex, name: string): number | undefined {
+function countOutputs(index: GraphIndex, name: string): number | undefined {
   const node = index.producers.get(name);
   if (node?.opType === "MatMulNBits") return intAttribute(node, "N");
   if (node?.opType === "MatMul") {
@@ -63,14 +63,14 @@ function outputsOf(index: GraphIndex, name: string): number | undefined {
     return shape?.length === 2 ? shape[1] : undefined;
   }
   if (node?.opType !== "Add") return undefined;
-  const product = node.inputs.find((input) => vectorOf(index, input) === undefined);
-  return node.inputs.length === 2 && product ? outputsOf(index, product) : undefined;
+  const product = node.inputs.find((input) => readVector(index, input) === undefined);
+  return node.inputs.length === 2 && product ? countOutputs(index, product) : undefined;
 }
 
 /** Which of a row's elements a slice takes, side by side. */
-function partOf(index: GraphIndex, node: Node, width: number): Part | undefined {
+function readPart(index: GraphIndex, node: Node, width: number): Part | undefined {
   const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
-    integersOf(index, name)
+    readIntegers(index, name)
   );
   const isRow = axes?.length === 1 && (axes[0] === -1 || axes[0] === 2) && steps[0] === 1;
   const [from, end] = [starts?.[0], ends?.[0]];

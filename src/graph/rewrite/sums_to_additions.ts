@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { makeNode, type ModelProto, type Node, opsetOf } from "../file/proto.ts";
+import { getOpset, makeNode, type ModelProto, type Node } from "../file/proto.ts";
 
 /** `Sum` broadcasts its inputs from here on, as `Add` does. */
 const BROADCASTING = 8;
@@ -12,12 +12,12 @@ const BROADCASTING = 8;
 /** The model with every `Sum` replaced; it adds in the same order. */
 export function sumsToAdditions(model: ModelProto): ModelProto {
   const isSum = ({ opType, domain }: Node) => opType === "Sum" && domain === "";
-  if (opsetOf(model) < BROADCASTING || !model.graph.nodes.some(isSum)) return model;
-  const nodes = model.graph.nodes.flatMap((node) => isSum(node) ? additionsOf(node) : [node]);
+  if (getOpset(model) < BROADCASTING || !model.graph.nodes.some(isSum)) return model;
+  const nodes = model.graph.nodes.flatMap((node) => isSum(node) ? toAdditions(node) : [node]);
   return { ...model, graph: { ...model.graph, nodes } };
 }
 
-function additionsOf({ name, inputs, outputs: [output] }: Node): Node[] {
+function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
   const [first, ...others] = inputs;
   if (others.length === 0) return [makeNode("Identity", [first!], [output!], { name })];
   const partial = (i: number) => i === others.length - 1 ? output! : `${output}/sum_${i}`;

@@ -5,7 +5,7 @@
  * @module
  */
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { countElements } from "../file/dtype.ts";
 import {
   attribute,
   type Graph,
@@ -36,7 +36,7 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
       twins.set(output, input);
       return [node];
     }
-    const twin = twinOf(index, node, twins);
+    const twin = findTwin(index, node, twins);
     if (twin === undefined) return [node];
     node.outputs.forEach((name, i) => twins.set(name, twin.outputs[i]!));
     return [node, twin];
@@ -45,7 +45,7 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
 }
 
 /** The node that computes a node's results token-major from its operands'; `undefined` where there is none. */
-function twinOf(
+function findTwin(
   { constants }: GraphIndex,
   node: Node,
   twins: ReadonlyMap<string, string>,
@@ -57,7 +57,7 @@ function twinOf(
     const twin = twins.get(name);
     const constant = constants.get(name);
     const isSizes = node.opType === "Split" && i === 1;
-    const isScalar = constant !== undefined && elementsOf(constant.shape) === 1 && !isJoining;
+    const isScalar = constant !== undefined && countElements(constant.shape) === 1 && !isJoining;
     return twin ?? (isSizes || isScalar ? name : undefined);
   });
   if (inputs.includes(undefined)) return undefined;

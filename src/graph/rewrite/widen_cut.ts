@@ -55,7 +55,7 @@ export function widenCut(cut: GraphCut): GraphCut {
 function canWiden({ model: { graph } }: Segment): boolean {
   const index = new GraphIndex(graph);
   const isHalf = (name = "") => index.constants.get(name)?.dtype === "float16";
-  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(tableOf));
+  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(getTable));
   return graph.nodes.every((node) => {
     if (isTableLookup(index, node)) return true;
     const { opType, inputs } = node;
@@ -70,11 +70,11 @@ function canWiden({ model: { graph } }: Segment): boolean {
 
 /** Whether a node reads rows of a large table of f16. */
 function isTableLookup({ constants }: GraphIndex, node: Node): boolean {
-  const table = node.opType === "Gather" ? constants.get(tableOf(node)) : undefined;
+  const table = node.opType === "Gather" ? constants.get(getTable(node)) : undefined;
   return table?.dtype === "float16" && storedBytes(table) > MAX_TABLE_BYTES;
 }
 
-function tableOf({ inputs }: Node): string {
+function getTable({ inputs }: Node): string {
   return inputs[0]!;
 }
 
@@ -83,7 +83,7 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
   const index = new GraphIndex(graph);
   const casts = new Map(
     segment.inputs.filter(({ name, dtype }) => outside.has(name) && dtype === "float16")
-      .map(({ name }) => [name, castOf(name, `${name}/float32`)]),
+      .map(({ name }) => [name, makeCast(name, `${name}/float32`)]),
   );
   const nodes = graph.nodes.flatMap((node) => {
     const [output] = node.outputs as [string];
@@ -93,12 +93,12 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
     };
     if (isTableLookup(index, node)) {
       const rows = `${output}/float16`;
-      return [{ ...read, outputs: [rows] }, castOf(rows, output)];
+      return [{ ...read, outputs: [rows] }, makeCast(rows, output)];
     }
     const isCast = node.opType === "Cast" && intAttribute(node, "to") === FLOAT16;
     return isCast ? [{ ...read, attributes: [attribute("to", FLOAT32)] }] : [read];
   });
-  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(tableOf));
+  const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(getTable));
   const initializers = graph.initializers.map((tensor) =>
     tensor.dtype === "float16" && !tables.has(tensor.name) ? widenTensor(tensor) : tensor
   );
@@ -123,7 +123,7 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
   };
 }
 
-function castOf(input: string, output: string): Node {
+function makeCast(input: string, output: string): Node {
   return makeNode("Cast", [input], [output], { attributes: { to: FLOAT32 } });
 }
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { nameOf } from "../attention/attention.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { getName } from "../attention/attention.ts";
+import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import { describeNode } from "../graph_index.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -31,7 +31,7 @@ export function findCausalConv(node: Node, search: StateSearch): FoundState | un
   const weights = constantBehind(search, weightName, node);
   const isChannelsLast = intAttribute(node, "channels_last") === 1;
   return {
-    name: nameOf(node),
+    name: getName(node),
     recurrence: {
       kind: "convolution",
       channels: weights.shape[0]!,
@@ -65,10 +65,10 @@ export function findSpelledOutConv(node: Node, search: StateSearch): FoundState 
   if (!isDepthwise || !isPlain || (axis !== 2 && axis !== -1)) {
     throw new Refusal(`${describeNode(node)} reads a state, but not as a causal convolution.`);
   }
-  const output = resultsOf(search, node, { past: past!, taps });
+  const output = findResults(search, node, { past: past!, taps });
   const biasName = node.inputs[2];
   return {
-    name: nameOf(node),
+    name: getName(node),
     recurrence: {
       kind: "convolution",
       ...{ channels, taps, weights },
@@ -82,7 +82,7 @@ export function findSpelledOutConv(node: Node, search: StateSearch): FoundState 
 }
 
 /** The tensor that holds a result of a `Conv` for each token of the step, and no others. */
-function resultsOf(
+function findResults(
   { index, probes }: StateSearch,
   conv: Node,
   { past, taps }: { readonly past: string; readonly taps: number },
@@ -98,7 +98,7 @@ function resultsOf(
       throw new Refusal(`What ${describeNode(conv)} reads cannot be followed.`);
     }
     // The place of each result, which for token 0 begins `taps - 1` tokens before it.
-    const data = Float64Array.from({ length: elementsOf(shape) }, (_, i) => i % shape[2]!);
+    const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
     const places = sliced === made
       ? data
       : run.valueWith(sliced, new Map([[made, { dtype: "float32", shape, data }]]))?.data;

@@ -4,7 +4,7 @@
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
  * @module
  */
-import { nameOf } from "../attention/attention.ts";
+import { getName } from "../attention/attention.ts";
 import { floatAttribute, intAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import { describeNode } from "../graph_index.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -35,23 +35,23 @@ export function findLinearAttention(node: Node, search: StateSearch): FoundState
         "of its own.",
     );
   }
-  const widthOf = (name: string | undefined) => {
+  const findWidth = (name: string | undefined) => {
     const width = search.probes.at(SHORT_LENGTHS[0]).value(name ?? "")?.shape.at(-1);
     if (width !== undefined) return width;
     throw new Refusal(`${describeNode(node)} takes "${name}", of which nothing is known.`);
   };
-  const keyDim = widthOf(q) / queryHeads;
+  const keyDim = findWidth(q) / queryHeads;
   const scale = floatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
   return {
-    name: nameOf(node),
+    name: getName(node),
     recurrence: {
       kind: "linear_attention",
       ...{ heads, queryHeads, keyDim, scale },
-      keyHeads: widthOf(k) / keyDim,
-      valueDim: widthOf(v) / heads,
+      keyHeads: findWidth(k) / keyDim,
+      valueDim: findWidth(v) / heads,
       decay: rule.decays ? "logarithm" : undefined,
-      decaysRows: rule.decays && widthOf(decay) === heads * keyDim && keyDim > 1,
-      rates: rule.isDelta ? widthOf(rates) : 0,
+      decaysRows: rule.decays && findWidth(decay) === heads * keyDim && keyDim > 1,
+      rates: rule.isDelta ? findWidth(rates) : 0,
     },
     operands: [q, k, v, ...rule.decays ? [decay!] : [], ...rule.isDelta ? [rates!] : []],
     output: node.outputs[0]!,

@@ -6,11 +6,11 @@
  *
  * @module
  */
-import { nameOf } from "../attention/attention.ts";
-import { elementsOf } from "../file/dtype.ts";
+import { getName } from "../attention/attention.ts";
+import { countElements } from "../file/dtype.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import { readScan, type Scan } from "../evaluate/scan.ts";
-import { axisOf, type Value, valueOfTensor } from "../evaluate/value.ts";
+import { normalizeAxis, type Value, valueOfTensor } from "../evaluate/value.ts";
 import { describeNode } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -48,16 +48,16 @@ export function findScan(node: Node, search: StateSearch): FoundState | undefine
   const { roles, recurrence } = found;
   const used = [roles.q, roles.k, roles.v, roles.decay, roles.rates]
     .filter((role) => role !== undefined);
-  const rankOf = (name: string) => search.probes.at(SHORT_LENGTHS[0]).value(name)!.shape.length;
-  const orderOf = (name: string, axis: number) =>
-    tokensSecond(axisOf(axis, rankOf(name)), rankOf(name));
+  const getRank = (name: string) => search.probes.at(SHORT_LENGTHS[0]).value(name)!.shape.length;
+  const findOrder = (name: string, axis: number) =>
+    tokensSecond(normalizeAxis(axis, getRank(name)), getRank(name));
   const output = node.outputs[1]!;
-  const order = orderOf(output, scan.outputAxes[0]!);
+  const order = findOrder(output, scan.outputAxes[0]!);
   return {
-    name: nameOf(node),
+    name: getName(node),
     recurrence,
     operands: used.map((role) => node.inputs[1 + role]!),
-    operandOrders: used.map((role) => orderOf(node.inputs[1 + role]!, scan.inputAxes[role]!)),
+    operandOrders: used.map((role) => findOrder(node.inputs[1 + role]!, scan.inputAxes[role]!)),
     output,
     outputOrder: order && order.map((_, axis) => order.indexOf(axis)),
   };
@@ -71,7 +71,7 @@ function tokensSecond(axis: number, rank: number): number[] | undefined {
 }
 
 /** Unordered numbers between 0.1 and 0.9: decays and their logarithms may be such. */
-function numbersOf(length: number, seed: number): Float64Array {
+function makeNumbers(length: number, seed: number): Float64Array {
   return Float64Array.from(
     { length },
     (_, i) => 0.1 + 0.8 * ((Math.sin(i * 12.9898 + seed * 78.233) * 43758.5453) % 1 + 1) % 0.8,
@@ -97,8 +97,8 @@ function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measur
     if (value === undefined) return undefined;
     const shape = i === 0
       ? value.shape
-      : value.shape.toSpliced(axisOf(inputAxes[i - 1]!, value.shape.length), 1);
-    const data = numbersOf(elementsOf(shape), i + 1);
+      : value.shape.toSpliced(normalizeAxis(inputAxes[i - 1]!, value.shape.length), 1);
+    const data = makeNumbers(countElements(shape), i + 1);
     fed.push(data);
     feeds.set(name, { dtype: value.dtype, shape, data });
   }

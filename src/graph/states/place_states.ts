@@ -37,7 +37,7 @@ export function placeStates(search: StateSearch): StateGraph {
   for (const node of graph.nodes) {
     const found = FINDERS.map((find) => find(node, search)).find((each) => each !== undefined);
     if (found === undefined) continue;
-    const { nodes, site } = nodesOf(found, search);
+    const { nodes, site } = makeNodes(found, search);
     states.push({ found, node: site });
     placed.set(found.output, nodes);
   }
@@ -58,7 +58,7 @@ export function placeStates(search: StateSearch): StateGraph {
 }
 
 /** The site of a recurrence, and what brings its operands and its result into the order that each has. */
-function nodesOf(
+function makeNodes(
   found: FoundState,
   { probes }: StateSearch,
 ): { readonly nodes: readonly Node[]; readonly site: Node } {

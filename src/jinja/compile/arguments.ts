@@ -5,7 +5,7 @@
  */
 import { Dict } from "../python/dict.ts";
 import { iterate } from "../python/iterate.ts";
-import { type Arguments, NO_NAMED, typeNameOf, type Value } from "../python/values.ts";
+import { type Arguments, getTypeName, NO_NAMED, type Value } from "../python/values.ts";
 import type { CallArguments, Expression } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
 import type { Evaluate, Frame } from "./frame.ts";
@@ -44,7 +44,7 @@ function requireDistinct(names: readonly string[]): void {
 
 function addNamed(byName: Map<string, Value>, values: Value): void {
   if (!(values instanceof Dict)) {
-    raise("TypeError", `argument after ** must be a mapping, not ${typeNameOf(values)}`);
+    raise("TypeError", `argument after ** must be a mapping, not ${getTypeName(values)}`);
   }
   for (const [key, value] of (values as Dict).entries()) {
     if (typeof key !== "string") raise("TypeError", "keywords must be strings");

@@ -4,7 +4,7 @@
  * @module
  */
 import { areEqual } from "../python/compare.ts";
-import { iterate, lengthOf } from "../python/iterate.ts";
+import { getLength, iterate } from "../python/iterate.ts";
 import {
   type Arguments,
   Callable,
@@ -60,7 +60,7 @@ export class LoopContext extends PyObject {
   /** What has no length is read to its end. */
   #countAll(): number {
     if (this.#length !== undefined) return this.#length;
-    const known = lengthOf(this.#given);
+    const known = getLength(this.#given);
     if (known !== undefined) return this.#length = known;
     const rest: Value[] = [];
     for (let next = this.#values.next(); next.done !== true; next = this.#values.next()) {

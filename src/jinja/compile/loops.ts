@@ -16,7 +16,7 @@ import { compileAssign } from "./assign.ts";
 import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
 import { compileEnter } from "./enter.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
-import { allStatements, assignsName, readsName, targetsOf } from "./walk.ts";
+import { allStatements, assignsName, listTargets, readsName } from "./walk.ts";
 
 /** Runs the loop over values. */
 type Run = (frame: Frame, values: Value, recursion?: Recursion) => void;
@@ -50,7 +50,7 @@ export function compileFor(node: ForNode, place: BodyPlace, compileBody: Compile
 
 function requireFreeLoop(node: ForNode): void {
   for (const statement of allStatements([node])) {
-    if (targetsOf(statement).some((target) => assignsName(target, "loop"))) {
+    if (listTargets(statement).some((target) => assignsName(target, "loop"))) {
       raise("TemplateAssertionError", "Can't assign to special loop variable in for-loop target");
     }
   }

@@ -65,10 +65,10 @@ export function makeMacro(
         fill(frame);
         execute(frame);
         return markIfEscaping(frame.output.finish());
-      }), { typeName: "Macro", attributes: attributesOf(name, params, special) });
+      }), { typeName: "Macro", attributes: makeAttributes(name, params, special) });
 }
 
-function attributesOf(name: string, params: readonly string[], special: Special) {
+function makeAttributes(name: string, params: readonly string[], special: Special) {
   return new Map<string, Value>([
     ["name", name],
     ["arguments", new Tuple([...params])],

@@ -31,7 +31,7 @@ export class FunctionSlots {
     return this.#slots.size;
   }
 
-  slotOf(name: string, level: number): number {
+  findSlot(name: string, level: number): number {
     const key = `${level} ${name}`;
     const slot = this.#slots.get(key) ?? this.#slots.size;
     this.#slots.set(key, slot);
@@ -40,7 +40,7 @@ export class FunctionSlots {
 
   /** A slot without a name. */
   add(): number {
-    return this.slotOf("", this.#slots.size);
+    return this.findSlot("", this.#slots.size);
   }
 }
 
@@ -76,7 +76,7 @@ export class Scope {
   }
 
   #define(name: string, load: Load): Reference {
-    const reference = { owner: this.owner, slot: this.owner.slotOf(name, this.#level) };
+    const reference = { owner: this.owner, slot: this.owner.findSlot(name, this.#level) };
     this.#references.set(name, reference);
     this.#loads.set(name, load);
     return reference;

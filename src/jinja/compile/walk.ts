@@ -5,7 +5,7 @@
  */
 import type { CallArguments, Expression, Statement, Target } from "../syntax/nodes.ts";
 
-function expressionsOf(
+function listExpressions(
   { positional, named, rest, restNamed }: CallArguments,
 ): (Expression | undefined)[] {
   return [...positional, ...named.map(({ value }) => value), rest, restNamed];
@@ -37,9 +37,9 @@ export function expressionsWithin(node: Expression): readonly (Expression | unde
       return [node.start, node.stop, node.step];
     case "filter":
     case "test":
-      return [node.value, ...expressionsOf(node.args)];
+      return [node.value, ...listExpressions(node.args)];
     case "call":
-      return [node.callee, ...expressionsOf(node.args)];
+      return [node.callee, ...listExpressions(node.args)];
     case "condition":
       return [node.test, node.then, node.otherwise];
   }
@@ -73,7 +73,7 @@ function expressionsOfStatement(node: Statement): readonly (Expression | undefin
 }
 
 /** The statements within a statement. */
-function bodiesOf(node: Statement): readonly Statement[] {
+function listBodies(node: Statement): readonly Statement[] {
   switch (node.kind) {
     case "for":
       return [...node.body, ...node.otherwise];
@@ -85,7 +85,7 @@ function bodiesOf(node: Statement): readonly Statement[] {
 }
 
 /** What a statement assigns to. */
-export function targetsOf(node: Statement): readonly (Target | Expression)[] {
+export function listTargets(node: Statement): readonly (Target | Expression)[] {
   switch (node.kind) {
     case "set":
     case "set block":
@@ -102,7 +102,7 @@ export function targetsOf(node: Statement): readonly (Target | Expression)[] {
 export function readsName(statements: readonly Statement[], name: string): boolean {
   return statements.some((statement) =>
     expressionsOfStatement(statement).some((each) => hasName(each, name)) ||
-    readsName(bodiesOf(statement), name)
+    readsName(listBodies(statement), name)
   );
 }
 
@@ -116,7 +116,7 @@ function hasName(node: Expression | undefined, name: string): boolean {
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {
   for (const statement of statements) {
     yield statement;
-    yield* allStatements(bodiesOf(statement));
+    yield* allStatements(listBodies(statement));
   }
 }
 

@@ -5,20 +5,20 @@
  */
 import { getSubscript } from "../python/attributes.ts";
 import { str } from "../python/repr.ts";
-import { textOf, Undefined, type Value } from "../python/values.ts";
+import { toText, Undefined, type Value } from "../python/values.ts";
 
 export type Getter = (item: Value) => Value;
 
 /** The parts of a path; whole numbers are indices. */
-function partsOf(path: Value): Value[] {
-  const text = textOf(path);
+function splitPath(path: Value): Value[] {
+  const text = toText(path);
   if (text === undefined) return path === null ? [] : [path];
   return text.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part);
 }
 
 /** @param otherwise stands for what is undefined. */
 export function makeGetter(path: Value, otherwise: Value = null): Getter {
-  const parts = partsOf(path);
+  const parts = splitPath(path);
   return (item) => {
     let value = item;
     for (const part of parts) {
@@ -31,14 +31,14 @@ export function makeGetter(path: Value, otherwise: Value = null): Getter {
 
 /** Several attributes as a list: their paths stand between commas. */
 export function makeMultiGetter(paths: Value, change: Getter): Getter {
-  const text = textOf(paths);
+  const text = toText(paths);
   const getters = (text === undefined ? [paths] : text.split(",")).map((path) => makeGetter(path));
   return (item) => getters.map((get) => change(get(item)));
 }
 
 /** Lower case for strings. */
 export function ignoreCase(value: Value): Value {
-  return textOf(value) === undefined ? value : str(value).toLowerCase();
+  return toText(value) === undefined ? value : str(value).toLowerCase();
 }
 
 /** What sorting by this attribute compares. */

@@ -15,12 +15,12 @@ import { type Native, native } from "../python/signature.ts";
 import { getItem } from "../python/slicing.ts";
 import { splitChars } from "../python/text.ts";
 import {
+  getTypeName,
   GroupTuple,
   Markup,
   PyIterator,
-  textOf,
+  toText,
   Tuple,
-  typeNameOf,
   Undefined,
   type Value,
   valueOr,
@@ -50,7 +50,7 @@ export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
         raise("FilterArgumentError", 'You can only sort by either "key" or "value"');
       }
       if (!(value instanceof Dict)) {
-        return raise("AttributeError", `'${typeNameOf(value)}' object has no attribute 'items'`);
+        return raise("AttributeError", `'${getTypeName(value)}' object has no attribute 'items'`);
       }
       const change = isTrue(isCaseSensitive) ? identity : ignoreCase;
       const pairs = Array.from(value.entries(), ([key, each]) => new Tuple([key, each]));
@@ -68,15 +68,15 @@ export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
       return groupBy(values, get, isTrue(isCaseSensitive) ? identity : ignoreCase);
     },
   ),
-  items: native("value", (value: Value) => generate(entriesOf(value))),
+  items: native("value", (value: Value) => generate(iterateEntries(value))),
   join: native("value, d, attribute", joinValues),
   last: native("seq", (values: Value) => {
-    if (textOf(values) !== undefined) {
+    if (toText(values) !== undefined) {
       return getItem(values, -1) ?? new Undefined("No last item, sequence was empty.");
     }
     if (values instanceof Undefined) return new Undefined("No last item, sequence was empty.");
     const reversed = tryReverse(values) ??
-      raise("TypeError", `'${typeNameOf(values)}' object is not reversible`);
+      raise("TypeError", `'${getTypeName(values)}' object is not reversible`);
     const { value, done } = reversed.values.next();
     return done === true ? new Undefined("No last item, sequence was empty.") : value;
   }),
@@ -90,7 +90,7 @@ export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
     return valueOr(chosen, () => new Undefined("No random item, sequence was empty."));
   }),
   reverse: native("value", (value: Value) => {
-    const text = textOf(value);
+    const text = toText(value);
     if (text !== undefined) {
       const reversed = splitChars(text).reverse().join("");
       return value instanceof Markup ? new Markup(reversed) : reversed;
@@ -120,7 +120,7 @@ export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
     "iterable, attribute, start",
     (values: Value, attribute: Value = null, start: Value = 0) => {
       const get = makeGetter(attribute);
-      if (textOf(start) !== undefined) raise("TypeError", "sum() can't sum strings");
+      if (toText(start) !== undefined) raise("TypeError", "sum() can't sum strings");
       return Iterator.from(iterate(values)).reduce(
         (sum, each) => applyBinary("+", sum, get(each)),
         start,
@@ -130,7 +130,7 @@ export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
   unique: native(
     "value, case_sensitive, attribute",
     (values: Value, isCaseSensitive: Value = false, attribute: Value = null) =>
-      generate(uniqueOf(values, keyGetter(attribute, isTrue(isCaseSensitive)))),
+      generate(iterateUnique(values, keyGetter(attribute, isTrue(isCaseSensitive)))),
   ),
 };
 
@@ -138,7 +138,7 @@ function generate(values: Generator<Value>): PyIterator {
   return new PyIterator(values);
 }
 
-function* entriesOf(value: Value): Generator<Value> {
+function* iterateEntries(value: Value): Generator<Value> {
   if (value instanceof Undefined) return;
   if (!(value instanceof Dict)) raise("TypeError", "Can only get item pairs from a mapping.");
   for (const [key, each] of (value as Dict).entries()) yield new Tuple([key, each]);
@@ -173,9 +173,9 @@ function* columns(values: readonly Value[], count: number, filler: Value): Gener
   }
 }
 
-function* uniqueOf(values: Value, keyOf: (value: Value) => Value): Generator<Value> {
+function* iterateUnique(values: Value, getKey: (value: Value) => Value): Generator<Value> {
   const seen = new ValueSet();
-  for (const value of iterate(values)) if (seen.add(keyOf(value))) yield value;
+  for (const value of iterate(values)) if (seen.add(getKey(value))) yield value;
 }
 
 function groupBy(
@@ -183,11 +183,11 @@ function groupBy(
   get: (value: Value) => Value,
   change: (value: Value) => Value,
 ): Value[] {
-  const keyOf = (value: Value) => change(get(value));
+  const getKey = (value: Value) => change(get(value));
   const groups: Value[][] = [];
   let last: Value | undefined;
-  for (const value of sortBy(toList(values), keyOf)) {
-    const key = keyOf(value);
+  for (const value of sortBy(toList(values), getKey)) {
+    const key = getKey(value);
     if (last === undefined || !areEqual(key, last)) groups.push([]);
     groups.at(-1)!.push(value);
     last = key;
@@ -197,10 +197,10 @@ function groupBy(
 
 function extreme(operator: "<" | ">", name: string) {
   return (values: Value, isCaseSensitive: Value = false, attribute: Value = null): Value => {
-    const keyOf = keyGetter(attribute, isTrue(isCaseSensitive));
+    const getKey = keyGetter(attribute, isTrue(isCaseSensitive));
     let best: { value: Value; key: Value } | undefined;
     for (const value of iterate(values)) {
-      const key = keyOf(value);
+      const key = getKey(value);
       if (best === undefined || isOrdered(key, operator, best.key)) best = { value, key };
     }
     return valueOr(

@@ -47,11 +47,11 @@ export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
 function makeDict({ positional, named }: Arguments): Dict {
   const [first, second] = positional;
   if (second !== undefined) raise("TypeError", "dict expected at most 1 argument");
-  const pairs = first === undefined ? [] : first instanceof Dict ? first.entries() : pairsOf(first);
+  const pairs = first === undefined ? [] : first instanceof Dict ? first.entries() : toPairs(first);
   return new Dict([...pairs, ...named]);
 }
 
-function pairsOf(values: Value): (readonly [Value, Value])[] {
+function toPairs(values: Value): (readonly [Value, Value])[] {
   return Array.from(iterate(values), (each) => {
     const pair = toList(each);
     if (pair.length !== 2) raise("ValueError", "dictionary update sequence element is no pair");

@@ -10,7 +10,7 @@ import { str } from "../python/repr.ts";
 import { type Native, native } from "../python/signature.ts";
 import { requireText } from "../python/string_methods.ts";
 import { SPACE_RUN, strip } from "../python/text.ts";
-import { itemsOf, Markup, textOf, type Value } from "../python/values.ts";
+import { Markup, toItems, toText, type Value } from "../python/values.ts";
 import { raise } from "../template_error.ts";
 import { escape, markIfEscaping } from "./autoescape.ts";
 
@@ -79,15 +79,15 @@ function stripTags(html: string): string {
 }
 
 function urlEncode(value: Value): string {
-  if (textOf(value) !== undefined || tryIterate(value) === undefined) return quoteUrl(value, false);
-  const pairs = value instanceof Dict ? value.entries() : Array.from(iterate(value), pairOf);
+  if (toText(value) !== undefined || tryIterate(value) === undefined) return quoteUrl(value, false);
+  const pairs = value instanceof Dict ? value.entries() : Array.from(iterate(value), toPair);
   return Array.from(pairs, ([key, each]) => `${quoteUrl(key, true)}=${quoteUrl(each, true)}`).join(
     "&",
   );
 }
 
-function pairOf(value: Value): readonly [Value, Value] {
-  const items = itemsOf(value) ?? toList(value);
+function toPair(value: Value): readonly [Value, Value] {
+  const items = toItems(value) ?? toList(value);
   if (items.length !== 2) raise("ValueError", "urlencode takes pairs");
   return [items[0]!, items[1]!];
 }

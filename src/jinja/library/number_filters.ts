@@ -8,7 +8,7 @@ import { isTrue } from "../python/iterate.ts";
 import {
   asInt,
   asNumber,
-  intOf,
+  numberToInt,
   parseFloat,
   parseInteger,
   requireIndex,
@@ -16,7 +16,7 @@ import {
   toInt,
 } from "../python/numbers.ts";
 import { type Native, native } from "../python/signature.ts";
-import { Float, textOf, typeNameOf, Undefined, type Value } from "../python/values.ts";
+import { Float, getTypeName, toText, Undefined, type Value } from "../python/values.ts";
 import { isRaised, raise } from "../template_error.ts";
 
 const defaultValue = native(
@@ -30,7 +30,7 @@ export const NUMBER_FILTERS: Readonly<Record<string, Native>> = {
     if (value instanceof Float) return new Float(Math.abs(value.value));
     const int = asInt(value);
     if (int !== undefined) return int < 0 ? toInt(-BigInt(int)) : int;
-    return raise("TypeError", `bad operand type for abs(): '${typeNameOf(value)}'`);
+    return raise("TypeError", `bad operand type for abs(): '${getTypeName(value)}'`);
   }),
   d: defaultValue,
   default: defaultValue,
@@ -55,7 +55,7 @@ export const NUMBER_FILTERS: Readonly<Record<string, Native>> = {
       }
       const digits = requireIndex(precision);
       const number = asNumber(value) ??
-        raise("TypeError", `type ${typeNameOf(value)} doesn't define __round__ method`);
+        raise("TypeError", `type ${getTypeName(value)} doesn't define __round__ method`);
       if (method === "common") {
         const int = asInt(value);
         if (int === undefined) return new Float(roundFloat(number, digits));
@@ -80,7 +80,7 @@ function roundInt(value: bigint, digits: number): Value {
 /** `float(value)`; `undefined` where Python raises a TypeError or a ValueError. */
 function tryNumber(value: Value): number | undefined {
   if (value instanceof Undefined) value.fail();
-  const text = textOf(value);
+  const text = toText(value);
   return text === undefined ? asNumber(value) : parseFloat(text);
 }
 
@@ -90,13 +90,13 @@ function toNumber(value: Value): number {
 
 function toInteger(value: Value, base: number): Value | undefined {
   if (value instanceof Undefined) value.fail();
-  const text = textOf(value);
+  const text = toText(value);
   const int = text === undefined ? asInt(value) : parseInteger(text, base);
   if (int !== undefined) return int;
   const number = tryNumber(value);
   if (number === undefined) return undefined;
   try {
-    return intOf(Math.trunc(number));
+    return numberToInt(Math.trunc(number));
   } catch (error) {
     if (isRaised(error, "ValueError")) return undefined;
     throw error;
@@ -106,7 +106,7 @@ function toInteger(value: Value, base: number): Value | undefined {
 function formatSize(bytes: number, isBinary: boolean): string {
   const base = isBinary ? 1024 : 1000;
   if (bytes === 1) return "1 Byte";
-  if (bytes < base) return `${intOf(Math.trunc(bytes))} Bytes`;
+  if (bytes < base) return `${numberToInt(Math.trunc(bytes))} Bytes`;
   const letters = isBinary ? "KMGTPEZY" : "kMGTPEZY";
   const power = Array.from(letters).findIndex((_, index) => bytes < base ** (index + 2));
   const at = power < 0 ? letters.length - 1 : power;

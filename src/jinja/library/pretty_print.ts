@@ -8,7 +8,7 @@ import { sortBy } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
 import { repr } from "../python/repr.ts";
 import { countChars, splitLines } from "../python/text.ts";
-import { Tuple, typeNameOf, type Value } from "../python/values.ts";
+import { getTypeName, Tuple, type Value } from "../python/values.ts";
 import { isRaised } from "../template_error.ts";
 
 const WIDTH = 80;
@@ -52,22 +52,22 @@ function sorted(value: Value): Value {
   if (value instanceof Tuple) return descend(() => new Tuple(value.items.map(sorted)));
   if (!(value instanceof Dict)) return value;
   return descend(() =>
-    new Dict(entriesOf(value).map(([key, each]) => [key, sorted(each)] as const))
+    new Dict(sortEntries(value).map(([key, each]) => [key, sorted(each)] as const))
   );
 }
 
-function entriesOf(dict: Dict): (readonly [Value, Value])[] {
+function sortEntries(dict: Dict): (readonly [Value, Value])[] {
   const entries = [...dict.entries()];
   try {
     return sortBy(entries, ([key]) => key);
   } catch (error) {
     if (!isRaised(error, "TypeError")) throw error;
-    return sortBy(entries, ([key]) => `${typeNameOf(key)} ${repr(key)}`);
+    return sortBy(entries, ([key]) => `${getTypeName(key)} ${repr(key)}`);
   }
 }
 
 function formatDict(dict: Dict, { indent, allowance, level }: Room): string {
-  const entries = entriesOf(dict);
+  const entries = sortEntries(dict);
   const lines = entries.map(([key, value], index) => {
     const name = repr(key);
     const isLast = index === entries.length - 1;

@@ -20,7 +20,7 @@ export function selectionFilters(
 ): Readonly<Record<string, OpenFilter>> {
   const select = (keeps: boolean, hasAttribute: boolean): OpenFilter => (values, args) =>
     lazily(values, () => {
-      const get = hasAttribute ? attributeOf(args) : (item: Value) => item;
+      const get = hasAttribute ? readAttribute(args) : (item: Value) => item;
       const [name, ...rest] = args.positional.slice(hasAttribute ? 1 : 0);
       const test: Getter = name === undefined
         ? (item) => item
@@ -51,7 +51,7 @@ function lazily(
   }());
 }
 
-function attributeOf({ positional }: Arguments): Getter {
+function readAttribute({ positional }: Arguments): Getter {
   if (positional.length === 0) {
     raise("FilterArgumentError", "Missing parameter for attribute name");
   }

@@ -7,7 +7,7 @@ import { applyBinary } from "../python/arithmetic.ts";
 import { isCallable } from "../python/call.ts";
 import { areEqual, contains, isOrdered, isSame } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
-import { lengthOf, tryIterate } from "../python/iterate.ts";
+import { getLength, tryIterate } from "../python/iterate.ts";
 import { asNumber } from "../python/numbers.ts";
 import { str } from "../python/repr.ts";
 import { type Native, native } from "../python/signature.ts";
@@ -15,11 +15,11 @@ import { CLASSES } from "../python/characters.ts";
 import {
   Bytes,
   Float,
-  itemsOf,
   Markup,
   PyObject,
   Range,
-  textOf,
+  toItems,
+  toText,
   Undefined,
   type Value,
 } from "../python/values.ts";
@@ -48,7 +48,7 @@ export const VALUE_TESTS: Readonly<Record<string, Native>> = {
   float: native("value", (value: Value) => value instanceof Float),
   lower: native("value", (value: Value) => CLASSES["islower"]!(str(value))),
   upper: native("value", (value: Value) => CLASSES["isupper"]!(str(value))),
-  string: native("value", (value: Value) => textOf(value) !== undefined),
+  string: native("value", (value: Value) => toText(value) !== undefined),
   mapping: native("value", (value: Value) => value instanceof Dict),
   number: native("value", (value: Value) => asNumber(value) !== undefined),
   sequence: native("value", isSequence),
@@ -80,8 +80,8 @@ export const VALUE_TESTS: Readonly<Record<string, Native>> = {
 
 /** Whether it has a length and items. */
 function isSequence(value: Value): boolean {
-  const hasItems = value instanceof Undefined || itemsOf(value) !== undefined ||
-    textOf(value) !== undefined ||
+  const hasItems = value instanceof Undefined || toItems(value) !== undefined ||
+    toText(value) !== undefined ||
     value instanceof Dict || value instanceof Range || value instanceof Bytes;
-  return hasItems && lengthOf(value) !== undefined;
+  return hasItems && getLength(value) !== undefined;
 }

@@ -14,7 +14,7 @@ import { str } from "../python/repr.ts";
 import { type Native, native } from "../python/signature.ts";
 import { requireText } from "../python/string_methods.ts";
 import { countChars, fill, sliceChars, splitLines } from "../python/text.ts";
-import { Markup, NO_NAMED, textOf, type Value } from "../python/values.ts";
+import { Markup, NO_NAMED, toText, type Value } from "../python/values.ts";
 import { raise } from "../template_error.ts";
 import { escape, isAutoescaping } from "./autoescape.ts";
 import { prettyPrint } from "./pretty_print.ts";
@@ -51,7 +51,7 @@ export const TEXT_FILTERS: Readonly<Record<string, Native>> = {
   replace: native("s, old, new, count", replaceAll),
   safe: native("value", (value: Value) => new Markup(str(value))),
   string: native("object", softText),
-  title: native("s", (value: Value) => titleOf(softText(value))),
+  title: native("s", (value: Value) => toTitle(softText(value))),
   tojson: native("x, ensure_ascii, indent, separators, sort_keys", toJson),
   trim: native(
     "value, chars",
@@ -112,7 +112,7 @@ function toJson(
     ? undefined
     : toList(separators).map((each) => requireText(each));
   if (given !== undefined && given.length !== 2) raise("ValueError", "separators must be a pair");
-  const level = indent === null ? undefined : textOf(indent) ?? fill(requireIndex(indent));
+  const level = indent === null ? undefined : toText(indent) ?? fill(requireIndex(indent));
   return writeJson(value, {
     isAscii: isTrue(isAscii),
     indent: level,
@@ -129,7 +129,7 @@ interface IndentOptions {
 }
 
 function indent(value: Value, { width, first, blank }: IndentOptions): Value {
-  const space = textOf(width) ?? fill(requireIndex(width));
+  const space = toText(width) ?? fill(requireIndex(width));
   const [start, ...lines] = splitLines(`${requireText(value)}\n`);
   const pieces = [
     (first ? space : "") + (start ?? ""),
@@ -151,7 +151,7 @@ function replaceAll(value: Value, old: Value, by: Value, count: Value = null): V
   return replace(isHtml ? new Markup(escape(value)) : softText(value), softText(old), softText(by));
 }
 
-function titleOf(value: string | Markup): Value {
+function toTitle(value: string | Markup): Value {
   const text = str(value);
   chargeText(text.length);
   const pieces = text.split(/([-\s({[<]+)/u);

@@ -11,12 +11,12 @@ import { str } from "./repr.ts";
 import { escapeHtml, repeatText } from "./text.ts";
 import {
   Float,
-  itemsOf,
+  getTypeName,
   Markup,
   Range,
-  textOf,
+  toItems,
+  toText,
   Tuple,
-  typeNameOf,
   Undefined,
   type Value,
 } from "./values.ts";
@@ -40,7 +40,7 @@ export function applyBinary(operator: BinaryOperator, a: Value, b: Value): Value
     if (Number.isSafeInteger(fast)) return fast === 0 ? 0 : fast;
   }
   for (const value of [a, b]) {
-    if (value instanceof Undefined && !(operator === "%" && textOf(a) !== undefined)) value.fail();
+    if (value instanceof Undefined && !(operator === "%" && toText(a) !== undefined)) value.fail();
   }
   const [intA, intB] = [asInt(a), asInt(b)];
   if (intA !== undefined && intB !== undefined) return applyInts(operator, intA, intB);
@@ -55,7 +55,7 @@ function refuse(operator: BinaryOperator, a: Value, b: Value): never {
   const name = operator === "**" ? "** or pow()" : operator;
   return raise(
     "TypeError",
-    `unsupported operand type(s) for ${name}: '${typeNameOf(a)}' and '${typeNameOf(b)}'`,
+    `unsupported operand type(s) for ${name}: '${getTypeName(a)}' and '${getTypeName(b)}'`,
   );
 }
 
@@ -113,15 +113,15 @@ function applyFloats(operator: BinaryOperator, a: number, b: number): number {
 }
 
 function applySequences(operator: BinaryOperator, a: Value, b: Value): Value | undefined {
-  if (operator === "%" && textOf(a) !== undefined) return formatPercent(a as string | Markup, b);
+  if (operator === "%" && toText(a) !== undefined) return formatPercent(a as string | Markup, b);
   if (operator === "*") return repeat(a, b) ?? repeat(b, a);
   if (operator !== "+") return undefined;
-  const [textA, textB] = [textOf(a), textOf(b)];
+  const [textA, textB] = [toText(a), toText(b)];
   if (textA !== undefined && textB !== undefined) return addMarkup(a, b);
-  const [itemsA, itemsB] = [itemsOf(a), itemsOf(b)];
+  const [itemsA, itemsB] = [toItems(a), toItems(b)];
   if (itemsA === undefined || itemsB === undefined) {
     if (textA !== undefined) {
-      raise("TypeError", `can only concatenate str (not "${typeNameOf(b)}") to str`);
+      raise("TypeError", `can only concatenate str (not "${getTypeName(b)}") to str`);
     }
     return undefined;
   }
@@ -148,7 +148,7 @@ function addMarkup(a: Value, b: Value): Value {
 
 function repeat(sequence: Value, count: Value): Value | undefined {
   if (asInt(count) === undefined) {
-    const isSequence = textOf(sequence) !== undefined || itemsOf(sequence) !== undefined;
+    const isSequence = toText(sequence) !== undefined || toItems(sequence) !== undefined;
     if (isSequence && asNumber(count) !== undefined) {
       raise("TypeError", "can't multiply sequence by non-int of type 'float'");
     }
@@ -157,7 +157,7 @@ function repeat(sequence: Value, count: Value): Value | undefined {
   const times = Math.max(0, requireIndex(count));
   if (typeof sequence === "string") return repeatText(sequence, times);
   if (sequence instanceof Markup) return new Markup(repeatText(sequence.text, times));
-  const items = itemsOf(sequence);
+  const items = toItems(sequence);
   if (items === undefined) return undefined;
   requireFew(items.length * times);
   const repeated = Array.from({ length: items.length * times }, (_, i) => items[i % items.length]!);
@@ -178,7 +178,7 @@ export function negate(value: Value): Value {
   const int = asInt(value);
   if (int !== undefined) return toInt(-BigInt(int));
   if (value instanceof Undefined) value.fail();
-  return raise("TypeError", `bad operand type for unary -: '${typeNameOf(value)}'`);
+  return raise("TypeError", `bad operand type for unary -: '${getTypeName(value)}'`);
 }
 
 /** `+a` @throws {TemplateError} */
@@ -187,7 +187,7 @@ export function posit(value: Value): Value {
   const int = asInt(value);
   if (int !== undefined) return int;
   if (value instanceof Undefined) value.fail();
-  return raise("TypeError", `bad operand type for unary +: '${typeNameOf(value)}'`);
+  return raise("TypeError", `bad operand type for unary +: '${getTypeName(value)}'`);
 }
 
 /** `range(…)`, as the sandbox bounds it. @throws {TemplateError} */

@@ -8,7 +8,7 @@ import { isRaised } from "../template_error.ts";
 import { type FieldAccess, formatBraces } from "./brace_format.ts";
 import { Dict } from "./dict.ts";
 import { iterate } from "./iterate.ts";
-import { fieldOf, isRefused, methodOf } from "./methods.ts";
+import { findField, findMethod, isRefused } from "./methods.ts";
 import { repr, str } from "./repr.ts";
 import { callNative } from "./signature.ts";
 import { getItem } from "./slicing.ts";
@@ -17,13 +17,13 @@ import { escapeHtml } from "./text.ts";
 import {
   type Arguments,
   Callable,
-  itemsOf,
+  getTypeName,
   Markup,
   NO_NAMED,
   PyObject,
-  textOf,
+  toItems,
+  toText,
   Tuple,
-  typeNameOf,
   Undefined,
   UNSAFE_NAMES,
   type Value,
@@ -44,7 +44,7 @@ export function getSubscript(value: Value, key: Value): Value {
   if (value instanceof Undefined) value.fail();
   const item = tryItem(value, key);
   if (item !== undefined) return item;
-  const name = textOf(key);
+  const name = toText(key);
   const attribute = name === undefined ? undefined : findAttribute(value, name);
   return valueOr(attribute, () => missing(value, key));
 }
@@ -59,11 +59,11 @@ function tryItem(value: Value, key: Value): Value | undefined {
 }
 
 function missing(value: Value, key: Value): Undefined {
-  const owner = value === null ? "None" : `'${typeNameOf(value)} object'`;
-  const name = textOf(key);
+  const owner = value === null ? "None" : `'${getTypeName(value)} object'`;
+  const name = toText(key);
   return new Undefined(
     name === undefined
-      ? `${typeNameOf(value)} object has no element ${repr(key)}`
+      ? `${getTypeName(value)} object has no element ${repr(key)}`
       : `${owner} has no attribute '${name}'`,
   );
 }
@@ -77,11 +77,11 @@ export function findAttribute(value: Value, name: string): Value | undefined {
     const own = value.attribute(name);
     if (own !== undefined) return own;
   }
-  const text = textOf(value);
+  const text = toText(value);
   if (text !== undefined) return stringMethod(value as string | Markup, text, name);
-  if (isRefused(typeNameOf(value), name)) return refuse(value, name);
-  const method = methodOf(value, name);
-  if (method === undefined) return fieldOf(value, name);
+  if (isRefused(getTypeName(value), name)) return refuse(value, name);
+  const method = findMethod(value, name);
+  if (method === undefined) return findField(value, name);
   return new Callable(name, (args) => callNative(name, method, args), {
     typeName: "builtin_function_or_method",
   });
@@ -89,7 +89,7 @@ export function findAttribute(value: Value, name: string): Value | undefined {
 
 function refuse(value: Value, name: string): Undefined {
   return new Undefined(
-    `access to attribute '${name}' of '${typeNameOf(value)}' object is unsafe.`,
+    `access to attribute '${name}' of '${getTypeName(value)}' object is unsafe.`,
     "SecurityError",
   );
 }
@@ -102,7 +102,7 @@ function stringMethod(self: string | Markup, text: string, name: string): Value 
   const isMarkup = self instanceof Markup;
   if (name === "format" || name === "format_map") {
     return new Callable(name, (args) => {
-      const fields = name === "format" ? args : fieldsOf(args);
+      const fields = name === "format" ? args : toFields(args);
       const formatted = formatBraces(text, { args: fields, access: ACCESS, isMarkup });
       return isMarkup ? new Markup(formatted) : formatted;
     }, options);
@@ -117,7 +117,7 @@ function stringMethod(self: string | Markup, text: string, name: string): Value 
   }, options);
 }
 
-function fieldsOf({ positional: [mapping] }: Arguments): Arguments {
+function toFields({ positional: [mapping] }: Arguments): Arguments {
   const named = new Map<string, Value>();
   if (mapping instanceof Dict) {
     for (const [key, value] of mapping.entries()) named.set(str(key), value);
@@ -160,12 +160,12 @@ function callOnMarkup(
   }
   if (PIECES.has(name)) {
     const pieces = call(args);
-    const marked = itemsOf(pieces)!.map((piece) => new Markup(textOf(piece)!));
+    const marked = toItems(pieces)!.map((piece) => new Markup(toText(piece)!));
     return pieces instanceof Tuple ? new Tuple(marked) : marked;
   }
   if (!ESCAPING.has(name)) return call(args);
-  const escaped = args.positional.map((each) => textOf(each) === undefined ? each : escape(each));
-  return new Markup(textOf(call({ positional: escaped, named: NO_NAMED }))!);
+  const escaped = args.positional.map((each) => toText(each) === undefined ? each : escape(each));
+  return new Markup(toText(call({ positional: escaped, named: NO_NAMED }))!);
 }
 
 function escape(value: Value): string {

@@ -109,7 +109,7 @@ function convert(value: Value, conversion: string | undefined): Value {
 function lookUp(path: string, formatting: Formatting): Value {
   const { args, access } = formatting;
   const name = /^[^.[]*/.exec(path)![0];
-  let value = argumentOf(name, formatting, args);
+  let value = findArgument(name, formatting, args);
   PATH.lastIndex = name.length;
   while (PATH.lastIndex < path.length) {
     const match = PATH.exec(path) ??
@@ -122,7 +122,7 @@ function lookUp(path: string, formatting: Formatting): Value {
   return value;
 }
 
-function argumentOf(name: string, formatting: Formatting, args: Arguments): Value {
+function findArgument(name: string, formatting: Formatting, args: Arguments): Value {
   if (name !== "" && !/^\d+$/.test(name)) {
     return valueOr(args.named.get(name), () => raise("KeyError", `'${name}'`));
   }

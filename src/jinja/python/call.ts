@@ -3,8 +3,8 @@ import { raise } from "../template_error.ts";
 import {
   type Arguments,
   type Callable,
+  getTypeName,
   PyObject,
-  typeNameOf,
   Undefined,
   type Value,
 } from "./values.ts";
@@ -19,7 +19,7 @@ export function callValue(value: Value, args: Arguments): Value {
   charge(1);
   if (value instanceof Undefined) value.fail();
   if (!isCallable(value)) {
-    return raise("TypeError", `'${typeNameOf(value)}' object is not callable`);
+    return raise("TypeError", `'${getTypeName(value)}' object is not callable`);
   }
   return value.call(args);
 }

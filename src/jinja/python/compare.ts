@@ -5,19 +5,19 @@
  */
 import { charge, chargeText, descend } from "../meter.ts";
 import { raise } from "../template_error.ts";
-import { Dict, DictView, keyOf } from "./dict.ts";
+import { Dict, DictView, toKey } from "./dict.ts";
 import { iterate, tryIterate } from "./iterate.ts";
 import { asInt, asNumber } from "./numbers.ts";
 import { compareTexts } from "./text.ts";
 import {
   Bytes,
   Float,
-  itemsOf,
+  getTypeName,
   Markup,
   Range,
-  textOf,
+  toItems,
+  toText,
   Tuple,
-  typeNameOf,
   Undefined,
   type Value,
 } from "./values.ts";
@@ -29,13 +29,13 @@ export function areEqual(a: Value, b: Value): boolean {
   if (a === null || b === null) return false;
   const [numberA, numberB] = [asNumber(a), asNumber(b)];
   if (numberA !== undefined || numberB !== undefined) return areEqualNumbers(a, b);
-  const [textA, textB] = [textOf(a), textOf(b)];
+  const [textA, textB] = [toText(a), toText(b)];
   if (textA !== undefined || textB !== undefined) {
     return textA !== undefined && textB !== undefined && areEqualTexts(textA, textB);
   }
   if (Array.isArray(a) || a instanceof Tuple) {
     if (Array.isArray(a) !== Array.isArray(b)) return false;
-    const [itemsA, itemsB] = [itemsOf(a)!, itemsOf(b)];
+    const [itemsA, itemsB] = [toItems(a)!, toItems(b)];
     return itemsB !== undefined && areEqualItems(itemsA, itemsB);
   }
   if (a instanceof Dict && b instanceof Dict) return areEqualDicts(a, b);
@@ -105,16 +105,16 @@ export function isOrdered(a: Value, operator: Order, b: Value): boolean {
 }
 
 function compareOthers(a: Value, operator: Order, b: Value): number {
-  const [textA, textB] = [textOf(a), textOf(b)];
+  const [textA, textB] = [toText(a), toText(b)];
   if (textA !== undefined && textB !== undefined) return compareTexts(textA, textB);
-  const [itemsA, itemsB] = [itemsOf(a), itemsOf(b)];
+  const [itemsA, itemsB] = [toItems(a), toItems(b)];
   if (itemsA !== undefined && itemsB !== undefined && Array.isArray(a) === Array.isArray(b)) {
     return descend(() => compareItems(itemsA, operator, itemsB));
   }
   for (const value of [a, b]) if (value instanceof Undefined) value.fail();
   return raise(
     "TypeError",
-    `'${operator}' not supported between instances of '${typeNameOf(a)}' and '${typeNameOf(b)}'`,
+    `'${operator}' not supported between instances of '${getTypeName(a)}' and '${getTypeName(b)}'`,
   );
 }
 
@@ -147,7 +147,7 @@ export function sortBy<T>(
 
 /** `item in collection` @throws {TemplateError} */
 export function contains(collection: Value, item: Value): boolean {
-  const text = textOf(collection);
+  const text = toText(collection);
   if (text !== undefined) return containsText(text, item);
   if (collection instanceof Dict) return collection.has(item);
   if (collection instanceof DictView && collection.what === "keys") {
@@ -155,16 +155,16 @@ export function contains(collection: Value, item: Value): boolean {
   }
   if (collection instanceof Undefined) return false;
   if (tryIterate(collection) === undefined) {
-    raise("TypeError", `argument of type '${typeNameOf(collection)}' is not iterable`);
+    raise("TypeError", `argument of type '${getTypeName(collection)}' is not iterable`);
   }
   for (const each of iterate(collection)) if (areEqual(each, item)) return true;
   return false;
 }
 
 function containsText(text: string, item: Value): boolean {
-  const wanted = textOf(item);
+  const wanted = toText(item);
   if (wanted === undefined) {
-    const seen = typeNameOf(item);
+    const seen = getTypeName(item);
     return raise("TypeError", `'in <string>' requires string as left operand, not ${seen}`);
   }
   chargeText(text.length);
@@ -183,7 +183,7 @@ export class ValueSet {
 
   /** Whether the value was not there. */
   add(value: Value): boolean {
-    const key = keyOf(value);
+    const key = toKey(value);
     if (this.#keys.has(key)) return false;
     this.#keys.add(key);
     return true;

@@ -5,7 +5,7 @@
  */
 import { raise } from "../template_error.ts";
 import { charge, chargeText } from "../meter.ts";
-import { Float, Markup, PyObject, Tuple, typeNameOf, Undefined, type Value } from "./values.ts";
+import { Float, getTypeName, Markup, PyObject, Tuple, Undefined, type Value } from "./values.ts";
 
 type Key = string | number | bigint | null | object;
 
@@ -23,15 +23,15 @@ export class Dict extends PyObject {
   }
 
   get(key: Value): Value | undefined {
-    return this.#entries.get(keyOf(key))?.[1];
+    return this.#entries.get(toKey(key))?.[1];
   }
 
   has(key: Value): boolean {
-    return this.#entries.has(keyOf(key));
+    return this.#entries.has(toKey(key));
   }
 
   set(key: Value, value: Value): void {
-    const id = keyOf(key);
+    const id = toKey(key);
     // A key that is there stays as it was written first.
     this.#entries.set(id, [this.#entries.get(id)?.[0] ?? key, value]);
   }
@@ -81,7 +81,7 @@ const UNDEFINED_KEY = {};
  *
  * @throws {TemplateError} when the value cannot be a key.
  */
-export function keyOf(value: Value): Key {
+export function toKey(value: Value): Key {
   if (typeof value === "string") {
     if (value.length > 64) chargeText(value.length);
     return value;
@@ -92,11 +92,11 @@ export function keyOf(value: Value): Key {
   if (value instanceof Float) return keyOfFloat(value.value);
   if (value instanceof Tuple) {
     charge(value.items.length);
-    return `\0tuple${value.items.map((item) => describeKey(keyOf(item))).join("\0")}`;
+    return `\0tuple${value.items.map((item) => describeKey(toKey(item))).join("\0")}`;
   }
   if (value instanceof Undefined) return UNDEFINED_KEY;
   if (Array.isArray(value) || value instanceof Dict) {
-    raise("TypeError", `unhashable type: '${typeNameOf(value)}'`);
+    raise("TypeError", `unhashable type: '${getTypeName(value)}'`);
   }
   return value;
 }

@@ -8,7 +8,7 @@ import { formatSize } from "./float_format.ts";
 import { asInt, type Int } from "./numbers.ts";
 import { str } from "./repr.ts";
 import { countChars, fill, sliceChars } from "./text.ts";
-import { Float, textOf, typeNameOf, Undefined, type Value } from "./values.ts";
+import { Float, getTypeName, toText, Undefined, type Value } from "./values.ts";
 
 const SPEC =
   /^(?:([^])?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/u;
@@ -46,13 +46,13 @@ function parseSpec(text: string): Spec | undefined {
 export function formatValue(value: Value, text: string): string {
   if (text === "") return str(value);
   const hasFormats = value instanceof Float || asInt(value) !== undefined ||
-    textOf(value) !== undefined;
+    toText(value) !== undefined;
   if (!hasFormats) {
     if (value instanceof Undefined) value.fail();
-    raise("TypeError", `unsupported format string passed to ${typeNameOf(value)}.__format__`);
+    raise("TypeError", `unsupported format string passed to ${getTypeName(value)}.__format__`);
   }
   const spec = parseSpec(text) ?? raise("ValueError", `Invalid format specifier '${text}'`);
-  if (textOf(value) !== undefined) return formatText(textOf(value)!, spec);
+  if (toText(value) !== undefined) return formatText(toText(value)!, spec);
   if (value instanceof Float) return formatNumber(value.value, spec, "float");
   const int = asInt(value)!;
   if (spec.type !== "" && "eEfFgG%".includes(spec.type)) {
@@ -85,7 +85,7 @@ function formatNumber(value: number, spec: Spec, typeName: string): string {
     isAlternate: spec.isAlternate,
   });
   const isNegative = value < 0 || Object.is(value, -0);
-  return pad(signOf(isNegative, spec), groupDigits(size, spec), spec);
+  return pad(formatSign(isNegative, spec), groupDigits(size, spec), spec);
 }
 
 const RADIX: Readonly<Record<string, number>> = { b: 2, o: 8, x: 16, X: 16 };
@@ -96,23 +96,23 @@ function formatInteger(value: Int, spec: Spec): string {
   }
   if (spec.type === "s") refuseCode(spec, "int");
   if (spec.type === "c") {
-    return pad("", charOf(value), { ...spec, align: spec.align || "<" });
+    return pad("", codeToChar(value), { ...spec, align: spec.align || "<" });
   }
   const radix = RADIX[spec.type] ?? 10;
   const size = BigInt(value) < 0n ? -BigInt(value) : BigInt(value);
   const digits = size.toString(radix);
   const prefix = spec.isAlternate && radix !== 10 ? `0${spec.type}` : "";
   const written = spec.type === "X" ? digits.toUpperCase() : digits;
-  return pad(signOf(size !== BigInt(value), spec) + prefix, groupDigits(written, spec), spec);
+  return pad(formatSign(size !== BigInt(value), spec) + prefix, groupDigits(written, spec), spec);
 }
 
 /** `chr(value)` @throws {TemplateError} */
-export function charOf(value: Int): string {
+export function codeToChar(value: Int): string {
   if (value < 0 || value > 0x10ffff) raise("OverflowError", "%c arg not in range(0x110000)");
   return String.fromCodePoint(Number(value));
 }
 
-function signOf(isNegative: boolean, { sign }: Spec): string {
+function formatSign(isNegative: boolean, { sign }: Spec): string {
   if (isNegative) return "-";
   return sign === "-" ? "" : sign;
 }

@@ -10,11 +10,11 @@ import { countChars, splitChars } from "./text.ts";
 import {
   Bytes,
   Float,
+  getTypeName,
   Markup,
   PyIterator,
   Range,
   Tuple,
-  typeNameOf,
   Undefined,
   type Value,
 } from "./values.ts";
@@ -28,11 +28,11 @@ export function isTrue(value: Value): boolean {
   if (typeof value === "bigint") return value !== 0n;
   if (value instanceof Float) return value.value !== 0;
   if (value instanceof Undefined) return false;
-  return lengthOf(value) !== 0;
+  return getLength(value) !== 0;
 }
 
 /** `len(value)`; `undefined` where Python has none. */
-export function lengthOf(value: Value): number | undefined {
+export function getLength(value: Value): number | undefined {
   if (typeof value === "string") return countChars(value);
   if (Array.isArray(value)) return value.length;
   if (value instanceof Tuple) return value.items.length;
@@ -50,8 +50,8 @@ export function lengthOf(value: Value): number | undefined {
 
 /** @throws {TemplateError} */
 export function requireLength(value: Value): number {
-  return lengthOf(value) ??
-    raise("TypeError", `object of type '${typeNameOf(value)}' has no len()`);
+  return getLength(value) ??
+    raise("TypeError", `object of type '${getTypeName(value)}' has no len()`);
 }
 
 /** An iterator; `undefined` where Python has none. */
@@ -72,7 +72,7 @@ export function tryIterate(value: Value): Iterator<Value> | undefined {
 /** The values of a collection, each counted by the meter. @throws {TemplateError} */
 export function* iterate(value: Value): Generator<Value> {
   const values = tryIterate(value) ??
-    raise("TypeError", `'${typeNameOf(value)}' object is not iterable`);
+    raise("TypeError", `'${getTypeName(value)}' object is not iterable`);
   // Not `for`: an iterator goes on where it was left.
   for (let next = values.next(); next.done !== true; next = values.next()) {
     charge(2);

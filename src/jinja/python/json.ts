@@ -8,7 +8,7 @@ import { raise } from "../template_error.ts";
 import { Dict } from "./dict.ts";
 import { asInt, formatFloat, formatInt, toInt } from "./numbers.ts";
 import { compareTexts, fill } from "./text.ts";
-import { Float, itemsOf, textOf, typeNameOf, type Value } from "./values.ts";
+import { Float, getTypeName, toItems, toText, type Value } from "./values.ts";
 
 const MAX_DEPTH = 500;
 const TOKEN =
@@ -46,13 +46,13 @@ class Reader {
   }
 
   #read(): Value {
-    return this.#valueOf(this.#next());
+    return this.#parseValue(this.#next());
   }
 
-  #valueOf([, text, whole, rest, sign]: RegExpExecArray): Value {
+  #parseValue([, text, whole, rest, sign]: RegExpExecArray): Value {
     if (text !== undefined) return this.#unquote(text);
     if (whole !== undefined) {
-      return rest === "" ? this.#intOf(whole) : new Float(Number(whole + rest));
+      return rest === "" ? this.#parseInteger(whole) : new Float(Number(whole + rest));
     }
     if (sign === "[") return this.#nest(() => this.#readList());
     if (sign === "{") return this.#nest(() => this.#readDict());
@@ -68,7 +68,7 @@ class Reader {
     }
   }
 
-  #intOf(text: string): Value {
+  #parseInteger(text: string): Value {
     if (/^-?0\d/.test(text)) this.#fail();
     const number = Number(text);
     return Number.isSafeInteger(number) ? (number === 0 ? 0 : number) : toInt(BigInt(text));
@@ -86,7 +86,7 @@ class Reader {
     for (;;) {
       const token = this.#next();
       if (token[4] === "]" && items.length === 0) return items;
-      items.push(this.#valueOf(token));
+      items.push(this.#parseValue(token));
       const [, , , , sign] = this.#next();
       if (sign === "]") return items;
       if (sign !== ",") this.#fail();
@@ -144,8 +144,8 @@ class Writer {
   }
 
   write(value: Value, level: number): void {
-    const text = textOf(value);
-    const items = itemsOf(value);
+    const text = toText(value);
+    const items = toItems(value);
     if (text !== undefined) this.#push(this.#quote(text));
     else if (items !== undefined) this.#writeList(items, level);
     else if (value instanceof Dict) this.#writeDict(value, level);
@@ -166,7 +166,7 @@ class Writer {
   #writeDict(dict: Dict, level: number): void {
     if (dict.size === 0) return this.#push("{}");
     this.#push("{");
-    this.#entriesOf(dict).forEach(([key, value], index) => {
+    this.#listEntries(dict).forEach(([key, value], index) => {
       this.#startItem(index, level + 1);
       this.#push(this.#quote(keyText(key)) + this.#style.keySeparator);
       descend(() => this.write(value, level + 1));
@@ -175,12 +175,12 @@ class Writer {
     this.#push("}");
   }
 
-  #entriesOf(dict: Dict): (readonly [Value, Value])[] {
+  #listEntries(dict: Dict): (readonly [Value, Value])[] {
     const entries = [...dict.entries()];
     if (!this.#style.sortsKeys) return entries;
-    const areTexts = entries.every(([key]) => textOf(key) !== undefined);
+    const areTexts = entries.every(([key]) => toText(key) !== undefined);
     const areInts = entries.every(([key]) => asInt(key) !== undefined);
-    if (areTexts) return entries.sort(([a], [b]) => compareTexts(textOf(a)!, textOf(b)!));
+    if (areTexts) return entries.sort(([a], [b]) => compareTexts(toText(a)!, toText(b)!));
     if (areInts) return entries.sort(([a], [b]) => Number(asInt(a)) - Number(asInt(b)));
     return raise("TypeError", "'<' not supported between keys of different types");
   }
@@ -229,13 +229,13 @@ function writeScalar(value: Value): string {
     if (Number.isFinite(value.value)) return formatFloat(value.value);
     return Number.isNaN(value.value) ? "NaN" : value.value < 0 ? "-Infinity" : "Infinity";
   }
-  return raise("TypeError", `Object of type ${typeNameOf(value)} is not JSON serializable`);
+  return raise("TypeError", `Object of type ${getTypeName(value)} is not JSON serializable`);
 }
 
 function keyText(key: Value): string {
-  const text = textOf(key);
+  const text = toText(key);
   if (text !== undefined) return text;
   const isScalar = key === null || asInt(key) !== undefined || key instanceof Float;
   if (isScalar) return writeScalar(key);
-  return raise("TypeError", `keys must be str, int, float, bool or None, not ${typeNameOf(key)}`);
+  return raise("TypeError", `keys must be str, int, float, bool or None, not ${getTypeName(key)}`);
 }

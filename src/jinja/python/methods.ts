@@ -10,7 +10,7 @@ import { iterate } from "./iterate.ts";
 import { type Int, requireIndex } from "./numbers.ts";
 import { repr } from "./repr.ts";
 import { type Native, native } from "./signature.ts";
-import { Bytes, Float, itemsOf, Range, Tuple, type Value, valueOr } from "./values.ts";
+import { Bytes, Float, Range, toItems, Tuple, type Value, valueOr } from "./values.ts";
 
 /** Methods by name, each made for a value. */
 type Methods<T extends Value> = Readonly<Record<string, (self: T) => Native>>;
@@ -25,7 +25,7 @@ const SEQUENCE_METHODS: Methods<Value> = {
     native(
       "_value, _start, _stop",
       (value: Value, start: Value = 0, stop: Value = Number.MAX_SAFE_INTEGER) => {
-        const items = itemsOf(self) ?? [...iterate(self)];
+        const items = toItems(self) ?? [...iterate(self)];
         const at = (bound: number) => bound < 0 ? Math.max(0, bound + items.length) : bound;
         const [from, to] = [at(requireIndex(start)), at(requireIndex(stop))];
         const found = items.findIndex((each, index) =>
@@ -106,7 +106,7 @@ const BYTES_METHODS: Methods<Bytes> = {
 };
 
 /** A method of a value that is no str. */
-export function methodOf(value: Value, name: string): Native | undefined {
+export function findMethod(value: Value, name: string): Native | undefined {
   if (value instanceof Dict) return own(DICT_METHODS, name)?.(value);
   if (Array.isArray(value)) return own(LIST_METHODS, name)?.(value);
   if (value instanceof Tuple || value instanceof Range) return own(SEQUENCE_METHODS, name)?.(value);
@@ -123,7 +123,7 @@ function own<T>(table: Readonly<Record<string, T>>, name: string): T | undefined
 }
 
 /** A field of a number. */
-export function fieldOf(value: Value, name: string): Value | undefined {
+export function findField(value: Value, name: string): Value | undefined {
   if (value instanceof Float) {
     return name === "real" ? value : name === "imag" ? new Float(0) : undefined;
   }

@@ -5,7 +5,7 @@
  */
 import { raise } from "../template_error.ts";
 import { charge } from "../meter.ts";
-import { Float, typeNameOf, Undefined, type Value } from "./values.ts";
+import { Float, getTypeName, Undefined, type Value } from "./values.ts";
 
 /** An int: a number where that is exact. */
 export type Int = number | bigint;
@@ -26,7 +26,7 @@ export function toInt(value: bigint): Int {
 }
 
 /** The int of an integral number. */
-export function intOf(value: number): Int {
+export function numberToInt(value: number): Int {
   if (Number.isSafeInteger(value)) return value === 0 ? 0 : value;
   if (Number.isNaN(value)) raise("ValueError", "cannot convert float NaN to integer");
   if (!Number.isFinite(value)) raise("OverflowError", "cannot convert float infinity to integer");
@@ -51,7 +51,7 @@ export function requireIndex(value: Value, what = "object"): number {
   const int = asInt(value);
   if (int !== undefined) return Number(int);
   if (value instanceof Undefined) value.fail();
-  return raise("TypeError", `'${typeNameOf(value)}' ${what} cannot be interpreted as an integer`);
+  return raise("TypeError", `'${getTypeName(value)}' ${what} cannot be interpreted as an integer`);
 }
 
 export function formatInt(value: Int): string {

@@ -7,11 +7,11 @@ import { chargeText, requireShort } from "../meter.ts";
 import { raise } from "../template_error.ts";
 import { Dict } from "./dict.ts";
 import { formatSize } from "./float_format.ts";
-import { charOf } from "./format_spec.ts";
-import { asInt, asNumber, type Int, intOf, requireIndex } from "./numbers.ts";
+import { codeToChar } from "./format_spec.ts";
+import { asInt, asNumber, type Int, numberToInt, requireIndex } from "./numbers.ts";
 import { escapeCode, repr, str } from "./repr.ts";
 import { countChars, escapeHtml, fill, sliceChars } from "./text.ts";
-import { Float, Markup, textOf, Tuple, typeNameOf, type Value, valueOr } from "./values.ts";
+import { Float, getTypeName, Markup, toText, Tuple, type Value, valueOr } from "./values.ts";
 
 const FIELD =
   /%(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?[hlL]?([^]?)/gu;
@@ -25,7 +25,7 @@ interface Conversion {
 
 /** `text % values` @throws {TemplateError} */
 export function formatPercent(format: string | Markup, values: Value): Value {
-  const text = textOf(format)!;
+  const text = toText(format)!;
   chargeText(text.length);
   const isMarkup = format instanceof Markup;
   const rest = values instanceof Tuple ? [...values.items] : [values];
@@ -89,10 +89,10 @@ export function toAscii(text: string): string {
 }
 
 function toChar(value: Value): string {
-  const text = textOf(value);
+  const text = toText(value);
   if (text !== undefined && countChars(text) === 1) return text;
   const int = asInt(value);
-  return int === undefined ? raise("TypeError", "%c requires int or char") : charOf(int);
+  return int === undefined ? raise("TypeError", "%c requires int or char") : codeToChar(int);
 }
 
 interface Signed {
@@ -120,14 +120,14 @@ function formatDigits(value: Value, { type, flags, precision }: Conversion): Sig
 function toWhole(value: Value, type: string): Int {
   const int = asInt(value);
   if (int !== undefined) return int;
-  if (value instanceof Float && "diu".includes(type)) return intOf(Math.trunc(value.value));
+  if (value instanceof Float && "diu".includes(type)) return numberToInt(Math.trunc(value.value));
   const wanted = "diu".includes(type) ? "a real number" : "an integer";
-  return raise("TypeError", `%${type} format: ${wanted} is required, not ${typeNameOf(value)}`);
+  return raise("TypeError", `%${type} format: ${wanted} is required, not ${getTypeName(value)}`);
 }
 
 function formatReal(value: Value, { type, flags, precision }: Conversion): Signed {
   const number = asNumber(value) ??
-    raise("TypeError", `must be real number, not ${typeNameOf(value)}`);
+    raise("TypeError", `must be real number, not ${getTypeName(value)}`);
   return {
     isNegative: number < 0 || Object.is(number, -0),
     prefix: "",

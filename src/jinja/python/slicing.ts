@@ -9,7 +9,7 @@ import { Dict } from "./dict.ts";
 import { requireLength } from "./iterate.ts";
 import { asInt, requireIndex } from "./numbers.ts";
 import { isWide, sliceChars, splitChars } from "./text.ts";
-import { Bytes, itemsOf, Markup, PyObject, Range, textOf, Tuple, type Value } from "./values.ts";
+import { Bytes, Markup, PyObject, Range, toItems, toText, Tuple, type Value } from "./values.ts";
 
 export class Slice extends PyObject {
   readonly typeName = "slice";
@@ -35,9 +35,9 @@ export function getItem(value: Value, key: Value): Value | undefined {
 }
 
 function itemAt(value: Value, index: number): Value | undefined {
-  const items = itemsOf(value);
+  const items = toItems(value);
   if (items !== undefined) return items.at(index);
-  const text = textOf(value);
+  const text = toText(value);
   if (text !== undefined) {
     const char = isWide(text) ? splitChars(text).at(index) : text.at(index);
     return char !== undefined && value instanceof Markup ? new Markup(char) : char;
@@ -50,7 +50,7 @@ function itemAt(value: Value, index: number): Value | undefined {
 }
 
 /** The bounds of a slice in a sequence, as Python's `slice.indices`. */
-function boundsOf({ start, stop, step }: Slice, length: number) {
+function resolveBounds({ start, stop, step }: Slice, length: number) {
   const stride = step === null ? 1 : requireIndex(step);
   if (stride === 0) raise("ValueError", "slice step cannot be zero");
   const [lowest, highest] = stride > 0 ? [0, length] : [-1, length - 1];
@@ -67,10 +67,10 @@ function boundsOf({ start, stop, step }: Slice, length: number) {
 }
 
 function getSlice(value: Value, slice: Slice): Value | undefined {
-  const text = textOf(value);
-  const items = itemsOf(value);
+  const text = toText(value);
+  const items = toItems(value);
   if (text === undefined && items === undefined && !(value instanceof Range)) return undefined;
-  const { from, to, stride } = boundsOf(slice, requireLength(value));
+  const { from, to, stride } = resolveBounds(slice, requireLength(value));
   if (text !== undefined) {
     const cut = stride === 1
       ? sliceChars(text, from, to)

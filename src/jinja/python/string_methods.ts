@@ -12,14 +12,14 @@ import { requireIndex } from "./numbers.ts";
 import { findText, replaceText, splitText, splitTextFromEnd } from "./search_text.ts";
 import { type Implementation, type Native, native } from "./signature.ts";
 import { countChars, fill, sliceChars, splitLines, strip, stripEnd, stripStart } from "./text.ts";
-import { Bytes, textOf, Tuple, typeNameOf, Undefined, type Value } from "./values.ts";
+import { Bytes, getTypeName, toText, Tuple, Undefined, type Value } from "./values.ts";
 
 /** @throws {TemplateError} */
 export function requireText(value: Value, what = "argument"): string {
-  const text = textOf(value);
+  const text = toText(value);
   if (text !== undefined) return text;
   if (value instanceof Undefined && what !== "argument") value.fail();
-  return raise("TypeError", `${what} must be str, not ${typeNameOf(value)}`);
+  return raise("TypeError", `${what} must be str, not ${getTypeName(value)}`);
 }
 
 function optionalText(value: Value | undefined): string | undefined {
@@ -178,9 +178,9 @@ export function joinTexts(separator: string, values: Value): string {
   const texts: string[] = [];
   let length = 0;
   for (const value of iterate(values)) {
-    const text = textOf(value) ?? raise(
+    const text = toText(value) ?? raise(
       "TypeError",
-      `sequence item ${texts.length}: expected str instance, ${typeNameOf(value)} found`,
+      `sequence item ${texts.length}: expected str instance, ${getTypeName(value)} found`,
     );
     requireShort(length += text.length + separator.length);
     texts.push(text);
@@ -197,7 +197,7 @@ function translate(text: string, table: Value): string {
     const mapped = table.get(char.codePointAt(0)!);
     if (mapped === undefined) return char;
     if (mapped === null) return "";
-    const piece = textOf(mapped) ?? String.fromCodePoint(requireIndex(mapped));
+    const piece = toText(mapped) ?? String.fromCodePoint(requireIndex(mapped));
     requireShort(length += piece.length);
     return piece;
   }).join("");

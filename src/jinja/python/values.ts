@@ -207,7 +207,7 @@ export function valueOr(value: Value | undefined, otherwise: () => Value): Value
 }
 
 /** The name of a value's type in Python. */
-export function typeNameOf(value: Value): string {
+export function getTypeName(value: Value): string {
   if (value === null) return "NoneType";
   if (Array.isArray(value)) return "list";
   if (value instanceof PyObject) return value.typeName;
@@ -216,13 +216,13 @@ export function typeNameOf(value: Value): string {
 }
 
 /** The text of a str; `undefined` for other types. */
-export function textOf(value: Value): string | undefined {
+export function toText(value: Value): string | undefined {
   if (typeof value === "string") return value;
   return value instanceof Markup ? value.text : undefined;
 }
 
 /** The items of a list or tuple; `undefined` for other types. */
-export function itemsOf(value: Value): readonly Value[] | undefined {
+export function toItems(value: Value): readonly Value[] | undefined {
   if (Array.isArray(value)) return value;
   return value instanceof Tuple ? value.items : undefined;
 }

@@ -39,8 +39,8 @@ export function unescapeText(text: string): string {
     ESCAPE,
     (escape, byte, short, long, octal, line, broken, wide, other: string | undefined) => {
       const hex = byte ?? short ?? long;
-      if (hex !== undefined) return charOf(Number.parseInt(hex, 16));
-      if (octal !== undefined) return charOf(Number.parseInt(octal, 8));
+      if (hex !== undefined) return toChar(Number.parseInt(hex, 16));
+      if (octal !== undefined) return toChar(Number.parseInt(octal, 8));
       if (line !== undefined) return "";
       if (broken !== undefined) {
         return raise("TemplateSyntaxError", `truncated or unknown escape '${escape}'`);
@@ -52,7 +52,7 @@ export function unescapeText(text: string): string {
   );
 }
 
-function charOf(code: number): string {
+function toChar(code: number): string {
   if (code > 0x10ffff) return raise("TemplateSyntaxError", "illegal Unicode character");
   return String.fromCodePoint(code);
 }

@@ -88,7 +88,7 @@ function* readPackets(pages: readonly OggPage[], numHeaders: number): Generator<
   }
 }
 
-function* dataOf(packets: Iterable<OggPacket>): Generator<Uint8Array> {
+function* readData(packets: Iterable<OggPacket>): Generator<Uint8Array> {
   for (const { data } of packets) yield data;
 }
 
@@ -97,13 +97,13 @@ async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void>
   const [first, packets] = readFirstPage(pages, NUM_OPUS_HEADERS);
   const numFirst = packets.reduce((sum, packet) => sum + countOpusSamples(packet), 0);
   const length = findLength(pages, first, numFirst) ?? Infinity;
-  const packetsOfSound = dataOf(readPackets(pages, NUM_OPUS_HEADERS));
+  const packetsOfSound = readData(readPackets(pages, NUM_OPUS_HEADERS));
   yield* decodeOpus(head, packetsOfSound, Math.max(0, length - head.preSkip));
 }
 
 async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
   const [first, packets] = readFirstPage(pages, NUM_VORBIS_HEADERS);
-  const headers = [...dataOf(readPackets(pages, 0).take(NUM_VORBIS_HEADERS))];
+  const headers = [...readData(readPackets(pages, 0).take(NUM_VORBIS_HEADERS))];
   // What a packet of Vorbis lasts depends on the one before, and on the setup.
   let numFirst = 0;
   for await (const { channels } of decodeVorbis([...headers, ...packets])) {
@@ -113,7 +113,7 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
   // An end within the packets' sound is one within its last packet: before that the page was cut, and begins before 0.
   const isCut = length !== undefined && numFirst - length > maxPacketSamples(headers[0]!);
   const isPage = pages.findLast(({ granule }) => granule >= 0) === first;
-  yield* decodeVorbis(dataOf(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
+  yield* decodeVorbis(readData(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
 }
 
 /** The most samples that a packet adds, by the identification header: half its longer block. */

@@ -71,10 +71,10 @@ async function* dropEnd(
   let numHeld = 0;
   for await (const sound of sounds) {
     held.push(sound);
-    numHeld += lengthOf(sound);
+    numHeld += getLength(sound);
     const numPadding = Math.round(seconds * sound.sampleRateHz);
-    while (held.length > 0 && numHeld - lengthOf(held[0]!) >= numPadding) {
-      numHeld -= lengthOf(held[0]!);
+    while (held.length > 0 && numHeld - getLength(held[0]!) >= numPadding) {
+      numHeld -= getLength(held[0]!);
       yield held.shift()!;
     }
   }
@@ -85,6 +85,6 @@ async function* dropEnd(
   }
 }
 
-function lengthOf({ channels }: Sound): number {
+function getLength({ channels }: Sound): number {
   return channels[0]?.length ?? 0;
 }

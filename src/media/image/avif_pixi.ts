@@ -6,7 +6,7 @@
  * @module
  */
 import { joinBytes } from "../../base/join_bytes.ts";
-import { viewOf } from "./format.ts";
+import { viewData } from "./format.ts";
 import { type HeifItems, IS_ESSENTIAL, type ItemProperties, readHeifItems } from "./heif_items.ts";
 import { bytesOfView, findBox, listBoxes, skipBytes, writeBox } from "./iso_boxes.ts";
 
@@ -44,7 +44,7 @@ function readDepth({ properties }: HeifItems): number {
 function writeAssociations(items: readonly ItemProperties[]): Uint8Array {
   const size = items.reduce((sum, { numbers }) => sum + 5 + 2 * numbers.length, HEAD_BYTES);
   const content = new Uint8Array(size);
-  const view = viewOf(content);
+  const view = viewData(content);
   view.setUint32(0, 0x01000001);
   view.setUint32(4, items.length);
   let at = 8;
@@ -64,7 +64,7 @@ function rewriteMeta(
   file: Uint8Array<ArrayBuffer>,
   { pixi, associations }: { readonly pixi: Uint8Array; readonly associations: Uint8Array },
 ): Uint8Array<ArrayBuffer> {
-  const meta = findBox(listBoxes(viewOf(file)), "meta", "AVIF");
+  const meta = findBox(listBoxes(viewData(file)), "meta", "AVIF");
   const metaAt = meta.byteOffset - file.byteOffset - HEAD_BYTES;
   const metaEnd = metaAt + HEAD_BYTES + meta.byteLength;
   const version = bytesOfView(meta).subarray(0, VERSION_BYTES);
@@ -93,7 +93,7 @@ function rewriteMeta(
 
 /** Adds to all offsets of the file that are at `from` or beyond it (ISO/IEC 14496-12, 8.11.3). */
 function moveLocations(content: Uint8Array, from: number, numAdded: number): Uint8Array {
-  const view = viewOf(content);
+  const view = viewData(content);
   const version = view.getUint8(0);
   const sizes = view.getUint16(4);
   const [offsetBytes, lengthBytes] = [sizes >> 12, sizes >> 8 & 15];

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 
 interface BmpHeader {
@@ -69,7 +69,7 @@ const MAX_BITS = 32;
 
 function isDib(file: Uint8Array): boolean {
   if (file.length < 40) return false;
-  const view = viewOf(file);
+  const view = viewData(file);
   const headerBytes = view.getUint32(0, true);
   if (!HEADERS.includes(headerBytes)) return false;
   const at = headerBytes === CORE_HEADER ? 8 : 12;
@@ -81,15 +81,15 @@ function addFileHeader(dib: Uint8Array): Uint8Array<ArrayBuffer> {
   const file = new Uint8Array(FILE_HEADER_BYTES + dib.length);
   file.set(dib, FILE_HEADER_BYTES);
   const header = readHeader(file);
-  const numUsed = header.entryBytes === 4 && dib[0]! >= 40 ? viewOf(dib).getUint32(32, true) : 0;
+  const numUsed = header.entryBytes === 4 && dib[0]! >= 40 ? viewData(dib).getUint32(32, true) : 0;
   const numColors = numUsed || (header.bitsPerPixel <= 8 ? 1 << header.bitsPerPixel : 0);
   const pixelsAt = header.paletteAt + header.entryBytes * numColors;
-  viewOf(file).setUint32(10, Math.min(pixelsAt, file.length), true);
+  viewData(file).setUint32(10, Math.min(pixelsAt, file.length), true);
   return file;
 }
 
 function readHeader(file: Uint8Array): BmpHeader {
-  const view = viewOf(file);
+  const view = viewData(file);
   const headerBytes = view.getUint32(14, true);
   const pixelsAt = view.getUint32(10, true);
   if (headerBytes === CORE_HEADER) {
@@ -201,7 +201,7 @@ function copyRows(rows: Uint8Array, header: BmpHeader, rowBytes: number): Pixels
 /** Pixels of 16 or 32 bits with channel masks. */
 function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
   const { width, height, masks } = header;
-  const view = viewOf(rows);
+  const view = viewData(rows);
   const channels = masks![3] === 0 ? 3 : 4;
   const parts = masks!.slice(0, channels).map((mask) => {
     const shift = mask === 0 ? 0 : 31 - Math.clz32(mask & -mask);

@@ -37,6 +37,6 @@ export function invalidImage(message: string, cause?: unknown): HearthError {
 }
 
 /** Reads numbers of a file; beyond its end they throw. */
-export function viewOf(file: Uint8Array): DataView {
+export function viewData(file: Uint8Array): DataView {
   return new DataView(file.buffer, file.byteOffset, file.byteLength);
 }

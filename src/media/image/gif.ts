@@ -5,7 +5,7 @@
  */
 import { pad } from "../crop.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { unpackLzw } from "./lzw.ts";
 
@@ -40,7 +40,7 @@ export const GIF: ImageFormat = {
 };
 
 function readFrame(file: Uint8Array): GifFrame {
-  const view = viewOf(file);
+  const view = viewData(file);
   const screenFlags = view.getUint8(10);
   const screenPalette = readPalette(file, SCREEN_BYTES, screenFlags);
   let transparentIndex: number | undefined;

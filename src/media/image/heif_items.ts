@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalidImage, viewOf } from "./format.ts";
+import { invalidImage, viewData } from "./format.ts";
 import { type Box, findBox, listBoxes, skipBytes } from "./iso_boxes.ts";
 
 /** What properties an item has: their numbers, from 1, with the bit that says whether they must be understood. */
@@ -26,7 +26,7 @@ export const IS_ESSENTIAL = 0x8000;
 /** @throws {HearthError} `invalid_media` when a box is missing. */
 export function readHeifItems(file: Uint8Array, format: string): HeifItems {
   // Boxes that have a version begin with it and three bytes of flags.
-  const meta = listBoxes(skipBytes(findBox(listBoxes(viewOf(file)), "meta", format), 4));
+  const meta = listBoxes(skipBytes(findBox(listBoxes(viewData(file)), "meta", format), 4));
   const primary = findBox(meta, "pitm", format);
   const boxes = listBoxes(findBox(meta, "iprp", format));
   return {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalidImage, viewOf } from "./format.ts";
+import { invalidImage, viewData } from "./format.ts";
 
 /** A box. */
 export interface Box {
@@ -19,7 +19,7 @@ const MAX_BOXES = 4000;
 
 /** A file's brands: the major brand, a version, and compatible brands. */
 export function listBrands(file: Uint8Array): string[] {
-  const numBytes = Math.min(file.length, viewOf(file).getUint32(0), MAX_BRAND_BYTES);
+  const numBytes = Math.min(file.length, viewData(file).getUint32(0), MAX_BRAND_BYTES);
   const texts = new TextDecoder("latin1").decode(file.subarray(8, numBytes));
   return texts.match(/.{4}/gs) ?? [];
 }
@@ -57,7 +57,7 @@ export function skipBytes(view: DataView, numBytes: number): DataView {
 /** A box as bytes. */
 export function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[] {
   const head = new Uint8Array(8);
-  viewOf(head).setUint32(0, contents.reduce((sum, { length }) => sum + length, 8));
+  viewData(head).setUint32(0, contents.reduce((sum, { length }) => sum + length, 8));
   head.set(Uint8Array.from(type, (letter) => letter.charCodeAt(0)), 4);
   return [head, ...contents];
 }

@@ -5,7 +5,7 @@
  */
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import type { Orientation } from "./orientation.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
@@ -89,7 +89,7 @@ const APP14 = 0xee;
 
 /** @throws {HearthError} `invalid_media` when no frame is found. */
 function readJpegMarkers(file: Uint8Array): JpegMarkers {
-  const view = viewOf(file);
+  const view = viewData(file);
   let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
   let orientation: Orientation | undefined;
   let isAdobe = false;

@@ -39,7 +39,7 @@ export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixe
 
   const to = new Uint8Array(width * height * channels);
   const turn = { width: toWidth, height: toHeight, start, stepX, stepY };
-  if (channels === 4 && data.byteOffset % 4 === 0) turnWords(wordsOf(data), wordsOf(to), turn);
+  if (channels === 4 && data.byteOffset % 4 === 0) turnWords(viewWords(data), viewWords(to), turn);
   else turnBytes(data, to, { ...turn, channels });
   return { width: toWidth, height: toHeight, channels, data: to };
 }
@@ -54,7 +54,7 @@ interface Turn {
   readonly stepY: number;
 }
 
-function wordsOf({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uint32Array {
+function viewWords({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uint32Array {
   return new Uint32Array(buffer, byteOffset, length / 4);
 }
 

@@ -7,7 +7,7 @@ import { crc32, inflateSync } from "node:zlib";
 import { joinBytes } from "../../base/join_bytes.ts";
 import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { expandPng } from "./png_expand.ts";
 import { listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_header.ts";
@@ -40,7 +40,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
 
 /** The chunks up to the end of the file or of the image; a truncated one is skipped. */
 function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
-  const view = viewOf(file);
+  const view = viewData(file);
   const chunks: Chunk[] = [];
   for (let at = 8; at + 12 <= file.length;) {
     const length = view.getUint32(at);

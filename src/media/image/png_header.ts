@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalidImage, viewOf } from "./format.ts";
+import { invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 
 /** The header chunk. */
@@ -56,7 +56,7 @@ const PASSES = [
 /** @throws {HearthError} `invalid_media` when it is missing or invalid. */
 export function readPngHeader(file: Uint8Array): PngHeader {
   if (!hasText(file, 12, "IHDR")) throw invalidImage("The PNG file has no header.");
-  const view = viewOf(file);
+  const view = viewData(file);
   const width = view.getUint32(16);
   const height = view.getUint32(20);
   const depth = view.getUint8(24);

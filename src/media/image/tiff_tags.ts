@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { viewOf } from "./format.ts";
+import { viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { type Orientation, toOrientation } from "./orientation.ts";
 
@@ -103,7 +103,7 @@ class TiffReader {
   readonly #isLittleEndian: boolean;
 
   constructor(file: Uint8Array, isLittleEndian: boolean) {
-    this.#view = viewOf(file);
+    this.#view = viewData(file);
     this.#isLittleEndian = isLittleEndian;
   }
 

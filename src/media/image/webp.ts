@@ -6,7 +6,7 @@
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
 import { pad } from "../crop.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
@@ -37,7 +37,7 @@ export const WEBP: ImageFormat = {
 function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const chunks = readChunks(file, CHUNKS_AT);
   const exif = chunks.find(({ type }) => type === "EXIF")?.data;
-  const extended = chunks[0]?.type === "VP8X" ? viewOf(chunks[0].data) : undefined;
+  const extended = chunks[0]?.type === "VP8X" ? viewData(chunks[0].data) : undefined;
   const size = extended === undefined
     ? readFrameSize(chunks)
     : { width: getUint24(extended, 4) + 1, height: getUint24(extended, 7) + 1 };
@@ -50,7 +50,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
   if (frame === undefined) throw invalidImage("The WebP file has no image in it.");
-  const view = viewOf(frame.data);
+  const view = viewData(frame.data);
   if (frame.type === "VP8 ") {
     return { width: view.getUint16(6, true) & 0x3fff, height: view.getUint16(8, true) & 0x3fff };
   }
@@ -60,7 +60,7 @@ function readFrameSize(chunks: readonly Chunk[]): { width: number; height: numbe
 
 /** Chunks of a file or a frame; a truncated one ends with the file. */
 function readChunks(bytes: Uint8Array<ArrayBuffer>, from: number): Chunk[] {
-  const view = viewOf(bytes);
+  const view = viewData(bytes);
   const chunks: Chunk[] = [];
   for (let at = from; at + 8 <= bytes.length && chunks.length < MAX_CHUNKS;) {
     const length = view.getUint32(at + 4, true);
@@ -89,7 +89,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
 
 /** The first frame of an animation, on a canvas that is transparent otherwise. */
 async function decodeFrame(data: Uint8Array<ArrayBuffer>, canvas: ImageSize): Promise<Pixels> {
-  const view = viewOf(data);
+  const view = viewData(data);
   const left = getUint24(view, 0) * 2;
   const top = getUint24(view, 3) * 2;
   const width = getUint24(view, 6) + 1;
@@ -127,14 +127,14 @@ function wrapStill(
 ): Uint8Array<ArrayBuffer> {
   const hasAlpha = chunks.some(({ type }) => type === "ALPH");
   const header = new Uint8Array(10);
-  const view = viewOf(header);
+  const view = viewData(header);
   header[0] = hasAlpha ? 0x10 : 0;
   setUint24(view, 4, width - 1);
   setUint24(view, 7, height - 1);
   const parts = [{ type: "VP8X", data: header }, ...chunks];
   const numBytes = parts.reduce((sum, { data }) => sum + 8 + data.length + data.length % 2, 4);
   const file = new Uint8Array(8 + numBytes);
-  const fileView = viewOf(file);
+  const fileView = viewData(file);
   const setText = (at: number, text: string) => {
     for (let i = 0; i < 4; i++) file[at + i] = text.charCodeAt(i);
   };

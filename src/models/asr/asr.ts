@@ -122,7 +122,7 @@ export class AsrModel implements Model {
     requireAbilities(task, this.#recogniser);
     emit({ type: "admitted" });
     const { requestId, param } = task;
-    const work = workOf(task.audio);
+    const work = estimateWork(task.audio);
     return this.#requests.start({
       requestId,
       what: "transcription",
@@ -255,6 +255,6 @@ function requireAbilities(
 }
 
 /** Bytes of a file, or of its samples if more: FLAC compresses hours of silence to a few kilobytes. */
-function workOf(file: Uint8Array): number {
+function estimateWork(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);
 }

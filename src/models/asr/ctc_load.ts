@@ -7,7 +7,7 @@ import { StartupError } from "../../base/errors.ts";
 import { disposeTensors } from "../../device/ort/ort.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import type { OpenContext } from "../folder/open_context.ts";
-import { feedsOf } from "../plain_tensor.ts";
+import { toFeeds } from "../plain_tensor.ts";
 import { CtcGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
@@ -42,7 +42,7 @@ export async function loadCtc(
   const numClasses = config.vocabulary.texts.length;
   const run = async (samples: Float32Array) => {
     const inputs = await features.prepare(samples);
-    const feeds = feedsOf(session, { tensorOf: (input) => inputs[input], of: GRAPH });
+    const feeds = toFeeds(session, { getTensor: (input) => inputs[input], of: GRAPH });
     const outputs = await session.run(feeds);
     const { dims } = outputs["logits"]!;
     const logits = await backend.read(outputs["logits"]!);

@@ -6,7 +6,12 @@
 import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { Backend } from "../../device/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
-import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
+import {
+  type AxisSizes,
+  computeBytes,
+  resolveDims,
+  StepExecutor,
+} from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";
@@ -80,7 +85,7 @@ async function openCutEncoder(
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
   const { backend } = options;
-  const { pieces } = planStorage(cut, (port) => bytesOf(port, sizesOf(1)));
+  const { pieces } = planStorage(cut, (port) => computeBytes(port, computeSizes(1)));
   const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
   const fitting = Math.min(
     ACTIVATION_BYTES / perInput,
@@ -100,9 +105,9 @@ async function openCutEncoder(
     backend,
     cut,
     sessions,
-    most: sizesOf(maxInputs),
+    most: computeSizes(maxInputs),
     attend: ({ layer, output }, { tensors, output: into, sizes }) =>
-      attention.run(layer, tensors, into).reshape(dimsOf(output, sizes)),
+      attention.run(layer, tensors, into).reshape(resolveDims(output, sizes)),
     callerOwnsOutput: true,
   });
   return {
@@ -112,7 +117,7 @@ async function openCutEncoder(
       const numInputs = features.dims[0]!;
       const tensors = new Map([[FEATURES, features]]);
       attention.begin(selfBounds(new Array(numInputs).fill(cut.numTokens)));
-      await runner.run(tensors, sizesOf(numInputs));
+      await runner.run(tensors, computeSizes(numInputs));
       return tensors.get(cut.output.name)!;
     },
     release: async () => {
@@ -123,6 +128,6 @@ async function openCutEncoder(
 }
 
 /** All shapes count inputs. */
-function sizesOf(numInputs: number): AxisSizes {
+function computeSizes(numInputs: number): AxisSizes {
   return { tokens: 0, rows: numInputs };
 }

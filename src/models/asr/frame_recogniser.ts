@@ -24,7 +24,7 @@ import type {
 } from "./recogniser.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
-import { compressionRatioOf } from "./whisper_quality.ts";
+import { computeCompressionRatio } from "./whisper_quality.ts";
 
 /** The recogniser owns the model behind them. */
 interface FrameRecogniserParts
@@ -69,8 +69,11 @@ async function* transcribe(
   });
   for (const range of speech) {
     const decoder = openDecoder();
-    for (const window of windowsOf(range, parts)) {
-      const ended = await decoder.push(await framesOf(window, recording, parts), recording.signal);
+    for (const window of splitWindows(range, parts)) {
+      const ended = await decoder.push(
+        await computeFrames(window, recording, parts),
+        recording.signal,
+      );
       const isLast = window.end === range.end;
       const tokens = isLast ? [...ended, ...decoder.end()] : ended;
       yield {
@@ -87,7 +90,7 @@ async function* transcribe(
 }
 
 /** Runs a window. @returns the frames kept of it. */
-async function framesOf(
+async function computeFrames(
   window: Window,
   { read, signal }: Recording,
   { samplesPerFrame, sampleRateHz, metrics, run }: FrameRecogniserParts,
@@ -100,18 +103,18 @@ async function framesOf(
   samples.set(heard);
   const { rows, numFrames } = await metrics.encoding(() => run(samples));
   signal.throwIfAborted();
-  const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
-  const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);
+  const toFrame = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
+  const to = window.keep.end === window.end ? numFrames : toFrame(window.keep.end);
   return {
     rows,
-    from: frameOf(window.keep.start),
+    from: toFrame(window.keep.start),
     to: Math.min(to, numFrames),
     firstFrame: Math.round(window.start / samplesPerFrame),
   };
 }
 
 /** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
-function* windowsOf(
+function* splitWindows(
   { start, end }: SampleRange,
   { samplesPerFrame, sampleRateHz }: FrameRecogniserParts,
 ): Generator<Window> {
@@ -186,7 +189,7 @@ class Transcript {
       tokens: heard.map(({ id }) => id),
       temperature: 0,
       meanLogprob: heard.reduce((sum, { logprob }) => sum + logprob, 0) / heard.length,
-      compressionRatio: compressionRatioOf(text.trim()),
+      compressionRatio: computeCompressionRatio(text.trim()),
       noSpeechProbability: 0,
       ...(timesWords && { words }),
     };

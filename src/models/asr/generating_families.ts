@@ -25,7 +25,7 @@ export interface GeneratingFamily {
   /** Longest piece transcribed at once. */
   readonly maxPieceSeconds: number;
   /** Most tokens of a piece of this many seconds. */
-  readonly maxTokensOf: (seconds: number) => number;
+  readonly getMaxTokens: (seconds: number) => number;
 }
 
 /** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
@@ -56,12 +56,12 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
   const start = numberAt(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
   return {
     open: (context, options) =>
-      openSeq2Seq(context, { ...options, positions, promptOf: () => [start] }),
+      openSeq2Seq(context, { ...options, positions, writePrompt: () => [start] }),
     languages,
     defaultLanguage: languages[0],
     // The start takes one position.
     maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
-    maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
+    getMaxTokens: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
   };
 }
 
@@ -72,28 +72,30 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
  */
 export async function describeCohere(
   folder: ModelFolder,
-  { idOf }: TextTokenizer,
+  { tokenToId }: TextTokenizer,
 ): Promise<GeneratingFamily> {
-  const languages = Object.keys(ALL_LANGUAGES).filter((code) => idOf(`<|${code}|>`) !== undefined);
+  const languages = Object.keys(ALL_LANGUAGES).filter((code) =>
+    tokenToId(`<|${code}|>`) !== undefined
+  );
   const defaultLanguage = languages.includes("en") ? "en" : languages[0];
   if (defaultLanguage === undefined) {
     throw new StartupError(`${folder.path}: its tokenizer has no language, such as <|en|>.`);
   }
-  const promptOf = (language = defaultLanguage) =>
+  const writePrompt = (language = defaultLanguage) =>
     coherePrompt(language).map((token) => {
-      const id = idOf(token);
+      const id = tokenToId(token);
       if (id !== undefined) return id;
       throw new StartupError(`${folder.path}: its tokenizer has no ${token}.`);
     });
-  const { length } = promptOf();
+  const { length } = writePrompt();
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const positions = numberAt(folder.config, "max_position_embeddings") ?? COHERE_POSITIONS;
   return {
-    open: (context, options) => openSeq2Seq(context, { ...options, positions, promptOf }),
+    open: (context, options) => openSeq2Seq(context, { ...options, positions, writePrompt }),
     languages,
     defaultLanguage,
     maxPieceSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
-    maxTokensOf: () => positions - length,
+    getMaxTokens: () => positions - length,
   };
 }
 
@@ -127,21 +129,21 @@ export function describeGranite(
   }
   const prompt = template.render([{ role: "user", content: GRANITE_QUESTION }]);
   return {
-    open: (context, options) => openPrompted(context, { ...options, promptOf: () => prompt }),
+    open: (context, options) => openPrompted(context, { ...options, writePrompt: () => prompt }),
     languages: GRANITE_LANGUAGES,
     maxPieceSeconds: PIECE_SECONDS,
-    maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
+    getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }
 
 /** @see https://arxiv.org/abs/2507.13264, on transcription */
 export function describeVoxtral(): GeneratingFamily {
-  const promptOf = (language: string | undefined) =>
+  const writePrompt = (language: string | undefined) =>
     `<s>[INST][AUDIO][/INST]${language === undefined ? "" : `lang:${language}`}[TRANSCRIBE]`;
   return {
-    open: (context, options) => openPrompted(context, { ...options, promptOf }),
+    open: (context, options) => openPrompted(context, { ...options, writePrompt }),
     languages: VOXTRAL_LANGUAGES,
     maxPieceSeconds: PIECE_SECONDS,
-    maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
+    getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }

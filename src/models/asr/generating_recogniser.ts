@@ -21,7 +21,7 @@ import type {
   TranscribedWindow,
 } from "./recogniser.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
-import { compressionRatioOf } from "./whisper_quality.ts";
+import { computeCompressionRatio } from "./whisper_quality.ts";
 
 /** @throws {StartupError} when the folder lacks a part, or a graph does not fit the family. */
 export async function loadGenerating(
@@ -97,7 +97,7 @@ async function recognise(
     & { readonly maxTokens: number },
   { speechDecoder, engine, endTokens, decode }: Parts,
 ) {
-  const { release, ...request } = await speechDecoder.requestOf(samples, language);
+  const { release, ...request } = await speechDecoder.makeRequest(samples, language);
   try {
     const { tokens, sumLogprobs, numChosen } = await generateTokens(engine, {
       ...request,
@@ -127,9 +127,11 @@ async function* transcribe(
   const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
   const maxSamples = Math.floor(maxPieceSeconds * sampleRateHz);
   let numSegments = 0;
-  for await (const { start, end, samples } of piecesOf(recording, { sampleRateHz, maxSamples })) {
+  for await (
+    const { start, end, samples } of splitPieces(recording, { sampleRateHz, maxSamples })
+  ) {
     signal.throwIfAborted();
-    const maxTokens = parts.maxTokensOf(samples.length / sampleRateHz);
+    const maxTokens = parts.getMaxTokens(samples.length / sampleRateHz);
     const heard = await recognise(samples, { language, temperature, maxTokens, signal }, parts);
     signal.throwIfAborted();
     const { text, tokens, numPromptTokens, meanLogprob } = heard;
@@ -143,7 +145,7 @@ async function* transcribe(
       tokens,
       temperature,
       meanLogprob,
-      compressionRatio: compressionRatioOf(text),
+      compressionRatio: computeCompressionRatio(text),
       noSpeechProbability: 0,
     };
     if (text !== "") numSegments++;
@@ -157,7 +159,7 @@ async function* transcribe(
 }
 
 /** The speech regions if known, else the whole recording cut at quiet points. */
-async function* piecesOf(
+async function* splitPieces(
   { read, numSamples, speech }: Recording,
   options: QuietCutOptions,
 ): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {

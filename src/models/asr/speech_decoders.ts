@@ -12,9 +12,9 @@ import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import { loadDecoder, loadEncoderDecoder } from "../folder/decoder_load.ts";
 import type { OpenContext } from "../folder/open_context.ts";
-import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
-import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
-import { knownContextLengthOf, vocabSizeOf } from "../folder/text_sizes.ts";
+import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
+import { type PlainTensors, toFeeds } from "../plain_tensor.ts";
+import { findContextLength, readVocabSize } from "../folder/text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
 import { nextTurn } from "../../base/next_turn.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
@@ -31,7 +31,7 @@ export interface SpeechDecoder {
   readonly sampleRateHz: number;
   readonly decoder: Decoder;
   /** @param language the API's code; the model's own choice if absent. */
-  requestOf(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
+  makeRequest(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
   /** Frees decoder and encoder. */
   dispose(): Promise<void>;
 }
@@ -56,11 +56,11 @@ const HIDDEN = "last_hidden_state";
  */
 export async function openSeq2Seq(
   context: OpenContext,
-  { positions, promptOf, maxPieceSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
+  { positions, writePrompt, maxPieceSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
     /** The decoder's positions, where it has learned some. */
     readonly positions: number;
     /** Tokens that the decoder begins with. */
-    readonly promptOf: (language: string | undefined) => readonly number[];
+    readonly writePrompt: (language: string | undefined) => readonly number[];
   },
 ): Promise<SpeechDecoder> {
   const { folder } = context;
@@ -69,25 +69,25 @@ export async function openSeq2Seq(
   const encoder = await openPart(folder, () => openGraph(ENCODER, context));
   const encode = ({ tensors }: SoundInput) =>
     metrics.encoding(async () => {
-      const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
+      const feeds = toFeeds(encoder, { getTensor: (input) => tensors[input], of: ENCODER });
       return (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
     });
   const silence = async (seconds: number) => ({
     tensors: await features.prepare(new Float32Array(seconds * sampleRateHz)),
   });
-  const positionsOf = async (seconds: number) => {
+  const encodePositions = async (seconds: number) => {
     const hidden = await encode(await silence(seconds));
     hidden.dispose();
     return hidden.dims[1]!;
   };
-  const requestOf = async (samples: Float32Array, language: string | undefined) => ({
-    promptTokens: Int32Array.from(promptOf(language)),
+  const makeRequest = async (samples: Float32Array, language: string | undefined) => ({
+    promptTokens: Int32Array.from(writePrompt(language)),
     encoderInput: { tensors: await features.prepare(samples) },
   });
-  const [one, two] = [await positionsOf(1), await positionsOf(2)];
+  const [one, two] = [await encodePositions(1), await encodePositions(2)];
   const decoder = await loadEncoderDecoder<SoundInput>({
     ...context,
-    vocabSize: vocabSizeOf(folder),
+    vocabSize: readVocabSize(folder),
     contextLength: positions,
     // A second may have one more than another.
     numPositions: one + Math.ceil(maxPieceSeconds) * (two - one + 1),
@@ -99,7 +99,7 @@ export async function openSeq2Seq(
   return {
     sampleRateHz,
     decoder,
-    requestOf,
+    makeRequest,
     dispose: async () => {
       await decoder.dispose();
       await encoder.release();
@@ -118,19 +118,19 @@ const PROMPTED_CONTEXT = 1024;
  */
 export async function openPrompted(
   context: OpenContext,
-  { promptOf, metrics, maxRecordings }: SpeechDecoderOptions & {
+  { writePrompt, metrics, maxRecordings }: SpeechDecoderOptions & {
     /** A text with a placeholder for the sound. */
-    readonly promptOf: (language: string | undefined) => string;
+    readonly writePrompt: (language: string | undefined) => string;
   },
 ): Promise<SpeechDecoder> {
   const { backend, folder, engine } = context;
   const features = await openSpeechFeatures(folder, { takesText: true });
   const { config } = folder;
-  const audioToken = mediaTokenOf(config, "audio");
+  const audioToken = findMediaToken(config, "audio");
   if (audioToken === undefined) {
     throw new StartupError(`${folder.path}/config.json gives no audio_token_index or _id.`);
   }
-  const known = knownContextLengthOf(folder) ?? PROMPTED_CONTEXT;
+  const known = findContextLength(folder) ?? PROMPTED_CONTEXT;
   const { decoder, embeddings } = await loadDecoder({
     ...context,
     engine: { ...engine, maxSequences: maxRecordings },
@@ -139,8 +139,8 @@ export async function openPrompted(
   const session = await openPart(folder, () => openGraph(AUDIO_ENCODER, context));
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
   let numHeard = 0;
-  const requestOf = async (samples: Float32Array, language: string | undefined) => {
-    const tensors = await features.prepare(samples, promptOf(language));
+  const makeRequest = async (samples: Float32Array, language: string | undefined) => {
+    const tensors = await features.prepare(samples, writePrompt(language));
     const ids = tensors["input_ids"]!.data as BigInt64Array<ArrayBuffer>;
     const promptTokens = Int32Array.from(ids, Number);
     const start = promptTokens.indexOf(audioToken);
@@ -157,7 +157,7 @@ export async function openPrompted(
   return {
     sampleRateHz: features.sampleRateHz,
     decoder,
-    requestOf,
+    makeRequest,
     dispose: async () => {
       await decoder.dispose();
       await encoder.dispose();

@@ -7,7 +7,7 @@ import { basename, dirname } from "node:path";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { loadTransformers } from "../../device/ort/hook.ts";
-import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
+import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 
 const DEFAULT_RATE_HZ = 16_000;
 const FILES = ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
@@ -46,7 +46,7 @@ export async function openSpeechFeatures(
     return {
       sampleRateHz: Number(extractor.config.sampling_rate ?? DEFAULT_RATE_HZ),
       prepare: async (samples, prompt) =>
-        plainTensorsOf(await (takesText ? prepare(prompt, samples) : prepare(samples))),
+        toPlainTensors(await (takesText ? prepare(prompt, samples) : prepare(samples))),
     };
   });
 }

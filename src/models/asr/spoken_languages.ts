@@ -5,7 +5,7 @@
  */
 import { ALL_LANGUAGES, LANGUAGES } from "../../media/languages.ts";
 import { HearthError } from "../../base/errors.ts";
-import { modelNameOf } from "../../hub/cache.ts";
+import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** Codes of the API; none if the folder does not name them. */
@@ -31,7 +31,7 @@ const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
  * `wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`.
  */
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
-  const name = modelNameOf(path);
+  const name = toModelName(path);
   const known = BY_NAME.find(([beginning]) => name.startsWith(beginning));
   if (known !== undefined) return known[1];
   const named = config["language"];

@@ -129,21 +129,21 @@ async function openJoint(
   context: OpenContext,
 ): Promise<Joint<JointState> & Pick<GraphSession, "release">> {
   const session = await openOnCpu(JOINT, context);
-  const infoOf = (input: string) => session.inputs.find(({ name }) => name === input)!;
-  const sizeOf = (input: string, axis: number) => {
-    const size = infoOf(input).shape[axis];
+  const getInfo = (input: string) => session.inputs.find(({ name }) => name === input)!;
+  const getSize = (input: string, axis: number) => {
+    const size = getInfo(input).shape[axis];
     if (typeof size === "number") return size;
     throw new StartupError(
       `${context.folder.path}: the size of axis ${axis} of ${JOINT}'s input ${input} is not fixed.`,
     );
   };
   const zeros = (input: string) => {
-    const dims = [sizeOf(input, 0), 1, sizeOf(input, 2)];
+    const dims = [getSize(input, 0), 1, getSize(input, 2)];
     return new Tensor("float32", new Float32Array(dims[0]! * dims[2]!), dims);
   };
   const integer = (input: string, value: number, dims: readonly number[]) =>
-    tensorFor(infoOf(input), [value], dims);
-  const width = sizeOf("encoder_outputs", 1);
+    tensorFor(getInfo(input), [value], dims);
+  const width = getSize("encoder_outputs", 1);
   return {
     width,
     begin: () => [zeros("input_states_1"), zeros("input_states_2")],

@@ -138,7 +138,7 @@ export function timeWords(
   alignment: WindowAlignment,
 ): TranscriptWord[][] {
   const spans = segments.map((segment) => {
-    const begins = beginsOf(segment, alignment);
+    const begins = findBeginnings(segment, alignment);
     let first = 0;
     return segment.words.map(({ numTokens }) => {
       const start = begins[first]!;
@@ -175,7 +175,7 @@ function usualSeconds(spans: readonly { readonly start: number; readonly end: nu
 }
 
 /** When each of a segment's tokens begins, and after them the end of the last; they share what the segment has. */
-function beginsOf(
+function findBeginnings(
   { startSeconds, endSeconds, firstToken, words }: WordSegment,
   { values, numFrames, frameSeconds }: WindowAlignment,
 ): number[] {

@@ -106,9 +106,10 @@ export class VoiceActivity {
   }
 
   #sizesAt(sampleRateHz: number): WindowSizes & { readonly stateShape: readonly number[] } {
-    const sizeOf = (name: string) => (this.#config[name] as Json | undefined)?.[sampleRateHz];
-    const windowSamples = sizeOf("window_samples") ?? SILERO_SIZES[sampleRateHz]?.windowSamples;
-    const contextSamples = sizeOf("context_samples") ?? SILERO_SIZES[sampleRateHz]?.contextSamples;
+    const readSize = (name: string) => (this.#config[name] as Json | undefined)?.[sampleRateHz];
+    const windowSamples = readSize("window_samples") ?? SILERO_SIZES[sampleRateHz]?.windowSamples;
+    const contextSamples = readSize("context_samples") ??
+      SILERO_SIZES[sampleRateHz]?.contextSamples;
     const rates = this.#config["sampling_rates"] ?? Object.keys(SILERO_SIZES).map(Number);
     const stateShape = this.#config["state_shape"] ?? SILERO_STATE;
     if (

@@ -8,7 +8,7 @@ import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { SiteHeads } from "../../device/cross_alignment.ts";
-import { maskOf } from "../../engine/token_rules.ts";
+import { toMask } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 
@@ -46,16 +46,16 @@ const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl", jv: "jw" };
  * Reads the configuration.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
- * @param idOf a token's id by its text.
+ * @param tokenToId a token's id by its text.
  * @throws {StartupError} when it is not a Whisper model.
  */
 export function readWhisperConfig(
   { config, generationConfig }: { config: Json; generationConfig: Json },
-  idOf: (token: string) => number | undefined,
+  tokenToId: (token: string) => number | undefined,
 ): WhisperConfig {
   const size = (name: string) => numberAt(generationConfig, name) ?? requireNumber(config, name);
   const token = (text: string) => {
-    const id = idOf(text);
+    const id = tokenToId(text);
     if (id !== undefined) return id;
     throw new StartupError(`The folder's tokenizer has no ${text}: it is not Whisper's.`);
   };
@@ -67,10 +67,10 @@ export function readWhisperConfig(
     vocabSize: size("vocab_size"),
     startToken: size("decoder_start_token_id"),
     endToken: size("eos_token_id"),
-    noSpeechToken: idOf("<|nospeech|>") ?? idOf("<|nocaptions|>"),
+    noSpeechToken: tokenToId("<|nospeech|>") ?? tokenToId("<|nocaptions|>"),
     transcribeToken: isMultilingual ? token("<|transcribe|>") : undefined,
     translateToken: isMultilingual && hasTask(generationConfig, "translate")
-      ? idOf("<|translate|>")
+      ? tokenToId("<|translate|>")
       : undefined,
     languages: isMultilingual ? readLanguages(generationConfig) : new Map(),
     timestampsStart,
@@ -82,20 +82,20 @@ export function readWhisperConfig(
   };
 }
 
-export function languagesOf({ languages }: Pick<WhisperConfig, "languages">): SpokenLanguages {
+export function toLanguages({ languages }: Pick<WhisperConfig, "languages">): SpokenLanguages {
   if (languages.size === 0) return ["en"];
   return Object.keys(ALL_LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
 }
 
-/** The token of one of {@linkcode languagesOf}; `undefined` for the language of a model of one. */
-export function languageTokenOf(
+/** The token of one of {@linkcode toLanguages}; `undefined` for the language of a model of one. */
+export function findLanguageToken(
   { languages }: Pick<WhisperConfig, "languages">,
   code: string,
 ): number | undefined {
   return languages.get(WHISPER_CODES[code] ?? code);
 }
 
-export function promptOf(
+export function makePrompt(
   { startToken, transcribeToken, translateToken }: WhisperConfig,
   { languageToken, translates = false }: {
     readonly languageToken: number | undefined;
@@ -113,7 +113,7 @@ export function hasSpaces({ languages }: WhisperConfig, token: number | undefine
 }
 
 /** The name of the language with this token: `english`; Whisper's code where the API has no name for it. */
-export function languageNameOf({ languages }: WhisperConfig, token: number | undefined): string {
+export function getLanguageName({ languages }: WhisperConfig, token: number | undefined): string {
   if (token === undefined) return ALL_LANGUAGES["en"]!;
   const code = [...languages].find(([, id]) => id === token)?.[0] ?? "";
   const own = Object.keys(ALL_LANGUAGES).find((each) => (WHISPER_CODES[each] ?? each) === code);
@@ -121,11 +121,11 @@ export function languageNameOf({ languages }: WhisperConfig, token: number | und
 }
 
 /** A mask of the tokens that are text and may be sampled. */
-export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
+export function listPlainTokens(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   const suppressed = new Set(config.suppressedTokens);
   // Whisper's special tokens follow the end token.
   const ids = Array(config.endToken).keys().filter((id) => !suppressed.has(id));
-  return maskOf(ids, config.vocabSize);
+  return toMask(ids, config.vocabSize);
 }
 
 /** Whether the model supports a task; folders that list none support all of Whisper's. */

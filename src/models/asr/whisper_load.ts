@@ -7,10 +7,10 @@ import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel/log_me
 import type { OpenContext } from "../folder/open_context.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import {
-  languagesOf,
-  plainTokensOf,
+  listPlainTokens,
   readAlignmentHeads,
   readWhisperConfig,
+  toLanguages,
   type WhisperConfig,
 } from "./whisper_config.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
@@ -47,7 +47,7 @@ export async function loadWhisper(
     config: folder.config,
     generationConfig: await readOptionalJson(folder, "generation_config.json"),
   };
-  const config = readWhisperConfig(files, (token) => tokenizer.idOf(token));
+  const config = readWhisperConfig(files, (token) => tokenizer.tokenToId(token));
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
   const parts = await openParts(context, { maxRecordings, metrics, config, spec });
   const { encoder, decoder, speech } = parts;
@@ -61,7 +61,7 @@ export async function loadWhisper(
     sampleRateHz: spec.sampleRateHz,
     // Less two frames: speech may begin and end within a frame.
     maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
-    languages: languagesOf(config),
+    languages: toLanguages(config),
     whyNoTranslation: whyNoTranslation(config),
     whyNoWordTimes: decoder instanceof EncoderDecoder
       ? undefined
@@ -118,7 +118,7 @@ async function openParts(
   });
   const speech = later.speech = backend.openSpeech({
     spec,
-    rules: { ...config, plainTokens: plainTokensOf(config) },
+    rules: { ...config, plainTokens: listPlainTokens(config) },
     featuresDtype: encoder.inputs[0]!.type as "float32" | "float16",
     logitsDtype: decoder.logitsDtype,
     maxRows: maxRecordings,

@@ -44,20 +44,20 @@ export interface FallbackOptions {
   /** It may become known while the first attempt runs. */
   readonly noSpeechProbability: number | Promise<number>;
   /** The text of tokens, timestamps left out. */
-  readonly textOf: (tokens: readonly number[]) => string;
+  readonly getText: (tokens: readonly number[]) => string;
 }
 
 /** Decodes a window at rising temperatures until the result is good enough; the last attempt stands. */
 export async function decodeWithFallback(
   attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
-  { temperature: first, seed: firstSeed, textOf, ...known }: FallbackOptions,
+  { temperature: first, seed: firstSeed, getText, ...known }: FallbackOptions,
 ): Promise<DecodingResult> {
   const temperatures = temperaturesFrom(first);
   for (const [index, temperature] of temperatures.entries()) {
     const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;
     const decoded = await attempt({ temperature, seed });
     const noSpeechProbability = await known.noSpeechProbability;
-    const compressionRatio = compressionRatioOf(textOf(decoded.tokens).trim());
+    const compressionRatio = computeCompressionRatio(getText(decoded.tokens).trim());
     const result = { ...decoded, temperature, noSpeechProbability, compressionRatio };
     if (index === temperatures.length - 1 || isGoodEnough(result)) return result;
   }
@@ -85,7 +85,7 @@ export function isGoodEnough(figures: DecodingQuality): boolean {
 }
 
 /** Bytes of the text divided by its compressed bytes. */
-export function compressionRatioOf(text: string): number {
+export function computeCompressionRatio(text: string): number {
   const bytes = Buffer.from(text);
   return bytes.length / deflateSync(bytes).length;
 }

@@ -83,7 +83,7 @@ export class Sequential {
     const offsetSeconds = seekFrame / framesPerSecond;
     const ownSeconds = ownFrames / framesPerSecond;
     return pieces.map((tokens) => {
-      const { start, end } = this.#timesOf(tokens, ownSeconds);
+      const { start, end } = this.#readTimes(tokens, ownSeconds);
       return {
         startSeconds: offsetSeconds + start,
         endSeconds: offsetSeconds + end,
@@ -129,7 +129,7 @@ export class Sequential {
     const hasEnd = isTimestamp(tokens.length - 1) && !isTimestamp(tokens.length - 2);
     if (cuts.length === 0) {
       // Whisper itself keeps such text, which cuts a sentence at the window's end.
-      const beginSeconds = isTimestamp(0) ? this.#secondsOf(tokens[0]!) : 0;
+      const beginSeconds = isTimestamp(0) ? this.#toSeconds(tokens[0]!) : 0;
       if (goesOn && !hasEnd && tokens.length > 1 && beginSeconds > 0) {
         return { pieces: [], seenSeconds: beginSeconds };
       }
@@ -138,22 +138,22 @@ export class Sequential {
     if (hasEnd) cuts.push(tokens.length);
     const pieces = cuts.map((end, index) => tokens.slice(cuts[index - 1] ?? 0, end));
     if (hasEnd) return { pieces };
-    return { pieces, seenSeconds: this.#secondsOf(tokens[cuts.at(-1)! - 1]!) };
+    return { pieces, seenSeconds: this.#toSeconds(tokens[cuts.at(-1)! - 1]!) };
   }
 
-  #timesOf(tokens: readonly number[], ownSeconds: number): { start: number; end: number } {
+  #readTimes(tokens: readonly number[], ownSeconds: number): { start: number; end: number } {
     const { timestampsStart, speech } = this.#options;
     const first = tokens[0]!;
     const last = tokens.at(-1)!;
     // After the speech there is only silence.
     const latest = speech === undefined ? Infinity : ownSeconds;
-    const start = first >= timestampsStart ? Math.min(this.#secondsOf(first), latest) : 0;
+    const start = first >= timestampsStart ? Math.min(this.#toSeconds(first), latest) : 0;
     const hasEnd = tokens.length > 1 && last >= timestampsStart;
-    const end = hasEnd ? Math.min(this.#secondsOf(last), latest) : ownSeconds;
+    const end = hasEnd ? Math.min(this.#toSeconds(last), latest) : ownSeconds;
     return { start, end: Math.max(start, end) };
   }
 
-  #secondsOf(token: number): number {
+  #toSeconds(token: number): number {
     return (token - this.#options.timestampsStart) * TIMESTAMP_SECONDS;
   }
 }

@@ -13,7 +13,7 @@ import { LANGUAGES } from "../../media/languages.ts";
 import type { SpeechKernels } from "../../device/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
-import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
+import { findLanguageToken, getLanguageName, type WhisperConfig } from "./whisper_config.ts";
 import { type FrameRange, Sequential } from "./whisper_sequential.ts";
 import { wordsOfPieces } from "./timed_words.ts";
 
@@ -42,9 +42,9 @@ export async function* transcribe(
     timestampsStart: config.timestampsStart,
     speech: rows.speech,
   });
-  let languageToken = language === undefined ? undefined : languageTokenOf(config, language);
+  let languageToken = language === undefined ? undefined : findLanguageToken(config, language);
   let numSegments = 0;
-  const textOf = (tokens: readonly number[]) =>
+  const getText = (tokens: readonly number[]) =>
     deps.decode(tokens.filter((token) => token < config.endToken));
   for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
     const window = await decoder.decode({
@@ -54,7 +54,7 @@ export async function* transcribe(
       temperature,
       // The same recording gives the same text, regardless of other requests.
       seed: range.start,
-      textOf,
+      getText,
       timedSeconds: timesWords ? (range.end - range.start) / framesPerSecond : undefined,
       signal,
     });
@@ -66,7 +66,7 @@ export async function* transcribe(
     });
     const { temperature: used, meanLogprob, compressionRatio, noSpeechProbability } = window;
     const segments = pieces
-      .map((piece, i) => ({ ...piece, text: textOf(piece.tokens), words: words?.[i] }))
+      .map((piece, i) => ({ ...piece, text: getText(piece.tokens), words: words?.[i] }))
       .filter(({ text }) => text.trim() !== "")
       .map(({ words, ...piece }) => ({
         ...piece,
@@ -78,7 +78,7 @@ export async function* transcribe(
         ...(words && { words }),
       }));
     yield {
-      language: translates ? LANGUAGES["en"]! : languageNameOf(config, languageToken),
+      language: translates ? LANGUAGES["en"]! : getLanguageName(config, languageToken),
       numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
       numTokens: window.tokens.length + 1,
       segments,

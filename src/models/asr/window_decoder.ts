@@ -11,8 +11,8 @@ import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { generate, type GenerateOptions, generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
-import { maskOf } from "../../engine/token_rules.ts";
-import { promptOf, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
+import { toMask } from "../../engine/token_rules.ts";
+import { makePrompt, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import {
   type Attempt,
   decodeWithFallback,
@@ -80,7 +80,7 @@ export class WindowDecoder {
       // Reported where it is awaited, unless something else fails first.
       noSpeechProbability.catch(() => {});
       const languageToken = await this.#detectLanguage(task, input);
-      const prompt = promptOf(config, { ...task, languageToken });
+      const prompt = makePrompt(config, { ...task, languageToken });
       const decoded = await decodeWithFallback(
         (sampling) => this.#attempt(prompt, { ...task, sampling, input }),
         { ...task, noSpeechProbability },
@@ -144,7 +144,7 @@ export class WindowDecoder {
   ): Promise<number | undefined> {
     const { languages, vocabSize } = this.#parts.config;
     if (task.languageToken !== undefined || languages.size === 0) return task.languageToken;
-    const rules = () => ({ mask: maskOf(languages.values(), vocabSize) });
+    const rules = () => ({ mask: toMask(languages.values(), vocabSize) });
     return (await this.#chooseFirst(task, { input, rules })).tokenId;
   }
 
@@ -185,7 +185,7 @@ export class WindowDecoder {
     const { decoder, config, alignmentHeads: sites } = this.#parts;
     if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
     const numPositions = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
-    const prompt = promptOf(config, window);
+    const prompt = makePrompt(config, window);
     const tokens = [...prompt, ...window.tokens];
     const alignment = await decoder.align({ encoderInput, tokens, numPositions, sites });
     // The decoder attends to a token's audio while it reads the token before.

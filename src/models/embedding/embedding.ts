@@ -48,14 +48,14 @@ export class EmbeddingModel extends TextModel implements Model {
       ({ model, isDecoder }) =>
         isDecoder
           ? requireLastToken(config, folder)
-          : { output: textOutputOf(model, config, folder) },
+          : { output: findTextOutput(model, config, folder) },
     );
     return new EmbeddingModel(loaded, config, folder);
   }
 
   start(task: Task, emit: (event: EmbedEvent) => void): () => void {
     requireTask(task, "embed");
-    const dimensions = this.#dimensionsOf(task);
+    const dimensions = this.#checkDimensions(task);
     const numTexts = task.inputs.length;
     const vectors = new Float32Array(numTexts * dimensions);
     return this.run(task.requestId, {
@@ -63,7 +63,7 @@ export class EmbeddingModel extends TextModel implements Model {
       encode: (index) => this.#encode(task, index),
       onRow: (index, row) => {
         const vector = row.subarray(0, dimensions);
-        const length = lengthOf(vector);
+        const length = computeLength(vector);
         const isShort = dimensions < row.length;
         if (task.normalizes ?? (this.#config.normalizes || isShort)) scale(vector, 1 / length);
         vectors.set(vector, index * dimensions);
@@ -72,7 +72,7 @@ export class EmbeddingModel extends TextModel implements Model {
     }, emit);
   }
 
-  #dimensionsOf({ dimensions }: EmbedTask): number {
+  #checkDimensions({ dimensions }: EmbedTask): number {
     const { width } = this.#loaded;
     const { isMatryoshka } = this.#config;
     if (dimensions === undefined) return Math.min(this.#config.dimensions ?? width, width);
@@ -90,7 +90,7 @@ export class EmbeddingModel extends TextModel implements Model {
     const { tokenizer, maxTokens } = this.#loaded;
     const input = task.inputs[index]!;
     const { truncation } = task;
-    const param = paramOf(task, index);
+    const param = nameParam(task, index);
     const length = { maxTokens, mayCut: truncation !== undefined, what: param, param };
     const fit = (ids: readonly number[]) => {
       this.#requireText(ids, param);
@@ -146,12 +146,12 @@ export class EmbeddingModel extends TextModel implements Model {
 }
 
 /** The path of an input in the request. */
-function paramOf({ inputs }: EmbedTask, index: number): string {
+function nameParam({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
 
 /** The output that holds a vector per text already, or the one whose tokens' vectors are pooled. */
-function textOutputOf(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
+function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
   if (isBagGraph(graph)) return { name: findOutput(graph, BAG_OUTPUTS) };
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
   if (isPooled && !poolsAnew(graph, config)) {
@@ -200,7 +200,7 @@ function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): 
 }
 
 /** @throws {Error} when the vector is zero or not finite. */
-function lengthOf(vector: Float32Array): number {
+function computeLength(vector: Float32Array): number {
   let squares = 0;
   for (const element of vector) squares += element * element;
   const length = Math.sqrt(squares);

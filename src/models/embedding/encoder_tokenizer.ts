@@ -69,7 +69,7 @@ export class EncoderTokenizer {
     const padName = typeof padToken === "string"
       ? padToken
       : (padToken as { content?: string } | null | undefined)?.content;
-    const padTokenId = tokenizer.idOf(padName ?? "") ??
+    const padTokenId = tokenizer.tokenToId(padName ?? "") ??
       numberAt(folder.config, "pad_token_id") ?? 0;
     return new EncoderTokenizer(files, { padTokenId, isPlain });
   }
@@ -147,7 +147,7 @@ export class EncoderTokenizer {
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
   const model = isJson(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
-  return typeof name === "string" ? tokenizer.idOf(name) : numberAt(model, "unk_id");
+  return typeof name === "string" ? tokenizer.tokenToId(name) : numberAt(model, "unk_id");
 }
 
 /** Whether `ids` begins with `beginning`. */

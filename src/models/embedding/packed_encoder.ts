@@ -8,7 +8,12 @@ import type { Backend } from "../../device/backend.ts";
 import type { PackedAttention } from "../../device/packed_attention.ts";
 import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
 import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
-import { type AxisSizes, bytesOf, dimsOf, StepExecutor } from "../../decoder/step_executor.ts";
+import {
+  type AxisSizes,
+  computeBytes,
+  resolveDims,
+  StepExecutor,
+} from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { EncoderCut } from "../../graph/cut/encoder_cut.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
@@ -29,7 +34,7 @@ export type TextSummary =
  *
  * @returns `undefined` for the maximum, which takes padded texts.
  */
-export function summaryOf(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
+export function toSummary(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
   if (pooling.includes("max")) return undefined;
   const which = pickedToken(pooling);
   return which ? { kind: "token", which } : { kind: "sums", modes: pooling };
@@ -100,7 +105,7 @@ export class PackedEncoder implements Encoder {
     const { maxBufferBytes } = backend;
     // Fails before the weights are read rather than after.
     backend.openPackedAttention({ sites: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
-    const { pieces } = planStorage(cut, (port) => bytesOf(port, { tokens: 1, rows: 1 }));
+    const { pieces } = planStorage(cut, (port) => computeBytes(port, { tokens: 1, rows: 1 }));
     const perToken = pieces.reduce((sum, bytes) => sum + bytes, 0);
     const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...pieces));
     const maxTokens = Math.min(MAX_TOKENS, Math.floor(fitting));
@@ -144,7 +149,7 @@ export class PackedEncoder implements Encoder {
       if (port === undefined) return;
       const values = new BigInt64Array(sizes.tokens);
       forEachText(texts, (text, start, end) => fillText(text, values.subarray(start, end)));
-      tensors.set(port.name, new Tensor("int64", values, dimsOf(port, sizes)));
+      tensors.set(port.name, new Tensor("int64", values, resolveDims(port, sizes)));
     };
     fill(tokens, (text, row) => fillTokens("input_ids", text, row));
     fill(types, (text, row) => fillTokens("token_type_ids", text, row));
@@ -155,7 +160,7 @@ export class PackedEncoder implements Encoder {
 
   #answerInput(texts: readonly EncodedText[], sizes: AxisSizes): Tensor {
     const { input } = this.#cut.answer;
-    const dims = dimsOf(input, sizes);
+    const dims = resolveDims(input, sizes);
     if (this.#summary.kind === "token") {
       const { which } = this.#summary;
       const rows = new BigInt64Array(texts.length);

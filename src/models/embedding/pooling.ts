@@ -10,11 +10,11 @@
 import type { EncoderTail } from "../../graph/cut/encoder_cut.ts";
 import type { TensorPort } from "../../graph/graph_cut.ts";
 import {
+  getOpset,
   int64Tensor,
   makeNode,
   type ModelProto,
   type Node,
-  opsetOf,
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { keepOutput } from "../folder/graph_ports.ts";
@@ -76,7 +76,7 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
 export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): ModelProto {
   if (pooling === undefined) return keepOutput(model, name, POOLED_OUTPUT);
   const { graph } = model;
-  const added = addPooling(name, pooling, opsetOf(model));
+  const added = addPooling(name, pooling, getOpset(model));
   return {
     ...model,
     graph: {

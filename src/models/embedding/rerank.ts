@@ -34,7 +34,7 @@ export class RerankModel extends TextModel implements Model {
       ({ model, tokenizer, isDecoder }) =>
         isDecoder
           ? { ...yesNoRerankPrompt(tokenizer), ...columns && { columns } }
-          : { ...crossEncoderForm(tokenizer), output: { name: logitsOf(model) } },
+          : { ...crossEncoderForm(tokenizer), output: { name: findLogits(model) } },
     );
     if (loaded.width <= 2) return new RerankModel(loaded);
     await loaded.texts.dispose();
@@ -49,7 +49,7 @@ export class RerankModel extends TextModel implements Model {
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
     const logits = new Float32Array(numTexts);
-    const lengthOf = (param: string, mayCut = task.truncation !== undefined) => ({
+    const toLengthOptions = (param: string, mayCut = task.truncation !== undefined) => ({
       maxTokens: this.contextLength,
       mayCut,
       what: param,
@@ -57,16 +57,16 @@ export class RerankModel extends TextModel implements Model {
     });
     const { query: asked } = task;
     const shared = typeof asked === "string"
-      ? form.encodeQuery(asked, lengthOf("query"))
+      ? form.encodeQuery(asked, toLengthOptions("query"))
       : undefined;
     return this.run(task.requestId, {
       numTexts,
       beginsAlike: shared !== undefined,
       encode: (index) => {
         const mayCut = task.truncation !== undefined || task.maxDocumentTokens !== undefined;
-        const length = lengthOf(`documents[${index}]`, mayCut);
+        const length = toLengthOptions(`documents[${index}]`, mayCut);
         const query = shared ??
-          form.encodeQuery(asked[index]!, lengthOf(`query[${index}]`));
+          form.encodeQuery(asked[index]!, toLengthOptions(`query[${index}]`));
         const document = form.encodeDocument(task.documents[index]!, length);
         return form.frame(...this.#fit(task, form, { query, document, index }));
       },
@@ -131,7 +131,7 @@ async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | 
 }
 
 /** The output with the logits of each pair. @throws {StartupError} when the graph has others. */
-function logitsOf(graph: Graph): string {
+function findLogits(graph: Graph): string {
   const logits = findOutput(graph, ["logits"]);
   const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
   if (shape.length <= 2) return logits;

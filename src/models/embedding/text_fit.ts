@@ -17,7 +17,7 @@ interface FitOptions {
 }
 
 /** Most tokens by the request or the model, special ones included. */
-function roomOf({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
+function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
   if (truncation === undefined || truncation === "model") return maxTokens;
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);
   throw new HearthError(
@@ -34,7 +34,7 @@ function roomOf({ maxTokens = Infinity, truncation, numSpecial, param }: FitOpti
  */
 export function fitText(ids: readonly number[], options: FitOptions): readonly number[] {
   const { numSpecial, truncation, param } = options;
-  const room = roomOf(options);
+  const room = computeRoom(options);
   if (ids.length + numSpecial === 0) {
     throw new HearthError(
       "invalid_value",
@@ -61,7 +61,7 @@ export function fitPair(
 ): [readonly number[], readonly number[]] {
   const { numSpecial, truncation, maxSecond = Infinity } = options;
   const allowed = second.length > maxSecond ? second.slice(0, maxSecond) : second;
-  const room = roomOf(options) - numSpecial;
+  const room = computeRoom(options) - numSpecial;
   if (first.length + allowed.length <= room) return [first, allowed];
   if (truncation === undefined) {
     const numTokens = first.length + allowed.length + numSpecial;

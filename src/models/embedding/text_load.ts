@@ -15,7 +15,7 @@ import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 import { keepOutput } from "../folder/graph_ports.ts";
 import { BagEncoder, isBagGraph, MAX_BAG_TOKENS } from "./bag_encoder.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
-import { PackedEncoder, summaryOf } from "./packed_encoder.ts";
+import { PackedEncoder, toSummary } from "./packed_encoder.ts";
 import { PaddedEncoder } from "./padded_encoder.ts";
 import { POOLED_OUTPUT, poolingTail, poolTexts, type TextOutput } from "./pooling.ts";
 import { type Encoder, TextBatcher } from "./text_batcher.ts";
@@ -44,12 +44,12 @@ const LONGEST_WHOLE_TEXT = 1024;
 /**
  * Loads a folder.
  *
- * @param formOf says what to read of the graph; it throws a `StartupError` for an unsuitable one.
+ * @param chooseForm says what to read of the graph; it throws a `StartupError` for an unsuitable one.
  * @throws {StartupError} when the folder lacks what the model needs.
  */
 export async function loadTexts<Form extends TextForm>(
   options: DecoderLoadOptions,
-  formOf: (graph: TextGraph) => Form,
+  chooseForm: (graph: TextGraph) => Form,
 ): Promise<LoadedTexts<Form>> {
   const { folder, engine: { maxBatchTokens } } = options;
   await using graph = await readGraph(options);
@@ -58,11 +58,11 @@ export async function loadTexts<Form extends TextForm>(
   const tokenizer = await EncoderTokenizer.load(folder, { isPlain: isBag });
   const maxTokens = isBag
     ? Math.min(numberAt(folder.config, "seq_length") ?? Infinity, MAX_BAG_TOKENS)
-    : await maxTokensOf(folder);
+    : await readMaxTokens(folder);
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")
   );
-  const form = formOf({ model: graph.model, tokenizer, isDecoder });
+  const form = chooseForm({ model: graph.model, tokenizer, isDecoder });
   const common = { form, tokenizer, dtype: graph.dtype };
   if (!("output" in form)) {
     // Imported on demand: encoders, which most are, need none of the engine and are ready earlier without.
@@ -121,7 +121,7 @@ async function openPacked(
   | { readonly encoder: Encoder; readonly longestText: number }
   | { readonly refused: string }
 > {
-  const summary = summaryOf(pooling);
+  const summary = toSummary(pooling);
   if (summary === undefined) {
     return { refused: "It pools by the maximum, which takes padded texts." };
   }
@@ -157,18 +157,18 @@ const POSITIONS_AFTER_PADDING = new Set([
 const NO_LIMIT = 1e9;
 
 /** Most tokens of one input, special ones included; `undefined` where the folder gives no limit. */
-export async function maxTokensOf(folder: ModelFolder): Promise<number | undefined> {
+export async function readMaxTokens(folder: ModelFolder): Promise<number | undefined> {
   const sentence = await readOptionalJson(folder, "sentence_bert_config.json");
   const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");
   const limits = [
-    positionsOf(folder.config),
+    readPositions(folder.config),
     sentence["max_seq_length"],
     tokenizer["model_max_length"],
   ].filter((limit) => typeof limit === "number" && limit > 0 && limit < NO_LIMIT);
   return limits.length === 0 ? undefined : Math.min(...limits as number[]);
 }
 
-function positionsOf(config: Json): unknown {
+function readPositions(config: Json): unknown {
   const positions = config["max_position_embeddings"] ?? config["n_positions"];
   if (typeof positions !== "number") return undefined;
   if (!POSITIONS_AFTER_PADDING.has(String(config["model_type"]))) return positions;

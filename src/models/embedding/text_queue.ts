@@ -45,7 +45,7 @@ export class TextQueue<Owner> {
 
   /** Tokens of all waiting texts. */
   get numTokens(): number {
-    return this.#waiting.reduce((sum, queued) => sum + lengthOf(queued), 0);
+    return this.#waiting.reduce((sum, queued) => sum + getLength(queued), 0);
   }
 
   get numTexts(): number {
@@ -54,9 +54,9 @@ export class TextQueue<Owner> {
 
   /** Adds texts, each of at least one token. */
   add(texts: readonly QueuedText<Owner>[]): void {
-    for (const queued of texts.toSorted((a, b) => lengthOf(b) - lengthOf(a))) {
+    for (const queued of texts.toSorted((a, b) => getLength(b) - getLength(a))) {
       const startTag = Math.max(this.#virtualTime, this.#nextTags.get(queued.owner) ?? 0);
-      this.#nextTags.set(queued.owner, startTag + lengthOf(queued));
+      this.#nextTags.set(queued.owner, startTag + getLength(queued));
       this.#waiting.push({ ...queued, startTag });
     }
     this.#waiting.sort((a, b) => a.startTag - b.startTag);
@@ -89,7 +89,7 @@ function fillInTurn<Text extends QueuedText<unknown>>(
 ): Text[] {
   let numTokens = 0;
   const isFull = (queued: Text, index: number) =>
-    index === maxTexts || (numTokens += lengthOf(queued)) > maxTokens;
+    index === maxTexts || (numTokens += getLength(queued)) > maxTokens;
   const end = waiting.findIndex((queued, index) => isFull(queued, index) && index > 0);
   return waiting.slice(0, end < 0 ? undefined : end);
 }
@@ -101,9 +101,9 @@ function fillAlike<Text extends QueuedText<unknown>>(
 ): Text[] {
   const first = waiting[0]!;
   const byLength = waiting
-    .filter((queued) => Math.abs(lengthOf(queued) - lengthOf(first)) <= maxPadding)
-    .sort((a, b) => lengthOf(a) - lengthOf(b));
-  const lengths = byLength.map(lengthOf);
+    .filter((queued) => Math.abs(getLength(queued) - getLength(first)) <= maxPadding)
+    .sort((a, b) => getLength(a) - getLength(b));
+  const lengths = byLength.map(getLength);
   let low = byLength.indexOf(first);
   let high = low;
   let padding = 0;
@@ -121,6 +121,6 @@ function fillAlike<Text extends QueuedText<unknown>>(
   return byLength.slice(low, high + 1).reverse();
 }
 
-function lengthOf({ text }: QueuedText<unknown>): number {
+function getLength({ text }: QueuedText<unknown>): number {
   return text.ids.length;
 }

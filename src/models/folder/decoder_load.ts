@@ -14,8 +14,8 @@ import {
 import type { KernelRule } from "../../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import type { HeadBytes } from "../../decoder/cache_pools.ts";
-import { blockBytesOf, choosePagedLimits, stepLimits } from "../../decoder/paged_limits.ts";
-import { mostOf } from "../../decoder/paged_decoder.ts";
+import { choosePagedLimits, computeBlockBytes, stepLimits } from "../../decoder/paged_limits.ts";
+import { countMost } from "../../decoder/paged_decoder.ts";
 import { UnsupportedGraphError } from "../../decoder/whole_cache.ts";
 import { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decoder.ts";
@@ -34,7 +34,7 @@ import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from
 import type { OpenContext } from "./open_context.ts";
 import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
-import { contextLengthOf, readHeadSizes, vocabSizeOf } from "./text_sizes.ts";
+import { readContextLength, readHeadSizes, readVocabSize } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */
 export interface DecoderLoadOptions
@@ -65,7 +65,7 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   const toOpen: GraphToOpen = {
     ...options,
     graph,
-    contextLength: options.contextLength ?? contextLengthOf(options.folder),
+    contextLength: options.contextLength ?? readContextLength(options.folder),
     openEmbedding: async () => {
       const { dtype } = model.graph.inputs.find(({ name }) => name === EMBEDDINGS) ?? {};
       const session = await (options.openEmbedding?.(dtype ?? "float32") ??
@@ -104,7 +104,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
   // Weights are mapped from disk, or in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  const most = mostOf(stepLimits(engine));
+  const most = countMost(stepLimits(engine));
   const availableBytes = await readAvailableBytes();
   const slots = { maxSequences: most.rows, maxBufferBytes };
   const numStateSlots = chooseStateSlots(cut, slots);
@@ -114,7 +114,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
     ...{ contextLength, settings: engine, maxBufferBytes, headBytes },
     memoryBytes: backend.usesMachineMemory ? shares.cacheBytes : undefined,
   });
-  const blockBytes = blockBytesOf(cut, limits, headBytes);
+  const blockBytes = computeBlockBytes(cut, limits, headBytes);
   const isSet = engine.kvCacheMb !== undefined;
   const cacheBytes = [limits, ...limits.windows ?? []].reduce((sum, pool, i) => {
     const { numBlocks, maxBlocks = numBlocks } = pool;
@@ -157,7 +157,7 @@ async function openWhole(
   { graph: { model, files, path }, contextLength, folder, ...options }: GraphToOpen,
 ): Promise<Decoder> {
   return await explainRefusal(`${folder.path}/${path}`, () => {
-    const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
+    const vocabSize = widthOfLogits(model) ?? readVocabSize(folder);
     const { maxModelLength } = options.engine;
     const headSizes = readHeadSizes(folder);
     const sizes = { contextLength, maxModelLength, vocabSize, headSizes };

@@ -54,11 +54,11 @@ export const TEXT = passing("a string", (value) => typeof value === "string");
 
 /** The rule's value, or a list of such. */
 export function oneOrMany(rule: FieldRule): FieldRule {
-  return (value) => Array.isArray(value) ? listOf(rule)(value) : rule(value);
+  return (value) => Array.isArray(value) ? listRule(rule)(value) : rule(value);
 }
 
 /** A list, whose items follow a rule. */
-export function listOf(rule: FieldRule): FieldRule {
+export function listRule(rule: FieldRule): FieldRule {
   return (value) => {
     if (!Array.isArray(value)) return { path: "", wanted: "an array", seen: value };
     for (const [index, item] of value.entries()) {

@@ -6,7 +6,7 @@
 import type { DeviceClass } from "../../device/device_class.ts";
 import { type Dtype, DTYPES } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
-import { dtypesOf, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
+import { graphFile, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
 import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
 /** Preferred dtypes where the user does not choose, by the device. */
@@ -99,7 +99,7 @@ export function chooseGraphs(
 ): ChosenGraphs {
   const all: ChosenGraph[] = [];
   const missed: string[] = [];
-  const mainPreference = preferenceOf(wanted[0]!, device);
+  const mainPreference = choosePreference(wanted[0]!, device);
   for (const graph of wanted) {
     const { name, paths } = graph;
     const outside = findOutside(folder, graph, device);
@@ -115,10 +115,10 @@ export function chooseGraphs(
       }
       continue;
     }
-    const preference = preferenceOf(graph, device);
-    const fileOf = (dtype: Dtype) =>
+    const preference = choosePreference(graph, device);
+    const getFile = (dtype: Dtype) =>
       paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "";
-    const there = DTYPES.filter((dtype) => folder.files.has(fileOf(dtype)));
+    const there = DTYPES.filter((dtype) => folder.files.has(getFile(dtype)));
     const isAlike = paths !== undefined || preference === mainPreference;
     const given = all.length === 0
       ? asked
@@ -129,10 +129,10 @@ export function chooseGraphs(
     const dtype = wishes.find((wish) => there.includes(wish)) ??
       (given === undefined ? there[0] : undefined);
     if (dtype === undefined) throw refuse(folder, graph, { wishes, there });
-    all.push({ name, dtype, path: fileOf(dtype) });
+    all.push({ name, dtype, path: getFile(dtype) });
     if (asked === undefined && given === undefined && paths === undefined) {
       const better = wishes.includes(dtype) ? wishes.slice(0, wishes.indexOf(dtype)) : wishes;
-      missed.push(...better.map(fileOf));
+      missed.push(...better.map(getFile));
     }
   }
   return new ChosenGraphs(folder, { all, missed });
@@ -144,7 +144,7 @@ function findOutside(
   { name, paths }: WantedGraph,
   device: DeviceClass,
 ): GraphVariant[] {
-  const isElsewhere = paths === undefined && dtypesOf(folder, name).length === 0;
+  const isElsewhere = paths === undefined && listDtypes(folder, name).length === 0;
   return isElsewhere ? findVariants(folder, name, device) : [];
 }
 
@@ -167,7 +167,7 @@ export function preferredDtypes(
   device: DeviceClass,
 ): Dtype[] {
   const { name, paths } = graph;
-  return PREFERRED[preferenceOf(graph, device)].filter((dtype) =>
+  return PREFERRED[choosePreference(graph, device)].filter((dtype) =>
     folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "")
   );
 }
@@ -202,7 +202,7 @@ function refuse(
   );
 }
 
-function preferenceOf({ suits }: WantedGraph, device: DeviceClass): Preference {
+function choosePreference({ suits }: WantedGraph, device: DeviceClass): Preference {
   if (suits === "sound") return "sound";
   return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
 }

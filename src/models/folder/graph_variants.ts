@@ -6,7 +6,7 @@
  */
 import type { DeviceClass } from "../../device/device_class.ts";
 import type { Dtype } from "../../base/config.ts";
-import { modelNameOf } from "../../hub/cache.ts";
+import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** One form of a graph. */
@@ -115,7 +115,7 @@ function guessDtype(
   path: string,
   { folder, target }: { readonly folder: ModelFolder; readonly target: Target },
 ): Dtype {
-  for (const words of [path, modelNameOf(folder.path)]) {
+  for (const words of [path, toModelName(folder.path)]) {
     if (FOUR_BITS.test(words)) return target === "gpu" || HALF.test(words) ? "q4f16" : "q4";
     if (HALF.test(words)) return "fp16";
     if (EIGHT_BITS.test(words)) return "q8";

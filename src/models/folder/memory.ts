@@ -7,20 +7,20 @@
 import { join } from "node:path";
 import type { Backend } from "../../device/backend.ts";
 import type { Dtype } from "../../base/config.ts";
-import { type AxisSizes, bytesOf } from "../../decoder/step_executor.ts";
-import { stateBytesOf } from "../../decoder/state_slots.ts";
+import { type AxisSizes, computeBytes } from "../../decoder/step_executor.ts";
+import { computeStateBytes } from "../../decoder/state_slots.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/format_bytes.ts";
 import {
-  dtypesOf,
   externalDataFiles,
   graphFile,
+  listDtypes,
   type ModelFolder,
 } from "../../hub/model_folder.ts";
 import { SMALLEST_KV_CACHE_MIB } from "./free_memory.ts";
 import { log } from "../../base/log.ts";
-import { weightsOf } from "../../graph/experts/mixture.ts";
+import { findWeights } from "../../graph/experts/mixture.ts";
 import { storedBytes } from "../../graph/file/stored_tensor.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 
@@ -74,14 +74,14 @@ export function needsOfCut(
   const counted = sharesWeights
     ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
     : tensors;
-  const ofExperts = cut.experts.flatMap(({ mixture }) => weightsOf(mixture));
+  const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
   const sizes = [...counted, ...ofExperts].map(storedBytes);
-  const { pieces } = planStorage(cut, (port) => bytesOf(port, most));
+  const { pieces } = planStorage(cut, (port) => computeBytes(port, most));
   return {
     ...NOTHING,
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
-    stateBytes: stateBytesOf(cut, numStateSlots),
+    stateBytes: computeStateBytes(cut, numStateSlots),
     activationBytes: pieces.reduce((sum, bytes) => sum + bytes, 0),
   };
 }
@@ -90,7 +90,7 @@ export function needsOfCut(
 export async function weighOtherDtypes(
   { folder, graph, dtype }: { folder: ModelFolder; graph: string; dtype?: Dtype | undefined },
 ): Promise<MemoryOffer["otherDtypes"]> {
-  const others = dtypesOf(folder, graph).filter((other) => other !== dtype);
+  const others = listDtypes(folder, graph).filter((other) => other !== dtype);
   return await Promise.all(others.map(async (other) => {
     const file = graphFile(graph, other);
     const weightsBytes = await weighFiles(folder, [file, ...externalDataFiles(folder, file)]);

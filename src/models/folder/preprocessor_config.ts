@@ -78,7 +78,7 @@ export interface Levels {
  *
  * @param options.mean of each channel, once levels are rescaled.
  */
-export function levelsOf(
+export function readLevelRange(
   { rescale = 1 / 255, mean, std }: {
     readonly rescale?: number;
     readonly mean: readonly number[];
@@ -99,12 +99,12 @@ export function levelsOf(
 function readLevels(config: Json): Levels {
   const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
   const isNormalized = config["do_normalize"] === true;
-  const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
-  const std = isNormalized ? tripleOf(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
-  return levelsOf({ rescale, mean, std });
+  const mean = isNormalized ? toTriple(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
+  const std = isNormalized ? toTriple(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
+  return readLevelRange({ rescale, mean, std });
 }
 
-function tripleOf(value: unknown, fallback: number): number[] {
+function toTriple(value: unknown, fallback: number): number[] {
   const values = Array.isArray(value) ? value : Array(3).fill(value ?? fallback);
   if (values.length === 3 && values.every((each) => typeof each === "number")) return values;
   throw new StartupError(
@@ -144,7 +144,7 @@ function readBorder(
 }
 
 /** The form of an image; a graph of fixed size overrides it, and images are stretched to that. */
-export function tensorFormOf(
+export function computeTensorForm(
   processor: PreprocessorConfig,
   { image, graph, layout }: {
     readonly image: Size;
@@ -152,8 +152,8 @@ export function tensorFormOf(
     readonly layout: TensorForm["layout"];
   },
 ): TensorForm {
-  const content = contentOf(processor, image);
-  const whole = borderedOf(processor, content);
+  const content = computeContent(processor, image);
+  const whole = computeBordered(processor, content);
   const { filter, scale, offset } = processor;
   const agrees = graph === undefined ||
     graph.width === whole.width && graph.height === whole.height;
@@ -170,7 +170,7 @@ export function tensorFormOf(
   };
 }
 
-function contentOf({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
+function computeContent({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
   const factor = size === undefined ? 1 : edgeFactor(image, size);
   // A border makes up for what is missing to a multiple; without one the image is cut down to it.
@@ -195,7 +195,7 @@ function edgeFactor(
   return longestEdge === undefined ? factor : Math.min(factor, longestEdge / longer);
 }
 
-function borderedOf({ border, multipleOf }: PreprocessorConfig, content: Size): Size {
+function computeBordered({ border, multipleOf }: PreprocessorConfig, content: Size): Size {
   if (border === "none") return content;
   const fit = (length: number) => Math.ceil(length / multipleOf) * multipleOf;
   const whole = border === "toMultiple"

@@ -31,13 +31,13 @@ const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
  *
  * @throws {StartupError} when neither `config.json` nor the model's type gives it.
  */
-export function contextLengthOf(folder: ModelFolder): number {
-  return knownContextLengthOf(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
+export function readContextLength(folder: ModelFolder): number {
+  return findContextLength(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
 }
 
 /** The same; `undefined` if neither gives it. */
-export function knownContextLengthOf(folder: ModelFolder): number | undefined {
-  const type = String(textConfigOf(folder)["model_type"] ?? folder.config["model_type"]);
+export function findContextLength(folder: ModelFolder): number | undefined {
+  const type = String(getTextConfig(folder)["model_type"] ?? folder.config["model_type"]);
   return readSize(folder, [
     "max_position_embeddings",
     "n_positions",
@@ -47,7 +47,7 @@ export function knownContextLengthOf(folder: ModelFolder): number | undefined {
 }
 
 /** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not give it. */
-export function vocabSizeOf(folder: ModelFolder): number {
+export function readVocabSize(folder: ModelFolder): number {
   return readSize(folder, ["vocab_size"]) ?? refuse(folder, "vocab_size");
 }
 
@@ -67,14 +67,14 @@ export function readHeadSizes(
 
 /** A size that config.json gives under one of `names`, its own or its text model's. */
 function readSize(folder: ModelFolder, names: readonly string[]): number | undefined {
-  const text = textConfigOf(folder);
+  const text = getTextConfig(folder);
   const found = names.flatMap((name) => [folder.config[name], text[name]])
     .find((value) => typeof value === "number");
   if (typeof found !== "number" || !Number.isInteger(found) || found <= 0) return undefined;
   return Math.min(found, MAX_SIZE);
 }
 
-function textConfigOf({ config }: ModelFolder): Json {
+function getTextConfig({ config }: ModelFolder): Json {
   return (config["text_config"] ?? {}) as Json;
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { numPixelsOf } from "../../media/image_header.ts";
+import { countPixels } from "../../media/image_header.ts";
 import type { ImageThread } from "./image_thread.ts";
 import type { ImageToPrepare } from "./vision_processor.ts";
 import { WorkerPool } from "../threads/worker_pool.ts";
@@ -57,7 +57,7 @@ export class ImagePreprocessor {
   ): Promise<OutputOf<ImageThread, Name>> {
     const file = { bytes, inOnePiece, maxPixels: this.#maxPixels };
     const transfer = isGiven ? [bytes.buffer] : [];
-    return await this.#workers.call(name, file, { signal, transfer, work: numPixelsOf(bytes) });
+    return await this.#workers.call(name, file, { signal, transfer, work: countPixels(bytes) });
   }
 
   close(): void {

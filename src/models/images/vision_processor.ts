@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type PlainTensors, plainTensorsOf } from "../plain_tensor.ts";
+import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 import { dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../../base/errors.ts";
@@ -114,7 +114,7 @@ export class VisionProcessor {
     const processor = new Class(config, { tokenizer, image_processor }, null);
     return new VisionProcessor(processor, {
       name,
-      placeholder: placeholderOf(processor, { name, Class }),
+      placeholder: writePlaceholder(processor, { name, Class }),
       RawImage: transformers.RawImage,
     });
   }
@@ -130,7 +130,7 @@ export class VisionProcessor {
       ? await this.#processor(...operands, { do_image_splitting: false })
       : await this.#processor(...operands);
     const { texts, ...rest } = given;
-    return { text: (texts as string[])[0]!, tensors: plainTensorsOf(rest) };
+    return { text: (texts as string[])[0]!, tensors: toPlainTensors(rest) };
   }
 }
 
@@ -156,7 +156,7 @@ function makeImageProcessor(settings: Json, transformers: Transformers): unknown
   return new Class(settings);
 }
 
-function placeholderOf(
+function writePlaceholder(
   processor: Processor,
   { name, Class }: { name: string; Class: ProcessorClass },
 ): string {

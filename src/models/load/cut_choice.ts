@@ -19,7 +19,7 @@ import {
   preferredDtypes,
   type WantedGraph,
 } from "../folder/graph_choice.ts";
-import { knownContextLengthOf } from "../folder/text_sizes.ts";
+import { findContextLength } from "../folder/text_sizes.ts";
 
 /**
  * The graphs as {@linkcode chooseGraphs} takes them, or the first in the order of preference whose main graph is cut.
@@ -79,7 +79,7 @@ async function whyNotCut(
   await using files = new FolderFiles(join(folder.path, dirname(path)), folder.path);
   const model = await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
-  const contextLength = Math.min(knownContextLengthOf(folder) ?? MOST_TOKENS, MOST_TOKENS);
+  const contextLength = Math.min(findContextLength(folder) ?? MOST_TOKENS, MOST_TOKENS);
   const result = cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;
 }

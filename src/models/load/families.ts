@@ -201,7 +201,7 @@ const FAMILIES: readonly Family[] = [
  * @param kind detected from the folder if absent.
  * @throws {StartupError} saying what was checked, when none matches.
  */
-export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
+export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
   const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
   const matching = ofKind.find((family) => family.matches(folder));
   const { path, files, config } = folder;

@@ -5,8 +5,8 @@
  * @module
  */
 import type { ModelKind } from "../../base/config.ts";
-import { modelNameOf } from "../../hub/cache.ts";
-import { dtypesOf, hasGraph, type ModelFolder } from "../../hub/model_folder.ts";
+import { toModelName } from "../../hub/cache.ts";
+import { hasGraph, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
 import { allGraphs, MERGED, type WantedGraph } from "../folder/graph_choice.ts";
 import { hasVariant } from "../folder/graph_variants.ts";
 import type { LOADERS } from "./loaders.ts";
@@ -78,7 +78,7 @@ function soundGraphs(folder: ModelFolder): WantedGraph[] {
 
 /** The graphs of a decoder, and of its embeddings if separate. */
 export function textGraphs(folder: ModelFolder): WantedGraph[] {
-  const has = (name: string) => dtypesOf(folder, name).length > 0 || hasVariant(folder, name);
+  const has = (name: string) => listDtypes(folder, name).length > 0 || hasVariant(folder, name);
   const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
   const needsEmbeddings = main.name === MERGED && has("embed_tokens");
   return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
@@ -99,7 +99,7 @@ export function isVisionLanguageModel(folder: ModelFolder): boolean {
  * graph that takes tokens.
  */
 export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
-  const name = modelNameOf(folder.path);
+  const name = toModelName(folder.path);
   const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
   return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
     !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);

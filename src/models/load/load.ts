@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { deviceClassOf } from "../../device/device_class.ts";
+import { toDeviceClass } from "../../device/device_class.ts";
 import type { Dtype, ModelKind, ResolvedModel } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { externalDataFiles, openAnyFolder } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { readAvailableBytes } from "../folder/free_memory.ts";
 import { NOTHING, requireMemory, weighFiles } from "../folder/memory.ts";
-import { familyOf } from "./families.ts";
+import { identifyFamily } from "./families.ts";
 import { findVariants } from "../folder/graph_variants.ts";
 import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
@@ -33,7 +33,7 @@ interface ModelLoadOptions extends
 /** @throws {StartupError} when the folder, or the requested dtype or kind, cannot be loaded. */
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openAnyFolder(options.model.folder);
-  const family = familyOf(folder, options.kind);
+  const family = identifyFamily(folder, options.kind);
   const { kind } = family;
   // A decoder of text may run without a graph.
   if (kind !== "text") options.backend.prepareRuntime();
@@ -56,7 +56,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     );
   }
   const { backend, dtype } = options;
-  const wish = { dtype, device: deviceClassOf(backend) };
+  const wish = { dtype, device: toDeviceClass(backend) };
   const graphs = await chooseCutGraphs(folder, family.graphs(folder), wish);
   const { main } = graphs;
   const variants = findVariants(folder, main.name, wish.device).filter(({ path }) =>

@@ -7,7 +7,7 @@ import { dirname } from "node:path/posix";
 import type { Dtype, ModelKind } from "../../base/config.ts";
 import type { NeededFiles } from "../../hub/acquire.ts";
 import { externalDataFiles, type ModelFolder } from "../../hub/model_folder.ts";
-import { familyOf } from "./families.ts";
+import { identifyFamily } from "./families.ts";
 import { chooseGraphs, type GraphChoice } from "../folder/graph_choice.ts";
 
 /** The user's choices, and the device. */
@@ -33,7 +33,7 @@ const SETTINGS_FILES =
  * @throws {StartupError} when its family is unknown, or it has no graph of the requested dtype.
  */
 export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles {
-  const family = familyOf(folder, wish.kind);
+  const family = identifyFamily(folder, wish.kind);
   const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
   const graphs = all.map(({ path }) => path);
   // Those beside the graph too: without the others they are the folder's.

@@ -26,7 +26,7 @@ const PATCH = whole(1, 1024);
 const LEVELS = oneOrMany(number(1e6));
 
 /** A length, `[width, height]`, or an object of lengths. */
-function sizeOf(length: FieldRule): FieldRule {
+function sizeRule(length: FieldRule): FieldRule {
   const members: FieldRule = (value): FieldFault | undefined => {
     for (const [name, each] of Object.entries(value as Json)) {
       const fault = each === null || typeof each === "boolean" ? undefined : length(each);
@@ -47,10 +47,10 @@ const RULES: Readonly<Record<string, FieldRule>> = {
   ...Object.fromEntries(
     ["crop_size", "pad_size", "image_size", "max_size", "tile_size"].map((
       name,
-    ) => [name, sizeOf(EDGE)]),
+    ) => [name, sizeRule(EDGE)]),
   ),
-  max_image_size: sizeOf(EDGE),
-  patch_size: sizeOf(PATCH),
+  max_image_size: sizeRule(EDGE),
+  patch_size: sizeRule(PATCH),
   encoder_patch_size: PATCH,
   min_pixels: PIXELS,
   max_pixels: PIXELS,
@@ -90,7 +90,7 @@ const RULES: Readonly<Record<string, FieldRule>> = {
 function rulesFor(settings: Json): FieldRule {
   const countsPixels = "min_pixels" in settings || "max_pixels" in settings ||
     "temporal_patch_size" in settings || "merge_size" in settings;
-  return fields({ ...RULES, size: sizeOf(countsPixels ? PIXELS : EDGE) });
+  return fields({ ...RULES, size: sizeRule(countsPixels ? PIXELS : EDGE) });
 }
 
 const FILES = ["preprocessor_config.json", "processor_config.json"];

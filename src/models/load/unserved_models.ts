@@ -4,7 +4,7 @@
  * @module
  */
 import type { ModelKind } from "../../base/config.ts";
-import { modelNameOf } from "../../hub/cache.ts";
+import { toModelName } from "../../hub/cache.ts";
 import { otherParts } from "../../hub/genai_config.ts";
 import { hasGraph, isJson, locate, type ModelFolder } from "../../hub/model_folder.ts";
 import { sentenceModelType } from "../embedding/sentence_modules.ts";
@@ -125,8 +125,8 @@ export function describeTask(folder: ModelFolder): string | undefined {
 /** A classifier of texts ranks nothing, unless it has one label, or is named as one that ranks. */
 function describeClassifier(folder: ModelFolder): string | undefined {
   const isTold = sentenceModelType(folder) === "CrossEncoder" ||
-    RERANKER.test(modelNameOf(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
-  const labels = labelsOf(folder);
+    RERANKER.test(toModelName(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
+  const labels = listLabels(folder);
   if (isTold || labels.length === 1) return undefined;
   const shown = [...labels.slice(0, MAX_LABELS), ...labels.length > MAX_LABELS ? ["…"] : []];
   return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
@@ -136,7 +136,7 @@ function describeClassifier(folder: ModelFolder): string | undefined {
 const MAX_LABELS = 5;
 
 /** Names of the labels; transformers leaves two unnamed ones out of the file. */
-function labelsOf({ config }: ModelFolder): string[] {
+function listLabels({ config }: ModelFolder): string[] {
   const labels = config["id2label"];
   return isJson(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
-import { numPixelsOf } from "../../media/image_header.ts";
+import { countPixels } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerPool } from "../threads/worker_pool.ts";
 import { WorkerRpc } from "../threads/worker_rpc.ts";
@@ -76,7 +76,7 @@ export class Codec {
    * @throws {HearthError} `invalid_media`; the signal's reason, once nothing works on the file any more.
    */
   async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
-    const work = numPixelsOf(file);
+    const work = countPixels(file);
     const input = { file, maxPixels: this.#maxPixels };
     if (work <= this.#inlinePixels) return await CODEC_FUNCTIONS.decode(input);
     return await this.#workers.call("decode", input, { signal, transfer: [file.buffer], work });

@@ -12,7 +12,7 @@ import {
 import type { MaskedImage } from "../../device/images.ts";
 import { crop } from "../../media/crop.ts";
 import type { Channels, Pixels } from "../../media/pixels.ts";
-import { bandsOf, joinPng, packPngStripe, type PngStripe } from "../../media/png.ts";
+import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/png.ts";
 import type { MatteOptions } from "../task.ts";
 import { refineCutOut } from "./refine_cut_out.ts";
 
@@ -29,7 +29,7 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   const { background, maskOnly, crop: isCropped } = options;
   const box = isCropped ? subjectBox(pixels) : undefined;
   const kept = box === undefined ? pixels : crop(pixels, box);
-  if (maskOnly) return alphaOf(kept);
+  if (maskOnly) return extractAlpha(kept);
   if (background !== undefined) layBehind(kept, background);
   return kept;
 }
@@ -59,7 +59,7 @@ function subjectBox(
   return [left, top, last + 1, bottom];
 }
 
-function alphaOf({ width, height, data }: Pixels): Pixels {
+function extractAlpha({ width, height, data }: Pixels): Pixels {
   const alpha = new Uint8Array(width * height);
   for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i + 3]!;
   return { width, height, channels: 1, data: alpha };
@@ -133,7 +133,7 @@ export function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8
 /** Compresses a stripe; rows that have alpha and no mask may be changed. */
 export function packCutOutStripe({ rows, mask, options }: CutOutStripe): PngStripe {
   const { width, channels } = rows;
-  const bands = mask === undefined ? bandsOf(rows) : compositeBands(rows, mask);
+  const bands = mask === undefined ? splitBands(rows) : compositeBands(rows, mask);
   const isFinal = options.background === undefined && !options.maskOnly;
   return packPngStripe(
     { width, channels: packedChannels({ channels, mask, options }) },

@@ -128,7 +128,7 @@ export class MattingModel implements Model {
     pixels: Pixels,
     signal: AbortSignal,
   ): Promise<{ readonly masked: MaskedImage; readonly maskSide: number }> {
-    const form = this.#network.formOf(pixels);
+    const form = this.#network.chooseForm(pixels);
     const image = this.#network.images.open(pixels);
     try {
       const masked = await this.#batcher.mask({ image, form }, signal);

@@ -70,7 +70,7 @@ export class MattingBatcher {
       this.#waiting = [];
       return [];
     }
-    const most = this.#runsOneByOne ? 1 : this.#network.batchSizeOf(form);
+    const most = this.#runsOneByOne ? 1 : this.#network.chooseBatchSize(form);
     const fits = ({ row }: Job) => row.form.width === form.width && row.form.height === form.height;
     const batch = waiting.filter(fits).slice(0, most);
     this.#waiting = waiting.filter((job) => !batch.includes(job));

@@ -132,7 +132,7 @@ export function isBareMatting(file: string | undefined): boolean {
  *
  * @param width of the images that it takes; `undefined` for any.
  */
-export function bareFamilyOf(file: string, width: number | undefined): BareFamily {
+export function guessFamily(file: string, width: number | undefined): BareFamily {
   return BARE.find((family) => family.file.test(file)) ?? (width === U2NET_WIDTH ? U2NET : ISNET);
 }
 
@@ -144,7 +144,7 @@ const UNKNOWN: MattingFamily = {
 };
 
 /** The family of a folder, by its configuration. */
-export function mattingFamilyOf(config: Json): MattingFamily {
+export function identifyFamily(config: Json): MattingFamily {
   return findFamily(config) ?? UNKNOWN;
 }
 

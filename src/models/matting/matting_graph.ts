@@ -10,12 +10,12 @@
 import { StartupError } from "../../base/errors.ts";
 import { GraphIndex, liveNodes } from "../../graph/graph_index.ts";
 import {
+  getOpset,
   type Graph,
   int64Tensor,
   makeNode,
   type ModelProto,
   type Node,
-  opsetOf,
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
@@ -95,7 +95,7 @@ export function inspectMatting(
     takesBatches: typeof shape[0] !== "number",
     input: input.name,
     output,
-    values: valuesOf(index, output),
+    values: findValues(index, output),
   };
 }
 
@@ -108,21 +108,21 @@ function findMask(graph: Graph, { mask }: MattingFamily, wished: string | undefi
 }
 
 /** The value kind by the node that computes the tensor, looking through nodes that pass values on. */
-function valuesOf(index: GraphIndex, tensor: string): MaskValues {
+function findValues(index: GraphIndex, tensor: string): MaskValues {
   let name = tensor;
   for (;;) {
     const node = index.producers.get(name);
     if (node === undefined) return "unknown";
     if (SQUASHING.has(node.opType)) return "probabilities";
     if (LINEAR.has(node.opType)) return "logits";
-    const passed = PASSED.has(node.opType) ? node.inputs[0] : addendOf(index, node);
+    const passed = PASSED.has(node.opType) ? node.inputs[0] : findAddend(index, node);
     if (passed === undefined) return "unknown";
     name = passed;
   }
 }
 
 /** The other operand of a bias addition. */
-function addendOf(
+function findAddend(
   { constants, producers }: GraphIndex,
   { opType, inputs }: Node,
 ): string | undefined {
@@ -202,7 +202,7 @@ function reduce(
     readonly axesName: string;
   },
 ): Node {
-  return opsetOf(model) >= AXES_INPUT_VERSION
+  return getOpset(model) >= AXES_INPUT_VERSION
     ? makeNode(opType, [from, axesName], [to], { attributes: { keepdims: 1 } })
     : makeNode(opType, [from], [to], { attributes: { keepdims: 1, axes: [...axes] } });
 }

@@ -10,16 +10,16 @@ import type { Pixels } from "../../media/pixels.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import {
-  bareFamilyOf,
   findBareGraph,
+  guessFamily,
+  identifyFamily,
   type MattingFamily,
-  mattingFamilyOf,
 } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
-import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
+import { MattingNetwork, readMaskSize } from "./matting_network.ts";
 import {
-  levelsOf,
   type PreprocessorConfig,
+  readLevelRange,
   readPreprocessorConfig,
 } from "../folder/preprocessor_config.ts";
 import type { OpenContext } from "../folder/open_context.ts";
@@ -39,10 +39,10 @@ export async function loadMatting(context: OpenContext): Promise<MattingModel> {
       outputName: typeof outputName === "string" ? outputName : undefined,
     });
   const bare = findBareGraph(folder);
-  const named = mattingFamilyOf(folder.config);
+  const named = identifyFamily(folder.config);
   const family = bare === undefined || hasProcessor(folder)
     ? named
-    : bareFamilyOf(bare, inspect(named).size?.width);
+    : guessFamily(bare, inspect(named).size?.width);
   const graph = inspect(family);
   const processor = await readProcessor(folder, family);
   const isRelative = "isRelative" in family;
@@ -75,7 +75,7 @@ async function readProcessor(
 }
 
 /** Levels from 0 to 1: the graph does the rest. */
-const UNIT_LEVELS = levelsOf({ mean: [0, 0, 0], std: [1, 1, 1] });
+const UNIT_LEVELS = readLevelRange({ mean: [0, 0, 0], std: [1, 1, 1] });
 
 /**
  * Opens a graph in its uniform shape, and runs one image where the device has kernels to compile, or where the graph's
@@ -123,9 +123,9 @@ async function probe(network: MattingNetwork, backend: Backend): Promise<Float32
   const pixels = probeImage();
   const image = network.images.open(pixels);
   return await startupStep(async () => {
-    const row = { image, form: network.formOf(pixels) };
+    const row = { image, form: network.chooseForm(pixels) };
     const masks = await network.run([row]);
-    maskSizeOf(masks);
+    readMaskSize(masks);
     const values = await backend.read(masks);
     await network.mask(row, masks, 0);
     masks.dispose();

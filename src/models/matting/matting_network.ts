@@ -10,7 +10,11 @@ import { HearthError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { IMAGES, MASKS, type MattingGraph } from "./matting_graph.ts";
-import { type PreprocessorConfig, type Size, tensorFormOf } from "../folder/preprocessor_config.ts";
+import {
+  computeTensorForm,
+  type PreprocessorConfig,
+  type Size,
+} from "../folder/preprocessor_config.ts";
 
 /** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
@@ -50,13 +54,13 @@ export class MattingNetwork {
   }
 
   /** The form in which the graph takes an image; forms of one size share a batch. */
-  formOf(image: Size): TensorForm {
+  chooseForm(image: Size): TensorForm {
     const { processor, graph: { size, layout } } = this.#parts;
-    return tensorFormOf(processor, { image, graph: size, layout });
+    return computeTensorForm(processor, { image, graph: size, layout });
   }
 
   /** Most images of a form in one run. */
-  batchSizeOf({ width, height }: TensorForm): number {
+  chooseBatchSize({ width, height }: TensorForm): number {
     const { backend, graph } = this.#parts;
     if (!graph.takesBatches) return 1;
     return Math.max(1, Math.floor(MAX_BATCH_PIXELS[backend.kind] / (width * height)));
@@ -70,7 +74,7 @@ export class MattingNetwork {
 
   /** Gives an image one of the masks of a run. */
   async mask({ image, form }: MattingRow, masks: Tensor, index: number): Promise<MaskedImage> {
-    const size = maskSizeOf(masks);
+    const size = readMaskSize(masks);
     return await this.images.mask(image, { masks, index, form: maskForm(form, size) });
   }
 
@@ -85,7 +89,7 @@ export class MattingNetwork {
  *
  * @throws {HearthError} `inference_failed` when it holds no masks.
  */
-export function maskSizeOf({ dims }: Pick<Tensor, "dims">): Size {
+export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
   const [, ...rest] = dims;
   const axis = rest.length === 3 ? rest[0] === 1 ? 0 : rest[2] === 1 ? 2 : -1 : -1;
   const [height, width] = axis < 0 ? rest : rest.toSpliced(axis, 1);

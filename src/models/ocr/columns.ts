@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { rowsOf, type UprightBox } from "./reading_order.ts";
+import { groupRows, type UprightBox } from "./reading_order.ts";
 
 /** Least lines of a column. */
 const MIN_LINES = 3;
@@ -38,18 +38,18 @@ interface Placed<T> {
  * const title = { left: 0, top: 0, right: 190, bottom: 10 };
  * const [a, b, c] = [line(0, 20), line(0, 40), line(0, 60)];
  * const [d, e, f] = [line(100, 20), line(100, 40), line(100, 60)];
- * assert.deepEqual(readingRowsOf([a, d, f, title, b, e, c], (box) => box), [
+ * assert.deepEqual(orderRows([a, d, f, title, b, e, c], (box) => box), [
  *   [title], [a], [b], [c], [d], [e], [f],
  * ]);
  * ```
  */
-export function readingRowsOf<T>(items: readonly T[], boxOf: (item: T) => UprightBox): T[][] {
-  const placed = items.map((item) => ({ item, box: boxOf(item) }));
+export function orderRows<T>(items: readonly T[], getBox: (item: T) => UprightBox): T[][] {
+  const placed = items.map((item) => ({ item, box: getBox(item) }));
   return readRows(placed, MAX_DEPTH).map((row) => row.map(({ item }) => item));
 }
 
 function readRows<T>(placed: readonly Placed<T>[], depth: number): Placed<T>[][] {
-  const rows = rowsOf(placed, ({ box }) => box);
+  const rows = groupRows(placed, ({ box }) => box);
   const blocks = depth === 0 ? undefined : findColumns(rows);
   if (blocks === undefined) return rows;
   return blocks.flatMap(({ rows, columns }) =>
@@ -95,18 +95,18 @@ function divide<T>(rows: readonly Placed<T>[][], gap: number): Block<T>[] {
     let end = from + 1;
     while (end < rows.length && crosses(rows[end]!) === isCrossed) end++;
     const some = rows.slice(from, end);
-    blocks.push(isCrossed ? { rows: some } : columnsOf(some, gap));
+    blocks.push(isCrossed ? { rows: some } : splitColumns(some, gap));
     from = end;
   }
   return blocks;
 }
 
-function columnsOf<T>(rows: Placed<T>[][], gap: number): Block<T> {
+function splitColumns<T>(rows: Placed<T>[][], gap: number): Block<T> {
   const all = rows.flat();
   const left = all.filter(({ box }) => box.right <= gap);
   const right = all.filter(({ box }) => box.left >= gap);
   if (Math.min(left.length, right.length) < MIN_LINES) return { rows };
-  const height = medianOf(all.map(({ box }) => box.bottom - box.top));
+  const height = computeMedian(all.map(({ box }) => box.bottom - box.top));
   const width = Math.min(...right.map(({ box }) => box.left)) -
     Math.max(...left.map(({ box }) => box.right));
   const areColumns = width >= MIN_GAP * height && isRunningText(left) && isRunningText(right);
@@ -117,7 +117,7 @@ function columnsOf<T>(rows: Placed<T>[][], gap: number): Block<T> {
 function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
   const boxes = lines.map(({ box }) => box);
   const aspects = boxes.map(({ left, right, top, bottom }) => (right - left) / (bottom - top));
-  if (medianOf(aspects) < MIN_ASPECT) return false;
+  if (computeMedian(aspects) < MIN_ASPECT) return false;
   const isFull = (box: UprightBox) => {
     const column = boxes.filter(({ left, right }) => left < box.right && right > box.left);
     const widest = Math.max(...column.map(({ left, right }) => right - left));
@@ -126,6 +126,6 @@ function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
   return boxes.filter(isFull).length >= FULL_LINES * boxes.length;
 }
 
-function medianOf(values: readonly number[]): number {
+function computeMedian(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1]!;
 }

@@ -6,7 +6,7 @@
  * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
  * @module
  */
-import { maskOf, type TokenRules } from "../../engine/token_rules.ts";
+import { type TokenRules, toMask } from "../../engine/token_rules.ts";
 import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 
 export interface GenerationRules {
@@ -73,7 +73,7 @@ export function allowedAfter(
 ): Uint32Array | undefined {
   const numNew = tokens.length - numPromptTokens;
   const isForced = rules.forcedFirst !== undefined && numPromptTokens === 1;
-  if (isForced && numNew === 0) return maskOf([rules.forcedFirst!], rules.vocabSize);
+  if (isForced && numNew === 0) return toMask([rules.forcedFirst!], rules.vocabSize);
   const forbidden = [
     ...rules.suppressed,
     ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
@@ -85,7 +85,7 @@ export function allowedAfter(
   }
   if (forbidden.length === 0) return undefined;
   // Bits beyond the vocabulary do not matter.
-  return maskOf(forbidden, rules.vocabSize).map((word) => ~word);
+  return toMask(forbidden, rules.vocabSize).map((word) => ~word);
 }
 
 /** The tokens that would repeat an n-gram of `size` tokens. */

@@ -78,11 +78,11 @@ export class ImageEncoder {
 
   async #run(pixels: Tensor, texts: readonly (readonly number[])[]): Promise<Tensor> {
     if (this.#textSide === undefined) {
-      const outputs = await this.#encoder.run({ pixel_values: toTypeOf(pixels, this.#encoder) });
+      const outputs = await this.#encoder.run({ pixel_values: castToInput(pixels, this.#encoder) });
       return outputs["last_hidden_state"]!;
     }
     const { vision, embedding, join } = this.#textSide;
-    const seen = await vision.run({ pixel_values: toTypeOf(pixels, vision) });
+    const seen = await vision.run({ pixel_values: castToInput(pixels, vision) });
     const image = seen["image_features"]!;
     const ids = tensorFor(embedding.inputs[0]!, texts.flat(), [texts.length, texts[0]!.length]);
     const { inputs_embeds: text } = await embedding.run({ input_ids: ids });
@@ -121,8 +121,8 @@ async function openTextSide(context: GraphContext): Promise<TextSide> {
   const embedding = await openEmbeddingGraph(context);
   requireInputs(embedding, EMBEDDING, ["input_ids"]);
   const join = await openJoinGraph(context.backend, {
-    first: typeOf(vision.outputs, "image_features"),
-    second: typeOf(embedding.outputs, "inputs_embeds"),
+    first: getType(vision.outputs, "image_features"),
+    second: getType(embedding.outputs, "inputs_embeds"),
   });
   return { vision, embedding, join };
 }
@@ -134,7 +134,7 @@ function requireInputs(session: GraphSession, graph: string, inputs: readonly st
   requireKnownInputs(session, { isKnown: (name) => inputs.includes(name), of });
 }
 
-function typeOf(values: GraphSession["inputs"], name: string): "float32" | "float16" {
+function getType(values: GraphSession["inputs"], name: string): "float32" | "float16" {
   const value = values.find((each) => each.name === name);
   if (value !== undefined) return value.type as "float32";
   throw new StartupError(
@@ -142,8 +142,8 @@ function typeOf(values: GraphSession["inputs"], name: string): "float32" | "floa
   );
 }
 
-function toTypeOf(pixels: Tensor, { inputs }: GraphSession): Tensor {
-  const input = { name: "pixel_values", type: typeOf(inputs, "pixel_values") };
+function castToInput(pixels: Tensor, { inputs }: GraphSession): Tensor {
+  const input = { name: "pixel_values", type: getType(inputs, "pixel_values") };
   return tensorFor(input, pixels.data as Float32Array, pixels.dims);
 }
 

@@ -6,7 +6,7 @@
 import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
-import { type UprightBox, uprightBoxOf } from "./reading_order.ts";
+import { toUprightBox, type UprightBox } from "./reading_order.ts";
 import { STANDING_ASPECT } from "./page_order.ts";
 import { distance, type LineBox } from "./rotated_rectangle.ts";
 
@@ -28,7 +28,7 @@ const LINE_ASPECT = 2;
 export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
   if (others.length > 0 || image.width < LINE_ASPECT * image.height) return false;
-  const heights = (row ?? []).map((box) => uprightBoxOf(box, 0))
+  const heights = (row ?? []).map((box) => toUprightBox(box, 0))
     .map(({ top, bottom }) => bottom - top);
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * image.height;
 }
@@ -37,16 +37,16 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
 export function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
   const { width, height } = image;
   const whole = { left: 0, top: 0, right: width, bottom: height };
-  const ways = [{ pixels: image, box: cornersOf(whole) }];
+  const ways = [{ pixels: image, box: toCorners(whole) }];
   if (row === undefined) return ways;
-  const boxes = row.map((box) => uprightBoxOf(box, 0));
+  const boxes = row.map((box) => toUprightBox(box, 0));
   const top = Math.max(0, Math.floor(Math.min(...boxes.map((box) => box.top))));
   const bottom = Math.min(height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
   const pixels = crop(image, [0, top, width, bottom]);
-  return [...ways, { pixels, box: cornersOf({ ...whole, top, bottom }) }];
+  return [...ways, { pixels, box: toCorners({ ...whole, top, bottom }) }];
 }
 
-function cornersOf({ left, top, right, bottom }: UprightBox): LineBox {
+function toCorners({ left, top, right, bottom }: UprightBox): LineBox {
   return {
     topLeft: [left, top],
     topRight: [right, top],
@@ -84,5 +84,5 @@ function snap(box: LineBox): LineBox {
   if (Math.abs(topLeft[0] - bottomLeft[0]) >= 0.5) return box;
   const [left, top] = [Math.round(topLeft[0]), Math.round(topLeft[1])];
   const [right, bottom] = [Math.round(bottomRight[0]), Math.round(bottomRight[1])];
-  return cornersOf({ left, top, right, bottom });
+  return toCorners({ left, top, right, bottom });
 }

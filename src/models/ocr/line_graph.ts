@@ -6,7 +6,7 @@
 import type { Backend } from "../../device/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
-import { type Levels, levelsOf } from "../folder/preprocessor_config.ts";
+import { type Levels, readLevelRange } from "../folder/preprocessor_config.ts";
 
 export interface ChannelLevels extends Levels {
   /** The channel of an RGB image that comes first, second, third. */
@@ -14,10 +14,10 @@ export interface ChannelLevels extends Levels {
 }
 
 /** Levels from a model's description, whose mean and deviation are in the order that the graph takes. */
-export function channelLevelsOf(
-  { isBgr, ...levels }: Parameters<typeof levelsOf>[0] & { readonly isBgr: boolean },
+export function readChannelLevels(
+  { isBgr, ...levels }: Parameters<typeof readLevelRange>[0] & { readonly isBgr: boolean },
 ): ChannelLevels {
-  return { ...levelsOf(levels), channels: isBgr ? [2, 1, 0] : [0, 1, 2] };
+  return { ...readLevelRange(levels), channels: isBgr ? [2, 1, 0] : [0, 1, 2] };
 }
 
 export class LineGraph<Config extends { readonly levels: ChannelLevels }> {

@@ -10,7 +10,7 @@ import type { EngineSettings } from "../../base/config.ts";
 import { HearthError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
-import { numPixelsOf } from "../../media/image_header.ts";
+import { countPixels } from "../../media/image_header.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 import { type ChannelLevels, LineGraph } from "./line_graph.ts";
 import type { LineOcrConfig } from "./line_ocr_config.ts";
@@ -101,7 +101,7 @@ export class LineOcrModel implements Model {
       what: "request",
       emit,
       param: image.param,
-      work: numPixelsOf(image.bytes),
+      work: countPixels(image.bytes),
       answer: (signal) => this.#answer({ task, image, script, hasRegions, emit }, signal),
     });
   }

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
-import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
+import { type ChannelLevels, readChannelLevels } from "./line_graph.ts";
 import type { ClassificationConfig } from "./text_classification.ts";
 import type { DetectionConfig } from "./text_detection.ts";
 import type { RecognitionConfig } from "./text_recognition.ts";
@@ -82,7 +82,7 @@ class Section {
     const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
     const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
     const isBgr = this.#folder.config["channel_order"] === "bgr";
-    return { file: this.#file("file"), levels: channelLevelsOf({ rescale, mean, std, isBgr }) };
+    return { file: this.#file("file"), levels: readChannelLevels({ rescale, mean, std, isBgr }) };
   }
 
   /** The dictionary's lines, with the blank inserted and a space at the end if the model has one. */

@@ -11,7 +11,7 @@ import type { LineBox } from "./rotated_rectangle.ts";
 import { type ClassificationConfig, findUpsideDown, halfTurn } from "./text_classification.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
 import {
-  confidenceOf,
+  computeConfidence,
   type LineCharacter,
   readLines,
   type RecognitionConfig,
@@ -115,7 +115,7 @@ export class LineReader {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
       const pixels = some.flat().map(({ pixels }) => pixels);
       await this.#readLines(reading, pixels, { ...options, directions });
-      for (const row of some) yield* rowOf(reading, row);
+      for (const row of some) yield* recogniseRow(reading, row);
     }
   }
 
@@ -143,9 +143,9 @@ export class LineReader {
       options,
     });
     await this.#readLines(reading, lines, { ...options, directions });
-    const sureness = ({ pixels }: LineCut) => confidenceOf(reading.known.get(pixels)!);
+    const sureness = ({ pixels }: LineCut) => computeConfidence(reading.known.get(pixels)!);
     const isSurer = closer && sureness(closer) > sureness(whole!) + SURER;
-    yield* rowOf(reading, [isSurer ? closer : whole!]);
+    yield* recogniseRow(reading, [isSurer ? closer : whole!]);
   }
 
   /** Begins with the requested recogniser, or the one that reads some of the lines with the most confidence. */
@@ -163,7 +163,7 @@ export class LineReader {
     let best: Reading & { confidence: number } | undefined;
     for (const recogniser of recognisers) {
       const read = await readBothWays(recogniser, samples, { ...options, directions });
-      const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
+      const confidence = read.reduce((sum, line) => sum + computeConfidence(line), 0);
       // Which way they lie is not known yet.
       const known = new Map(mayBeTurned ? [] : samples.map((line, i) => [line, read[i]!]));
       if (best === undefined || confidence > best.confidence) {
@@ -218,7 +218,7 @@ async function isSurerTurned(
   const step = Math.ceil(lines.length / MAX_TURNED_SAMPLES);
   const samples = lines.filter((_, i) => i % step === 0);
   const sum = (read: readonly LineCharacter[][]) =>
-    read.reduce((total, line) => total + confidenceOf(line), 0);
+    read.reduce((total, line) => total + computeConfidence(line), 0);
   const asTheyAre = sum(await readLines(recogniser, samples, options));
   return sum(await readLines(recogniser, samples.map(halfTurn), options)) > asTheyAre;
 }
@@ -237,16 +237,20 @@ async function readBothWays(
     inDoubt.map((line) => turn(line, !areTurned)),
     options,
   );
-  const otherOf = new Map(inDoubt.map((line, i) => [line, others[i]!]));
+  const otherByLine = new Map(inDoubt.map((line, i) => [line, others[i]!]));
   return lines.map((line, i) => {
-    const other = otherOf.get(line);
-    const isSurer = other !== undefined && confidenceOf(other) > confidenceOf(read[i]!) + SURER;
+    const other = otherByLine.get(line);
+    const isSurer = other !== undefined &&
+      computeConfidence(other) > computeConfidence(read[i]!) + SURER;
     return isSurer ? other : read[i]!;
   });
 }
 
 /** A row of lines, without spaces at their ends and without rejected ones; none if that leaves nothing. */
-function* rowOf({ recogniser, known }: Reading, cuts: readonly LineCut[]): Generator<TextRow> {
+function* recogniseRow(
+  { recogniser, known }: Reading,
+  cuts: readonly LineCut[],
+): Generator<TextRow> {
   const { characters } = recogniser.config;
   const isSpace = ({ id }: LineCharacter) => characters[id] === " ";
   const lines = cuts
@@ -256,6 +260,6 @@ function* rowOf({ recogniser, known }: Reading, cuts: readonly LineCut[]): Gener
       const end = read.findLastIndex((each) => !isSpace(each)) + 1;
       return { box, characters: read.slice(start, end) };
     })
-    .filter(({ characters }) => confidenceOf(characters) >= MIN_CONFIDENCE);
+    .filter(({ characters }) => computeConfidence(characters) >= MIN_CONFIDENCE);
   if (lines.length > 0) yield { characters, lines };
 }

@@ -7,7 +7,7 @@ import type { Registry } from "prom-client";
 import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
-import { numPixelsOf } from "../../media/image_header.ts";
+import { countPixels } from "../../media/image_header.ts";
 import { generateChat, requireKnownTokens } from "../text/chat_generation.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 import type { GenerationDefaults } from "../text/generation_defaults.ts";
@@ -103,7 +103,7 @@ export class OcrModel implements Model {
       what: "request",
       emit,
       param: image.param,
-      work: numPixelsOf(image.bytes),
+      work: countPixels(image.bytes),
       answer: async (signal) => {
         const options = { signal, isGiven: true };
         const prepared = await imagePreprocessor.call("normalize", image, options);
@@ -130,7 +130,7 @@ export class OcrModel implements Model {
       RunningRequest,
     image: NormalizedImage,
   ): Promise<boolean> {
-    const { family, tokenizer: { tokenTexts, idOf }, defaults, rules, metrics } = this.#parts;
+    const { family, tokenizer: { tokenTexts, tokenToId }, defaults, rules, metrics } = this.#parts;
     const input: ImageInput = { pixels: new Tensor("float32", image.data, image.dims), text };
     const eosTokenIds = defaults.eosTokenIds.union(
       new Set(endToken === undefined ? [] : [endToken]),
@@ -140,7 +140,7 @@ export class OcrModel implements Model {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,
-      tokenizer: { tokenTexts, idOf, hiddenBeside, template: undefined },
+      tokenizer: { tokenTexts, tokenToId, hiddenBeside, template: undefined },
       defaults: { ...defaults, eosTokenIds },
     }, {
       task: { ...task, onlyCounts: false, options: { ...task.options, promptLogprobs: undefined } },

@@ -37,7 +37,7 @@ export interface OcrFamilyOptions {
 }
 
 /** The decoder start token. @throws {StartupError} when the configuration has none. */
-function startTokenOf(config: Json): number {
+function readStartToken(config: Json): number {
   return requireNumber(config, "decoder_start_token_id", "bos_token_id");
 }
 
@@ -70,10 +70,10 @@ const QUESTION = {
  */
 export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
   const { config, tokenizer } = options;
-  const startToken = startTokenOf(config);
+  const startToken = readStartToken(config);
   const hasTags = TAG.test(tokenizer.tokenTexts.of(startToken).token) ||
-    tokenizer.idOf(DONUT_SEPARATOR) !== undefined;
-  const answersQuestions = tokenizer.idOf(QUESTION.begin) !== undefined;
+    tokenizer.tokenToId(DONUT_SEPARATOR) !== undefined;
+  const answersQuestions = tokenizer.tokenToId(QUESTION.begin) !== undefined;
   const ask = (question: string): OcrPrompt => {
     if (question === "") {
       throw new HearthError(
@@ -86,14 +86,14 @@ export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
     return {
       text: [],
       prompt: tokenizer.encode(`${task}${begin}${question}${end}${answer}`),
-      endToken: tokenizer.idOf(answerEnd),
+      endToken: tokenizer.tokenToId(answerEnd),
     };
   };
   return {
     hidden: hasTags ? tokensBesideTags(options) : tokenizer.hiddenBeside([]),
     readPrompt: (text) => {
       const tag = TAG.exec(text)?.[0];
-      if (tag !== undefined && tokenizer.idOf(tag) !== undefined) {
+      if (tag !== undefined && tokenizer.tokenToId(tag) !== undefined) {
         return { text: [], prompt: tokenizer.encode(text) };
       }
       return answersQuestions ? ask(text) : { text: [], prompt: [startToken] };
@@ -113,7 +113,7 @@ const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_ground
  */
 export function openFlorence(options: OcrFamilyOptions): OcrFamily {
   const { config, tokenizer, preprocessor, transformers } = options;
-  const startToken = startTokenOf(config);
+  const startToken = readStartToken(config);
   const processor = new transformers.Florence2Processor(
     {},
     // Only its configuration is used: images are preprocessed elsewhere.

@@ -10,7 +10,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
-import { readFields, textOf } from "../../graph/file/wire.ts";
+import { decodeText, readFields } from "../../graph/file/wire.ts";
 import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { choosePaddleGraphs, type PaddleGraph } from "./paddle_graphs.ts";
 import { PaddleSettings } from "./paddle_settings.ts";
@@ -31,10 +31,10 @@ const LARGEST_SIZE = 1e6;
 export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConfig> {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return {
-    detection: detectionOf(await describe(folder, detection)),
-    classification: classification && classificationOf(await describe(folder, classification)),
+    detection: readDetection(await describe(folder, detection)),
+    classification: classification && readClassification(await describe(folder, classification)),
     recognition: await Promise.all(
-      recognition.map(async (graph) => await recognitionOf(await describe(folder, graph))),
+      recognition.map(async (graph) => await readRecognition(await describe(folder, graph))),
     ),
   };
 }
@@ -65,7 +65,7 @@ async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Descri
   return { folder, graph, model, settings: await PaddleSettings.read(folder, file) };
 }
 
-function detectionOf({ graph, settings }: Described): DetectionConfig {
+function readDetection({ graph, settings }: Described): DetectionConfig {
   return {
     file: graph.file,
     levels: settings.levels({ ...IMAGENET, isBgr: true }),
@@ -77,7 +77,7 @@ function detectionOf({ graph, settings }: Described): DetectionConfig {
   };
 }
 
-function classificationOf({ graph, model, settings }: Described): ClassificationConfig {
+function readClassification({ graph, model, settings }: Described): ClassificationConfig {
   // The newer classifiers are PP-LCNet, with the preprocessing of image classifiers.
   const isLcNet = /lcnet|textline_ori/i.test(graph.file);
   const [width = isLcNet ? 160 : 192, height = isLcNet ? 80 : 48] =
@@ -91,7 +91,7 @@ function classificationOf({ graph, model, settings }: Described): Classification
   };
 }
 
-async function recognitionOf(described: Described): Promise<RecognitionConfig> {
+async function readRecognition(described: Described): Promise<RecognitionConfig> {
   const { graph, model, settings } = described;
   const [, height, minWidth = 320] = settings.numbers(["RecResizeImg", "image_shape"]) ?? [];
   return {
@@ -101,7 +101,7 @@ async function recognitionOf(described: Described): Promise<RecognitionConfig> {
     height: sizeAt(model, 2) ?? height ?? (graph.version > 0 && graph.version < 3 ? 32 : 48),
     minWidth,
     blank: 0,
-    characters: await charactersOf(described),
+    characters: await readCharacters(described),
   };
 }
 
@@ -115,11 +115,11 @@ function fixed(size: number | string | undefined): number | undefined {
 }
 
 /** The text of each class: the blank, the dictionary, and the space if the graph has a class for it. */
-async function charactersOf({ folder, graph, model, settings }: Described): Promise<string[]> {
+async function readCharacters({ folder, graph, model, settings }: Described): Promise<string[]> {
   const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
   const found: Dictionary[] = [];
-  const inside = metadataOf(model, "character");
-  if (inside !== undefined) found.push({ source: "its metadata", lines: linesOf(inside) });
+  const inside = readMetadata(model, "character");
+  if (inside !== undefined) found.push({ source: "its metadata", lines: splitLines(inside) });
   const { dictionary } = settings;
   if (dictionary !== undefined) found.push({ source: settings.file!, lines: dictionary });
   if (found.length === 0) found.push(...await readDictionaries(folder));
@@ -179,20 +179,20 @@ function noDictionary({ folder, graph, numClasses, found, fitting }: {
 async function readDictionaries({ path, files }: ModelFolder): Promise<Dictionary[]> {
   const names = [...files].filter((file) => file.endsWith(".txt") && !PROSE.test(file)).sort();
   return await Promise.all(names.map(async (source) => {
-    const lines = linesOf(await Deno.readTextFile(join(path, source)));
+    const lines = splitLines(await Deno.readTextFile(join(path, source)));
     return { source, lines };
   }));
 }
 
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   return text.replace(/\r?\n$/, "").split(/\r?\n/);
 }
 
-function metadataOf(model: ModelProto, name: string): string | undefined {
+function readMetadata(model: ModelProto, name: string): string | undefined {
   for (const { number, payload } of model.rest) {
     if (number !== METADATA_FIELD) continue;
     const [key, value] = [...readFields(payload)];
-    if (key && value && textOf(key) === name) return textOf(value);
+    if (key && value && decodeText(key) === name) return decodeText(value);
   }
   return undefined;
 }

@@ -45,10 +45,10 @@ interface Candidate extends PaddleGraph {
 
 function describe(file: string): Candidate | undefined {
   const path = file.toLowerCase().replace(/\.onnx$/, "");
-  const roleOf = (name: string) => ROLES.find(([, form]) => form.test(name))?.[0];
-  const role = roleOf(posix.basename(path)) ?? roleOf(path);
+  const findRole = (name: string) => ROLES.find(([, form]) => form.test(name))?.[0];
+  const role = findRole(posix.basename(path)) ?? findRole(path);
   if (role === undefined || OTHER.test(path)) return undefined;
-  const name = roleOf(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
+  const name = findRole(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
   const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
   // A name without a size means mobile.
   const size = SIZES.findIndex((form) => form.test(name));
@@ -62,7 +62,7 @@ function describe(file: string): Candidate | undefined {
 }
 
 /** Folder of a set of exports: PaddleOCR gives each graph a folder of its own. */
-function setOf(file: string): string {
+function parseSetName(file: string): string {
   const folder = posix.dirname(file);
   return posix.basename(file).startsWith("inference") ? posix.dirname(folder) : folder;
 }
@@ -114,7 +114,7 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
         "(ch_PP-OCRv4_rec_infer.onnx, …_rec/inference.onnx), or a config.json that names them.",
     );
   }
-  const beside = recognisers.filter(({ file }) => setOf(file) === setOf(newest.file));
+  const beside = recognisers.filter(({ file }) => parseSetName(file) === parseSetName(newest.file));
   return {
     detection,
     classification: best(withRole("classification")),

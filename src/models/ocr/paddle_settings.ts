@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { parse, YAMLParseError } from "yaml";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { type ChannelLevels, channelLevelsOf } from "./line_graph.ts";
+import { type ChannelLevels, readChannelLevels } from "./line_graph.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
@@ -59,9 +59,9 @@ export class PaddleSettings {
   }
 
   /** The given levels, overridden by the file. */
-  levels(usual: Parameters<typeof channelLevelsOf>[0]): ChannelLevels {
+  levels(usual: Parameters<typeof readChannelLevels>[0]): ChannelLevels {
     const mode = this.#find(["DecodeImage", "img_mode"]);
-    return channelLevelsOf({
+    return readChannelLevels({
       mean: this.numbers(["NormalizeImage", "mean"]) ?? usual.mean,
       std: this.numbers(["NormalizeImage", "std"]) ?? usual.std,
       isBgr: mode === undefined ? usual.isBgr : mode === "BGR",

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { readingRowsOf } from "./columns.ts";
-import { skewOf, type UprightBox, uprightBoxOf } from "./reading_order.ts";
+import { orderRows } from "./columns.ts";
+import { estimateSkew, toUprightBox, type UprightBox } from "./reading_order.ts";
 import { distance, type LineBox } from "./rotated_rectangle.ts";
 
 /** Lines with a larger ratio of height to width are turned by a quarter: they are cut out as if they were read from above. */
@@ -25,11 +25,11 @@ export function isPageStanding(boxes: readonly LineBox[]): boolean {
  * turned by a quarter, rows go from right to left, as on a page that is read from above.
  */
 export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
-  const skew = skewOf(boxes.filter((box) => !isStanding(box)));
+  const skew = estimateSkew(boxes.filter((box) => !isStanding(box)));
   if (!isPageStanding(boxes)) {
-    return readingRowsOf(boxes, (box) => uprightBoxOf(box, skew));
+    return orderRows(boxes, (box) => toUprightBox(box, skew));
   }
-  return readingRowsOf(boxes, (box) => turnLeft(uprightBoxOf(box, 0)));
+  return orderRows(boxes, (box) => turnLeft(toUprightBox(box, 0)));
 }
 
 /** A box on the page turned counterclockwise by a quarter. */

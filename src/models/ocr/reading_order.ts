@@ -25,18 +25,18 @@ const SHARED_HEIGHT = 0.5;
  *
  * const box = (left: number, top: number) => ({ left, top, right: left + 40, bottom: top + 10 });
  * const [price, below, name] = [box(60, 2), box(0, 20), box(0, 0)];
- * assert.deepEqual(rowsOf([price, below, name], (it) => it), [[name, price], [below]]);
+ * assert.deepEqual(groupRows([price, below, name], (it) => it), [[name, price], [below]]);
  * ```
  */
-export function rowsOf<T>(items: readonly T[], boxOf: (item: T) => UprightBox): T[][] {
-  const middle = (item: T) => boxOf(item).top + boxOf(item).bottom;
+export function groupRows<T>(items: readonly T[], getBox: (item: T) => UprightBox): T[][] {
+  const middle = (item: T) => getBox(item).top + getBox(item).bottom;
   const rows: T[][] = [];
   for (const item of items.toSorted((a, b) => middle(a) - middle(b))) {
     const row = rows.at(-1);
-    if (row?.some((other) => isBeside(boxOf(item), boxOf(other)))) row.push(item);
+    if (row?.some((other) => isBeside(getBox(item), getBox(other)))) row.push(item);
     else rows.push([item]);
   }
-  return rows.map((row) => row.toSorted((a, b) => boxOf(a).left - boxOf(b).left));
+  return rows.map((row) => row.toSorted((a, b) => getBox(a).left - getBox(b).left));
 }
 
 /** Whether two boxes are in one row. */
@@ -47,7 +47,7 @@ function isBeside(a: UprightBox, b: UprightBox): boolean {
 }
 
 /** The rotation of a page in radians: the median of its lines', weighted by length. */
-export function skewOf(boxes: readonly LineBox[]): number {
+export function estimateSkew(boxes: readonly LineBox[]): number {
   const lines = boxes.map(({ topLeft, topRight }) => ({
     angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
     length: distance(topLeft, topRight),
@@ -57,7 +57,7 @@ export function skewOf(boxes: readonly LineBox[]): number {
 }
 
 /** The box around a line on the page turned upright. */
-export function uprightBoxOf(
+export function toUprightBox(
   { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
   skew: number,
 ): UprightBox {

@@ -47,15 +47,15 @@ export class RowWriter implements AnswerTokens {
 
   readonly tokenTexts = {
     of: (id: number) => {
-      const token = this.#textOf(id);
+      const token = this.#decodeToken(id);
       return { token, bytes: [...new TextEncoder().encode(token)] };
     },
   };
 
   readonly isFirst = true;
 
-  readonly bytesOf = (id: number) =>
-    id === SEPARATORS.end ? undefined : new TextEncoder().encode(this.#textOf(id));
+  readonly getBytes = (id: number) =>
+    id === SEPARATORS.end ? undefined : new TextEncoder().encode(this.#decodeToken(id));
 
   /** @returns whether there is room for more. */
   write({ characters, lines }: TextRow): boolean {
@@ -106,7 +106,7 @@ export class RowWriter implements AnswerTokens {
     });
   }
 
-  #textOf(id: number): string {
+  #decodeToken(id: number): string {
     if (id === SEPARATORS.space) return " ";
     return id === SEPARATORS.newline ? "\n" : this.#characters[id] ?? "";
   }
@@ -120,12 +120,12 @@ function certain(tokenId: number): SampledToken {
 function toToken({ id, probability, top }: LineCharacter): SampledToken {
   return {
     tokenId: id,
-    logprob: logOf(probability),
-    top: top.map((rival) => ({ tokenId: rival.id, logprob: logOf(rival.probability) })),
+    logprob: toLogprob(probability),
+    top: top.map((rival) => ({ tokenId: rival.id, logprob: toLogprob(rival.probability) })),
   };
 }
 
 /** Finite, as JSON wants it. */
-function logOf(probability: number): number {
+function toLogprob(probability: number): number {
   return Math.log(Math.max(probability, LEAST_PROBABILITY));
 }

@@ -85,7 +85,7 @@ export function findRegions(
   options: Pick<DetectionConfig, "threshold" | "boxThreshold" | "unclipRatio">,
 ): TextRegion[] {
   const found: TextRegion[] = [];
-  for (const columns of componentsOf(map, options.threshold)) {
+  for (const columns of findComponents(map, options.threshold)) {
     const corners = [...columns].flatMap(([x, { top, bottom }]): Point[] => [
       [x, top],
       [x + 1, top],
@@ -107,7 +107,7 @@ export function findRegions(
 }
 
 /** Each 8-connected component. */
-function* componentsOf(
+function* findComponents(
   { width, height, data }: ProbabilityMap,
   threshold: number,
 ): Generator<Columns> {
@@ -152,12 +152,12 @@ function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRec
   const { width, height, center, direction } = rectangle;
   if (height > width || Math.abs(direction[1]) > MAX_SLOPE) return rectangle;
   /** How far each column reaches in one direction across the line, the least first. */
-  const reachOf = (y: (column: { top: number; bottom: number }) => number, sign: 1 | -1) =>
+  const findReach = (y: (column: { top: number; bottom: number }) => number, sign: 1 | -1) =>
     [...columns].map(([x, column]) => sign * toAxes([x + 0.5, y(column)], direction)[1])
       .sort((a, b) => a - b);
   const [along, middle] = toAxes(center, direction);
-  const up = reachOf(({ top }) => top, -1);
-  const down = reachOf(({ bottom }) => bottom + 1, 1);
+  const up = findReach(({ top }) => top, -1);
+  const down = findReach(({ bottom }) => bottom + 1, 1);
   const usualHeight = up[up.length >> 1]! + down[down.length >> 1]!;
   const edge = (ends: readonly number[], furthest: number) => {
     const isBump = furthest - ends[ends.length >> 1]! > BUMP_HEIGHT * usualHeight;

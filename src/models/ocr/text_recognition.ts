@@ -103,7 +103,7 @@ function readCtcLine(frames: Float32Array, options: {
     const classes = frames.subarray(start, start + numClasses);
     const id = likeliest(classes);
     if (id !== blank && id !== last) {
-      characters.push({ id, probability: classes[id]!, top: topOf(classes, numTop) });
+      characters.push({ id, probability: classes[id]!, top: findTop(classes, numTop) });
     }
     last = id;
   }
@@ -111,7 +111,7 @@ function readCtcLine(frames: Float32Array, options: {
 }
 
 /** The mean probability of the characters; 0 without any. */
-export function confidenceOf(characters: readonly LineCharacter[]): number {
+export function computeConfidence(characters: readonly LineCharacter[]): number {
   const sum = characters.reduce((total, { probability }) => total + probability, 0);
   return characters.length === 0 ? 0 : sum / characters.length;
 }
@@ -122,7 +122,7 @@ function likeliest(classes: Float32Array): number {
   return best;
 }
 
-function topOf(classes: Float32Array, count: number): LineCharacter["top"] {
+function findTop(classes: Float32Array, count: number): LineCharacter["top"] {
   if (count === 0) return [];
   return [...classes].map((probability, id) => ({ id, probability }))
     .sort((a, b) => b.probability - a.probability)

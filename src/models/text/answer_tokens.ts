@@ -33,7 +33,7 @@ export async function answerTokens(
     requireTokenIds(tokens, tokenizer.vocabSize, (index) => `tokens[${index}]`);
     return { type: "done", tokens, text: tokenizer.decodeAll([...tokens]) };
   }
-  const text = textOf(task, model);
+  const text = renderText(task, model);
   if (text.length > MAX_CHARACTERS) {
     throw new HearthError(
       "invalid_value",
@@ -52,11 +52,11 @@ export async function answerTokens(
 export function requireTokenIds(
   ids: readonly number[],
   vocabSize: number,
-  paramOf: (index: number) => string,
+  nameParam: (index: number) => string,
 ): void {
   const bad = ids.findIndex((id) => id >= vocabSize);
   if (bad < 0) return;
-  const param = paramOf(bad);
+  const param = nameParam(bad);
   throw new HearthError(
     "invalid_value",
     `${param}: want a token id from 0 to ${vocabSize - 1}, saw ${
@@ -67,7 +67,7 @@ export function requireTokenIds(
   );
 }
 
-function textOf({ text, chat }: TokenizeTask, model: Model): string {
+function renderText({ text, chat }: TokenizeTask, model: Model): string {
   if (chat === undefined) return text;
   if (model.render !== undefined) return model.render(chat);
   throw new HearthError(

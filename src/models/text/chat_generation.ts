@@ -12,8 +12,8 @@ import { emitError } from "../threads/active_requests.ts";
 import { OutputProcessor } from "./output_processor.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_form.ts";
-import { answerGrammarOf } from "./chat/answer_grammar.ts";
-import { answerFormOf, markersOf } from "./chat/answer_form.ts";
+import { toAnswerGrammar } from "./chat/answer_grammar.ts";
+import { detectAnswerForm, listMarkers } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
 import type { TokenTexts } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -34,7 +34,7 @@ interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<
     TextTokenizer,
-    "hiddenBeside" | "idOf" | "template" | "tokenTexts"
+    "hiddenBeside" | "tokenToId" | "template" | "tokenTexts"
   >;
   readonly defaults: GenerationDefaults;
   /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
@@ -58,22 +58,22 @@ export function generateChat(
 ): () => void {
   const { options, requestId } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
-  const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
+  const form = detectAnswerForm(task, { template: tokenizer.template, prompt: prompt.text });
   const hidden = options.skipsSpecialTokens === false
     ? NONE_HIDDEN
-    : tokenizer.hiddenBeside(markersOf(form));
+    : tokenizer.hiddenBeside(listMarkers(form));
   const { tokenTexts } = tokenizer;
   // An answer's text is what its tokens add to that of its prompt.
-  const bytesOf = (id: number, isFirst: boolean) => {
+  const getBytes = (id: number, isFirst: boolean) => {
     if (hidden.has(id)) return undefined;
-    return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.bytesOf(id);
+    return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.getBytes(id);
   };
-  const spec = answerGrammarOf(task, form);
+  const spec = toAnswerGrammar(task, form);
   const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
   const output = new OutputProcessor({
     tokens: {
       tokenTexts,
-      bytesOf,
+      getBytes,
       // What is forced is not cut.
       isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
     },
@@ -95,8 +95,8 @@ export function generateChat(
     ...{ promptTokens, media, sectionPositions, encoderInput, rules },
     samples: samplingOfChoices(options, defaults),
     maxTokens: options.maxTokens,
-    logitBias: biasOf(task, { form, tokenizer }),
-    dry: dryOf(options.dry, tokenTexts),
+    logitBias: toBias(task, { form, tokenizer }),
+    dry: toDry(options.dry, tokenTexts),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
@@ -119,29 +119,29 @@ export function generateChat(
 const NONE_HIDDEN: ReadonlySet<number> = new Set();
 
 /** DRY by tokens. */
-function dryOf(
+function toDry(
   dry: GenerationOptions["dry"],
-  tokenTexts: Pick<TokenTexts, "bytesOf">,
+  tokenTexts: Pick<TokenTexts, "getBytes">,
 ): DryOptions | undefined {
   if (dry === undefined) return undefined;
   const decoder = new TextDecoder();
   const isBreaker = (tokenId: number) => {
-    const text = decoder.decode(tokenTexts.bytesOf(tokenId));
+    const text = decoder.decode(tokenTexts.getBytes(tokenId));
     return dry.breakers.some((breaker) => text.includes(breaker));
   };
   return { ...dry, isBreaker };
 }
 
 /** The request's own biases, and one against the start of a call that is not wanted. */
-function biasOf(
+function toBias(
   { options: { logitBias }, tools }: ChatTask,
   { form, tokenizer }: {
     readonly form: AnswerForm;
-    readonly tokenizer: Pick<TextTokenizer, "idOf">;
+    readonly tokenizer: Pick<TextTokenizer, "tokenToId">;
   },
 ): ReadonlyMap<number, number> | undefined {
   const trigger = tools?.choice === "none" ? form.calls?.format.markup.trigger : undefined;
-  const tokenId = trigger === undefined ? undefined : tokenizer.idOf(trigger);
+  const tokenId = trigger === undefined ? undefined : tokenizer.tokenToId(trigger);
   if (tokenId === undefined) return logitBias && new Map(logitBias);
   return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
 }

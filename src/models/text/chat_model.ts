@@ -59,7 +59,7 @@ export abstract class ChatModel {
    *
    * @throws {HearthError} when the conversation is invalid.
    */
-  protected abstract promptOf(
+  protected abstract toPrompt(
     task: ChatTask,
   ): ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
 
@@ -68,7 +68,7 @@ export abstract class ChatModel {
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
-    const prompt = this.promptOf(task);
+    const prompt = this.toPrompt(task);
     const waits = wantsGrammar(task) && !this.#grammars.isPrepared;
     if (!waits && typeof prompt !== "function") return this.#generate(task, prompt, emit);
     return this.#opening.start({
@@ -100,19 +100,19 @@ export abstract class ChatModel {
 
 /** Compiles grammars for a model; its tokens are read when the first request needs one. */
 export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
-  readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "tokenOf" | "addedTokens">;
+  readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "idToToken" | "addedTokens">;
   readonly vocabSize: number;
   readonly endTokenIds: ReadonlySet<number>;
 }): GrammarCompiler {
-  const { addedTokens, tokenTexts, tokenOf } = tokenizer;
+  const { addedTokens, tokenTexts, idToToken } = tokenizer;
   return new GrammarCompiler(() => {
     const bytes: (Uint8Array | null)[] = Array(vocabSize);
     const read = (id: number) =>
-      addedTokens.get(id)?.special || tokenOf(id) === undefined ? null : tokenTexts.bytesOf(id);
+      addedTokens.get(id)?.special || idToToken(id) === undefined ? null : tokenTexts.getBytes(id);
     return {
       vocabSize,
       endTokenIds,
-      bytesOf: (id) => (bytes[id] ??= read(id)) ?? undefined,
+      getBytes: (id) => (bytes[id] ??= read(id)) ?? undefined,
       addedTokens: new Map([...addedTokens].map(([id, { content }]) => [content, id])),
     };
   });

@@ -33,7 +33,7 @@ export function readGenerationDefaults(config: Json, generationConfig: Json): Ge
 }
 
 /** The sampling of one choice: the request's parameters over the model's defaults. */
-function samplingOf(
+function toSampling(
   options: GenerationOptions,
   defaults: GenerationDefaults,
   seed: number,
@@ -67,6 +67,6 @@ export function samplingOfChoices(
   const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
   return Array.from(
     { length: options.n },
-    (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
+    (_, index) => toSampling(options, defaults, choiceSeed(seed, index)),
   );
 }

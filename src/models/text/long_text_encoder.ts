@@ -94,7 +94,7 @@ export class LongTextEncoder {
     const readable = text.length > maxChars ? text.slice(0, maxChars) : text;
     if (!this.#mayBeSliced()) return yield this.#encode(readable);
     let numTokens = 0;
-    for (const slice of slicesOf(readable)) {
+    for (const slice of sliceText(readable)) {
       const ids = this.#encode(slice);
       yield ids;
       numTokens += ids.length;
@@ -139,7 +139,7 @@ function append(ids: number[], some: readonly number[]): void {
   for (const id of some) ids.push(id);
 }
 
-function* slicesOf(text: string): Generator<string> {
+function* sliceText(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
     const end = sliceEnd(text, start);
     yield text.slice(start, end);

@@ -14,7 +14,7 @@ import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from ".
 
 /** What the tokens of an answer add to its text. */
 export interface AnswerTokens {
-  readonly bytesOf: BytesOfToken;
+  readonly getBytes: BytesOfToken;
   /** The bytes of single tokens, hidden ones too. */
   readonly tokenTexts: { of(id: number): TokenText };
   /** Whether nothing of the prompt is shown, so that the first token begins the text. */
@@ -78,8 +78,8 @@ export class OutputProcessor {
 
   /** All choices have ended. */
   end(numCachedTokens: number, times?: GenerationTimes): void {
-    const count = (numOf: (choice: Choice) => number) =>
-      this.#choices.reduce((sum, choice) => sum + numOf(choice), 0);
+    const count = (countTokens: (choice: Choice) => number) =>
+      this.#choices.reduce((sum, choice) => sum + countTokens(choice), 0);
     this.#options.emit({
       type: "done",
       usage: {
@@ -116,7 +116,7 @@ class Choice {
   constructor(index: number, options: OutputOptions) {
     this.#index = index;
     this.#options = options;
-    this.#detokenizer = new Detokenizer(options.tokens.bytesOf, options.tokens);
+    this.#detokenizer = new Detokenizer(options.tokens.getBytes, options.tokens);
     this.#stops = new StopMatcher(options.options.stop);
     const { form } = options;
     if (form?.reasoning !== undefined || form?.calls !== undefined) {
@@ -148,7 +148,7 @@ class Choice {
   /** Whether the token that ends the choice is part of its text. */
   #showsEnd(tokenId: number): boolean {
     const { tokens, options } = this.#options;
-    return options.includesStop === true && tokens.bytesOf(tokenId, false) !== undefined;
+    return options.includesStop === true && tokens.getBytes(tokenId, false) !== undefined;
   }
 
   /** @returns whether a stop string was found. */
@@ -233,13 +233,13 @@ class Choice {
   #noteLogprob(token: SampledToken): void {
     if (this.#options.options.topLogprobs === undefined) return;
     this.#pendingLogprobs.push({
-      ...this.#logprobOf(token),
+      ...this.#toLogprob(token),
       offset: this.#detokenizer.length,
-      top: token.top.map((rival) => this.#logprobOf(rival)),
+      top: token.top.map((rival) => this.#toLogprob(rival)),
     });
   }
 
-  #logprobOf({ tokenId, logprob }: { readonly tokenId: number; readonly logprob: number }) {
+  #toLogprob({ tokenId, logprob }: { readonly tokenId: number; readonly logprob: number }) {
     return { ...this.#options.tokens.tokenTexts.of(tokenId), logprob };
   }
 }

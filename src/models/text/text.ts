@@ -41,7 +41,7 @@ export class TextGenerationModel extends ChatModel implements Model {
     return renderChat(chat, this.tokenizer);
   }
 
-  protected override promptOf(task: ChatTask): PendingPrompt {
+  protected override toPrompt(task: ChatTask): PendingPrompt {
     const { tokenizer, engine: { limits } } = this;
     return task.raw === undefined
       ? encodeChat(task, tokenizer)
@@ -66,12 +66,12 @@ function encodeText(
     readonly hasSpecial: boolean;
   },
 ): PendingPrompt {
-  const promptOf = (ids: number[]) => ({ text, promptTokens: Int32Array.from(ids) });
+  const toPrompt = (ids: number[]) => ({ text, promptTokens: Int32Array.from(ids) });
   if (!isLongText(text)) {
-    return promptOf(hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text));
+    return toPrompt(hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text));
   }
   return async (signal) =>
-    promptOf(await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: true, signal }));
+    toPrompt(await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: true, signal }));
 }
 
 /** The prompt as text. Without a template the messages' texts are concatenated, for base models. */
@@ -134,7 +134,7 @@ function encodeRaw(
     return encodeText(prompt, { tokenizer, hasSpecial: addsSpecialTokens });
   }
   const [before, between, after] = FILL_IN_MIDDLE
-    .map((spellings) => spellings.map((spelling) => tokenizer.idOf(spelling)))
+    .map((spellings) => spellings.map((spelling) => tokenizer.tokenToId(spelling)))
     .find((ids) => ids.every((id) => id !== undefined)) ?? [];
   if (before === undefined || between === undefined || after === undefined) {
     throw new HearthError(

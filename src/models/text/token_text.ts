@@ -19,7 +19,7 @@ export interface TokenText {
  * the other, are its text in UTF-8.
  */
 export class TokenTexts {
-  readonly #tokenizer: Pick<Tokenizer, "tokenOf" | "decode">;
+  readonly #tokenizer: Pick<Tokenizer, "idToToken" | "decode">;
   /** Whether tokens spell bytes with characters. */
   readonly #isByteLevel: boolean;
   /** Whether there are tokens such as `<0xE2>`. */
@@ -29,7 +29,7 @@ export class TokenTexts {
   readonly #numIds: number;
 
   /** @param decoder `decoder` of its `tokenizer.json`. */
-  constructor(tokenizer: Pick<Tokenizer, "tokenOf" | "decode" | "numIds">, decoder: unknown) {
+  constructor(tokenizer: Pick<Tokenizer, "idToToken" | "decode" | "numIds">, decoder: unknown) {
     this.#tokenizer = tokenizer;
     this.#numIds = tokenizer.numIds;
     const kinds = listKinds(decoder);
@@ -38,13 +38,13 @@ export class TokenTexts {
   }
 
   of(tokenId: number): TokenText {
-    const bytes = this.bytesOf(tokenId);
+    const bytes = this.getBytes(tokenId);
     return { token: spell(bytes), bytes: [...bytes] };
   }
 
   /** The bytes that a token adds to the text before it; none for an id without a token. */
-  bytesOf(tokenId: number): Uint8Array {
-    const token = this.#tokenizer.tokenOf(tokenId);
+  getBytes(tokenId: number): Uint8Array {
+    const token = this.#tokenizer.idToToken(tokenId);
     if (token === undefined) return new Uint8Array(0);
     if (this.#isByteLevel) return bytesOfSpelling(token);
     const byte = this.#hasByteTokens ? byteOfToken(token) : undefined;
@@ -55,7 +55,7 @@ export class TokenTexts {
 
   /** The bytes of a token that begins a text: many tokenizers leave out the space before a word there. */
   bytesOfFirst(tokenId: number): Uint8Array {
-    const bytes = this.bytesOf(tokenId);
+    const bytes = this.getBytes(tokenId);
     const text = this.#tokenizer.decode([tokenId]);
     // A byte may be part of a character.
     return this.#isByteLevel || text.includes("\uFFFD") ? bytes : encoder.encode(text);
@@ -65,7 +65,7 @@ export class TokenTexts {
   #findProbe(): { readonly id: number; readonly text: string } {
     let id = 0;
     for (let each = 0; each < this.#numIds; each++) {
-      const token = this.#tokenizer.tokenOf(each);
+      const token = this.#tokenizer.idToToken(each);
       if (token === undefined || !/^\p{L}+$/u.test(token)) continue;
       id = each;
       break;

@@ -7,7 +7,7 @@ import { TokenTexts } from "./token_text.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
-import { knownContextLengthOf } from "../folder/text_sizes.ts";
+import { findContextLength } from "../folder/text_sizes.ts";
 import { readTokenizer } from "./tokenizer_files.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
@@ -16,7 +16,7 @@ export interface TextTokenizer {
   readonly template: ChatTemplate | undefined;
   readonly vocabSize: number;
   /** A token's spelling; `undefined` when there is no such id. */
-  tokenOf(id: number): string | undefined;
+  idToToken(id: number): string | undefined;
   /** Token ids of a text; special tokens only if it spells them. */
   encode(text: string): number[];
   /** Token ids of a text, with the special tokens around it. */
@@ -31,7 +31,7 @@ export interface TextTokenizer {
     options: EncodeOptions & { readonly isPrompt: boolean },
   ): Promise<number[]>;
   /** The id of a token by its spelling. */
-  idOf(token: string): number | undefined;
+  tokenToId(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
   /** The special tokens that are not part of one of these markers. */
@@ -52,7 +52,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const { tokenizer, json, config } = await readTokenizer(folder);
   const { addedTokens, frames: { single: { before, after } } } = tokenizer;
   const long = new LongTextEncoder(tokenizer);
-  const maxTokens = knownContextLengthOf(folder);
+  const maxTokens = findContextLength(folder);
   const ofPrompt = { maxTokens, mayCut: false, what: "The prompt" };
   const encode = (text: string) => long.encode(text, ofPrompt);
   const enclose = (ids: readonly number[]) => [...before, ...ids, ...after];
@@ -60,7 +60,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   return {
     template: await loadChatTemplate(folder, config),
     vocabSize: tokenizer.numIds,
-    tokenOf: (id) => tokenizer.tokenOf(id),
+    idToToken: (id) => tokenizer.idToToken(id),
     encode,
     encodeWhole,
     encodeInTurns: async (text, { hasSpecial, isPrompt, signal }) => {
@@ -69,7 +69,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
       const ids = await long.encodeInTurns(text, options, signal);
       return hasSpecial ? enclose(ids) : ids;
     },
-    idOf: (token) => tokenizer.idOf(token),
+    tokenToId: (token) => tokenizer.tokenToId(token),
     decode: (ids) => tokenizer.decode(ids, { skipsSpecial: true }),
     hiddenBeside: (markers) => {
       const isKept = (content: string) => markers.some((marker) => marker.includes(content));

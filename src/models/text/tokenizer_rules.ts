@@ -9,7 +9,7 @@ import {
   type FieldRule,
   fields,
   FLAG,
-  listOf,
+  listRule,
   nonZero,
   TEXT,
   whole,
@@ -38,7 +38,7 @@ const PIECE = either("an array of a text and its score", [Array.isArray, ANY]);
 const VOCABULARY = either(
   "an object, or an array",
   [isJson, IDS],
-  [Array.isArray, listOf(PIECE)],
+  [Array.isArray, listRule(PIECE)],
 );
 
 const SPECIAL_TOKEN = either(
@@ -49,10 +49,10 @@ const SPECIAL_TOKEN = either(
 
 /** `tokenizer.json`. */
 export const TOKENIZER: FieldRule = fields({
-  model: fields({ type: TEXT, vocab: VOCABULARY, merges: listOf(ANY) }, {
+  model: fields({ type: TEXT, vocab: VOCABULARY, merges: listRule(ANY) }, {
     required: ["vocab"],
   }),
-  added_tokens: listOf(fields({ id: TOKEN_ID, content: TEXT }, { required: ["id", "content"] })),
+  added_tokens: listRule(fields({ id: TOKEN_ID, content: TEXT }, { required: ["id", "content"] })),
   normalizer: STEP,
   pre_tokenizer: STEP,
   post_processor: STEP,
@@ -73,7 +73,7 @@ export const TOKENIZER_CONFIG: FieldRule = fields({
   chat_template: either(
     "a string, or an array of named templates",
     [isText, TEXT],
-    [Array.isArray, listOf(fields({ name: TEXT, template: TEXT }))],
+    [Array.isArray, listRule(fields({ name: TEXT, template: TEXT }))],
     [isJson, ANY],
   ),
 });

@@ -115,7 +115,7 @@ export function serveFunctions(functions: WorkerFunctions): void {
   const { port } = workerData as WorkerStart;
   const die = (event: Event, error: unknown) => {
     event.preventDefault();
-    parentPort!.postMessage(messageOf(error));
+    parentPort!.postMessage(toMessage(error));
     port.close();
   };
   addEventListener("error", (event) => die(event, event.error));
@@ -123,24 +123,24 @@ export function serveFunctions(functions: WorkerFunctions): void {
   port.onmessage = async ({ data: { name, input } }: MessageEvent<WorkerCall>) => {
     try {
       const output = await functions[name]!(input);
-      port.postMessage({ output } satisfies WorkerOutcome, [...new Set(buffersOf(output))]);
+      port.postMessage({ output } satisfies WorkerOutcome, [...new Set(listBuffers(output))]);
     } catch (error) {
       const outcome: WorkerOutcome = error instanceof HearthError
         ? { refused: error.toWire() }
-        : { failed: messageOf(error) };
+        : { failed: toMessage(error) };
       port.postMessage(outcome);
     }
     collectGarbageLater();
   };
 }
 
-function messageOf(error: unknown): string {
+function toMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 /** The memory of all arrays in plain data. */
-function buffersOf(value: unknown): ArrayBuffer[] {
+function listBuffers(value: unknown): ArrayBuffer[] {
   if (typeof value !== "object" || value === null) return [];
   if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
-  return Object.values(value).flatMap(buffersOf);
+  return Object.values(value).flatMap(listBuffers);
 }

@@ -30,7 +30,7 @@ export async function loadKokoro(context: OpenContext): Promise<Synthesizer> {
   });
   const declared = graph.inputs.find(({ name }) => name === "style")?.shape.at(-1);
   const width = typeof declared === "number" ? declared : DEFAULT_STYLE_WIDTH;
-  const voices = await readVoices(folder, { width, languageOf: (id) => LANGUAGES[id[0]!] });
+  const voices = await readVoices(folder, { width, languageByPrefix: (id) => LANGUAGES[id[0]!] });
   return {
     sampleRateHz: Number(folder.config["sampling_rate"] ?? DEFAULT_RATE_HZ),
     voices: voices.sort((a, b) => Number(b.id === BEST_VOICE) - Number(a.id === BEST_VOICE)),

@@ -28,7 +28,7 @@ export class RecordedVoices {
   }
 
   /** @throws {HearthError} `invalid_media`, naming the recording's path, when its voice cannot be cloned. */
-  async voiceOf({ audio, param }: VoiceRecording): Promise<Voice> {
+  async encodeVoice({ audio, param }: VoiceRecording): Promise<Voice> {
     const key = new Uint8Array(await crypto.subtle.digest("SHA-256", audio)).toHex();
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { deviceClassOf } from "../../device/device_class.ts";
+import { toDeviceClass } from "../../device/device_class.ts";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
@@ -44,7 +44,7 @@ async function open(
   { backend, width, language, onProgress }: SpeakerEncoderOptions,
 ): Promise<SpeakerEncoder> {
   const folder = await openFolder(path);
-  const device = deviceClassOf(backend);
+  const device = toDeviceClass(backend);
   const graphs = chooseGraphs(folder, [{ name: "model", suits: "sound" }], { device });
   const settings = await readOptionalJson(folder, "preprocessor_config.json");
   const graph = await TtsGraph.open({ folder, graphs, backend, onProgress }, {

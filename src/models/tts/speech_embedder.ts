@@ -76,7 +76,7 @@ export class SpeechEmbedder {
   async embed(tokens: readonly number[]): Promise<Tensor> {
     const asRow = (values: readonly number[]) =>
       new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
-    const feeds = { [IDS]: asRow(tokens), [POSITIONS]: asRow(positionsOf(tokens)) };
+    const feeds = { [IDS]: asRow(tokens), [POSITIONS]: asRow(makePositions(tokens)) };
     return (await this.#run(feeds))[EMBEDS]!;
   }
 
@@ -94,7 +94,7 @@ export class SpeechEmbedder {
 }
 
 /** Positions in the text; those of speech tokens start again. */
-function positionsOf(tokens: readonly number[]): number[] {
+function makePositions(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
 }

@@ -12,7 +12,7 @@ import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { loadDecoder } from "../folder/decoder_load.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import { openJoinGraph } from "../folder/join_graph.ts";
-import { contextLengthOf } from "../folder/text_sizes.ts";
+import { readContextLength } from "../folder/text_sizes.ts";
 import { SpeechEmbedder } from "./speech_embedder.ts";
 
 /** 40 seconds; lines are at most half as long. */
@@ -60,7 +60,7 @@ export class SpeechTokenGenerator {
     const { decoder } = await loadDecoder({
       ...context,
       engine: { ...engine, maxSequences: Math.min(MAX_SEQUENCES, engine.maxSequences ?? Infinity) },
-      contextLength: Math.min(contextLengthOf(folder), MAX_PROMPT_TOKENS + MAX_NEW_TOKENS),
+      contextLength: Math.min(readContextLength(folder), MAX_PROMPT_TOKENS + MAX_NEW_TOKENS),
       openEmbedding: async (dtype) => {
         embedder = await SpeechEmbedder.open(context, dtype);
         return embedder.ofStep;

@@ -92,7 +92,7 @@ function findVocoder({ folder, graphs }: OpenContext): string {
 /** The folder's voices; a neutral one if it has none. */
 async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorVoice[]> {
   if ([...folder.files].some((file) => file.startsWith("voices/"))) {
-    return await readVoices(folder, { width, languageOf: () => LANGUAGE });
+    return await readVoices(folder, { width, languageByPrefix: () => LANGUAGE });
   }
   if (folder.files.has(ROOT_VOICE)) {
     const bytes = await Deno.readFile(join(folder.path, ROOT_VOICE));

@@ -24,7 +24,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
   const { folder } = context;
   const { sampleRateHz, styleWidth, latentChannels, latentSamples } = readConfig(folder);
   const tokenizer = await loadTtsTokenizer(folder);
-  const voices = await readVoices(folder, { width: styleWidth, languageOf: () => "en" });
+  const voices = await readVoices(folder, { width: styleWidth, languageByPrefix: () => "en" });
   const open = (name: string, known: RegExp) => TtsGraph.open(context, { name, known });
   const encoder = await open("text_encoder", /^(input_ids|attention_mask|style)$/);
   const denoiser = await open(

@@ -125,7 +125,7 @@ export class TtsModel implements Model {
   #voiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
     if (recording !== undefined) {
       const recorded = this.#recordedVoices;
-      if (recorded !== undefined) return () => recorded.voiceOf(recording);
+      if (recorded !== undefined) return () => recorded.encodeVoice(recording);
       throw new HearthError(
         "unsupported_by_model",
         `${recording.param}: the model cannot clone the voice of a recording: ${this.noRecordings?.message}.`,

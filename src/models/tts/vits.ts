@@ -23,7 +23,7 @@ export async function loadVits(context: OpenContext): Promise<Synthesizer> {
   });
   return {
     sampleRateHz: Number(folder.config["sampling_rate"] ?? DEFAULT_RATE_HZ),
-    voices: [{ id: "default", language: languageOf(tokenizer.config) }],
+    voices: [{ id: "default", language: readLanguage(tokenizer.config) }],
     maxTokens: MAX_TOKENS,
     hasSpeed: false,
     tokenize: (text) => tokenizer.encode(text),
@@ -34,7 +34,7 @@ export async function loadVits(context: OpenContext): Promise<Synthesizer> {
 }
 
 /** MMS folder names have three-letter language codes. */
-function languageOf(tokenizerConfig: Json): string {
+function readLanguage(tokenizerConfig: Json): string {
   try {
     return new Intl.Locale(String(tokenizerConfig["language"] ?? "en")).language;
   } catch {

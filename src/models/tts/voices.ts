@@ -20,20 +20,20 @@ const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
  * Reads a folder's voices, in the order of their names.
  *
  * @param options.width numbers in a row.
- * @param options.languageOf language of a voice by its name; `undefined` skips it.
+ * @param options.languageByPrefix language of a voice by its name; `undefined` skips it.
  * @throws {StartupError} when a file does not hold whole rows, or there is no voice.
  */
 export async function readVoices(
   folder: ModelFolder,
-  { width, languageOf }: {
+  { width, languageByPrefix }: {
     readonly width: number;
-    readonly languageOf: (id: string) => string | undefined;
+    readonly languageByPrefix: (id: string) => string | undefined;
   },
 ): Promise<VectorVoice[]> {
   const voices: VectorVoice[] = [];
   for (const file of [...folder.files].sort()) {
     const id = VOICE_FILE.exec(file)?.[1];
-    const language = id === undefined ? undefined : languageOf(id);
+    const language = id === undefined ? undefined : languageByPrefix(id);
     if (id === undefined || language === undefined) continue;
     const bytes = await Deno.readFile(join(folder.path, file));
     if (bytes.length === 0 || bytes.length % (4 * width) !== 0) {

@@ -15,7 +15,7 @@ import { ChatModel, type ChatModelParts } from "../text/chat_model.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
 import { readGenerationDefaults } from "../text/generation_defaults.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import { MediaEncoder, mediaTokenOf } from "../media_encoder.ts";
+import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import type { Model } from "../model.ts";
 import type { ChatMessage, ChatTask, Conversation } from "../task.ts";
@@ -54,7 +54,7 @@ export class VisionModel extends ChatModel implements Model {
   }
 
   /** Reads the task's images first. */
-  protected override promptOf(task: ChatTask): (signal: AbortSignal) => Promise<ChatPrompt> {
+  protected override toPrompt(task: ChatTask): (signal: AbortSignal) => Promise<ChatPrompt> {
     const { images, prompt, tokenizer } = this.#parts;
     const parts = task.messages.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.filter((part) => part.type === "image")
@@ -110,7 +110,7 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const prompt = new VisionPrompt({
     tokenizer,
     placeholder: imagePreprocessor.placeholder,
-    imageTokenId: mediaTokenOf(folder.config, "image"),
+    imageTokenId: findMediaToken(folder.config, "image"),
   });
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
@@ -123,7 +123,7 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const images = new VisionImages({
     imagePreprocessor,
     encoder,
-    mergeSize: mergeSizeOf(folder.config),
+    mergeSize: readMergeSize(folder.config),
     numRows: (image) => prompt.numRows(image),
     maxEncodedBytes: options.maxEncodedBytes,
   });
@@ -158,7 +158,7 @@ async function warmUpEncoder(
 }
 
 /** Qwen2-VL and related models merge a square of patches with this side into one token. */
-function mergeSizeOf(config: Json): number {
+function readMergeSize(config: Json): number {
   const vision = (config["vision_config"] ?? {}) as Json;
   return Number(vision["spatial_merge_size"] ?? 2);
 }

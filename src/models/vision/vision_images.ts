@@ -59,7 +59,7 @@ export class VisionImages {
   async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptImage> {
     this.metrics.images.inc();
     const key = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-    const source = { rows: () => this.#rowsOf(key, bytes) };
+    const source = { rows: () => this.#encodeRows(key, bytes) };
     const known = this.#known.get(key);
     if (known !== undefined) return { key, source, ...known };
     try {
@@ -68,7 +68,7 @@ export class VisionImages {
         (signal) => this.#prepare(key, { bytes, signal }),
         signal,
       );
-      return { key, source, ...this.#knowledgeOf(prepared) };
+      return { key, source, ...this.#remember(prepared) };
     } catch (error) {
       throw nameMedia(error, param);
     }
@@ -80,7 +80,7 @@ export class VisionImages {
     await this.#parts.encoder.dispose();
   }
 
-  async #rowsOf(key: string, bytes: Uint8Array<ArrayBuffer>): Promise<Tensor> {
+  async #encodeRows(key: string, bytes: Uint8Array<ArrayBuffer>): Promise<Tensor> {
     const known = this.#encoded.get(key);
     if (known !== undefined) return known;
     const prepared = this.#prepared.get(key) ??
@@ -99,12 +99,12 @@ export class VisionImages {
     const startMs = performance.now();
     const prepared = await this.#parts.imagePreprocessor.call("prepare", { bytes }, { signal });
     this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
-    this.#prepared.set(key, prepared, bytesOf(prepared));
-    this.#known.set(key, this.#knowledgeOf(prepared), 2 * prepared.text.length);
+    this.#prepared.set(key, prepared, countBytes(prepared));
+    this.#known.set(key, this.#remember(prepared), 2 * prepared.text.length);
     return prepared;
   }
 
-  #knowledgeOf({ text, tensors }: PreparedImage): Known {
+  #remember({ text, tensors }: PreparedImage): Known {
     const patches = tensors["image_grid_thw"]?.data;
     if (patches === undefined) return { text };
     const [frames, rows, columns] = Array.from<number | bigint, number>(patches, Number);
@@ -132,6 +132,6 @@ class VisionMetrics extends MetricSet {
   }
 }
 
-function bytesOf({ tensors }: PreparedImage): number {
+function countBytes({ tensors }: PreparedImage): number {
   return Object.values(tensors).reduce((sum, { data }) => sum + data.byteLength, 0);
 }

@@ -29,7 +29,7 @@ export interface PromptImage {
 }
 
 interface VisionPromptOptions {
-  readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
+  readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "tokenToId" | "idToToken">;
   /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
   /** The image token; the placeholder's own if absent. */
@@ -55,8 +55,8 @@ export class VisionPrompt {
     }
     this.#template = tokenizer.template;
     this.#placeholder = placeholder;
-    const id = imageTokenId ?? tokenizer.idOf(placeholder);
-    const token = id === undefined ? undefined : tokenizer.tokenOf(id);
+    const id = imageTokenId ?? tokenizer.tokenToId(placeholder);
+    const token = id === undefined ? undefined : tokenizer.idToToken(id);
     if (id === undefined || token === undefined) {
       throw new StartupError(
         `The tokenizer has no token for images: neither "${placeholder}" nor the image_token_id of config.json.`,

@@ -26,8 +26,8 @@ import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
 import { pageRoutes } from "./pages/page.ts";
-import { spansOf, workFields } from "./request_times.ts";
-import { workOf } from "../session/work_times.ts";
+import { toSpans, workFields } from "./request_times.ts";
+import { getWork } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./texts/rerank.ts";
 import { responsesRoutes } from "./responses/responses.ts";
@@ -159,27 +159,27 @@ function identify(
       // Also for a stream whose status was sent before.
       const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
       metrics.observe({ route, method, status: ending, seconds });
-      const work = workOf(signal);
+      const work = getWork(signal);
       const write = method === "POST" ? log.info : log.debug;
       write("request", {
         requestId,
         method,
         path: shownPath(call),
         status: ending,
-        ...(signal.aborted ? {} : refusalOf(call)),
+        ...(signal.aborted ? {} : toRefusal(call)),
         key: call.get("keyLabel"),
         seconds: Number(seconds.toFixed(3)),
         ...workFields(work, startMs),
       });
       if (method !== "POST") return;
-      spans?.add(spansOf({ request: call.req.raw, route, status: ending, startMs, work }));
+      spans?.add(toSpans({ request: call.req.raw, route, status: ending, startMs, work }));
       collectGarbageLater();
     });
   };
 }
 
 /** The log fields of a failed request: enough to find the cause, nothing of its content. */
-function refusalOf({ error }: Call): { code?: string; param?: string | undefined } {
+function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
   return { code: kind, param: param && withoutOwnNames(param) };

@@ -6,7 +6,7 @@
 import { isIP } from "node:net";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
-import { hostNameOf, hostOf, isLoopback } from "./locality.ts";
+import { getHost, getHostName, isLoopback } from "./locality.ts";
 
 /** The settings that decide it. */
 type GuardSettings = Pick<
@@ -22,7 +22,7 @@ type GuardSettings = Pick<
  * @throws {HearthError} `forbidden`.
  */
 export function checkHost(request: Request, settings: GuardSettings): void {
-  const name = hostNameOf(request);
+  const name = getHostName(request);
   const { allowedHosts } = settings;
   if (isLoopback(name) || allowedHosts.some((allowed) => allowed.toLowerCase() === name)) return;
   const isOpen = !isLoopback(settings.host) && allowedHosts.length === 0;
@@ -30,7 +30,7 @@ export function checkHost(request: Request, settings: GuardSettings): void {
   if (isOpen && (isAddress(name) || isOwnName(name))) return;
   throw new HearthError(
     "forbidden",
-    `This server does not serve the host ${JSON.stringify(hostOf(request).slice(0, 100))}. ` +
+    `This server does not serve the host ${JSON.stringify(getHost(request).slice(0, 100))}. ` +
       "Start it with --allowed-host to add one.",
   );
 }
@@ -76,5 +76,5 @@ export function checkOrigin(request: Request, settings: GuardSettings): string |
 
 function isOwnOrigin(origin: string, request: Request): boolean {
   const host = URL.parse(origin)?.host;
-  return host !== undefined && host === URL.parse(`http://${hostOf(request)}`)?.host;
+  return host !== undefined && host === URL.parse(`http://${getHost(request)}`)?.host;
 }

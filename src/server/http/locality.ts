@@ -37,7 +37,7 @@ export function isLocal(
   { callerAddress, httpVersion }: Caller,
   { trustedProxies }: Pick<ServerSettings, "trustedProxies">,
 ): boolean {
-  if (!isLoopback(callerAddress) || !isLoopback(hostNameOf(request))) return false;
+  if (!isLoopback(callerAddress) || !isLoopback(getHostName(request))) return false;
   const isTrusted = addressMatcher(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
@@ -50,12 +50,12 @@ export function isLocal(
 }
 
 /** The host that a request names, without port; empty if invalid. */
-export function hostNameOf(request: Request): string {
-  return URL.parse(`http://${hostOf(request)}`)?.hostname ?? "";
+export function getHostName(request: Request): string {
+  return URL.parse(`http://${getHost(request)}`)?.hostname ?? "";
 }
 
 /** The host that a request names, with its port. */
-export function hostOf(request: Request): string {
+export function getHost(request: Request): string {
   return request.headers.get("host") ?? new URL(request.url).host;
 }
 

@@ -9,7 +9,7 @@ import { HearthError } from "../../base/errors.ts";
 import type { MediaPolicy } from "../../media/media_policy.ts";
 import { decodeBase64, readMedia, requireSize } from "../../media/reference.ts";
 import { BODY_LIMITS } from "./body/body.ts";
-import { inlineMediaOf } from "./body/inline_media.ts";
+import { getInlineMedia } from "./body/inline_media.ts";
 import { isLoopback } from "./locality.ts";
 
 /** Limits of a reference. */
@@ -50,9 +50,9 @@ export async function readPart(
     ...mediaLimits,
   };
   const isData = part.type === "input_audio";
-  const text = isData ? part.input_audio.data : referenceOf(part);
+  const text = isData ? part.input_audio.data : getReference(part);
   try {
-    const decoded = inlineMediaOf(signal)?.take(text);
+    const decoded = getInlineMedia(signal)?.take(text);
     if (decoded !== undefined) return requireSize(decoded, policy);
     return isData ? decodeBase64(text) : await readMedia(text, { policy, signal });
   } catch (error) {
@@ -61,7 +61,7 @@ export async function readPart(
   }
 }
 
-function referenceOf(part: Exclude<MediaPart, { type: "input_audio" }>): string {
+function getReference(part: Exclude<MediaPart, { type: "input_audio" }>): string {
   if (part.type === "file") return asReference(part.file.file_data);
   const wrapped = "audio_url" in part ? part.audio_url : part.image_url;
   return typeof wrapped === "string" ? wrapped : wrapped.url;

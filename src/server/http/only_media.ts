@@ -36,7 +36,7 @@ export function findOnlyMedia(
   (typeof content === "string" ? [] : content).forEach((part, position) => {
     if (isWords(part)) return;
     const param = `messages[${index}].content[${position}]`;
-    if (mediumOf(part) !== wants) {
+    if (toMedium(part) !== wants) {
       throw new HearthError(
         "unsupported_by_model",
         `${param}: the loaded model ${info.id} (${info.kind}) takes ${
@@ -58,7 +58,7 @@ export function findOnlyMedia(
 }
 
 /** The media kind of a part. */
-export function mediumOf({ type }: MediaPart): Medium | "file" {
+export function toMedium({ type }: MediaPart): Medium | "file" {
   if (type === "file") return "file";
   return type === "image" || type === "image_url" ? "image" : "audio";
 }

@@ -44,7 +44,7 @@ interface EndedRequest {
  * A request's spans, below the one that its `traceparent` names (W3C Trace Context): itself, and what the model did.
  * None if the caller's trace is not sampled. The spans hold nothing of the request's or the answer's content.
  */
-export function spansOf({ request, route, status, startMs, work }: EndedRequest): Span[] {
+export function toSpans({ request, route, status, startMs, work }: EndedRequest): Span[] {
   const header = request.headers.get("traceparent") ?? "";
   const [, traceId, parentSpanId, flags] =
     /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})\b/.exec(header) ?? [];
@@ -64,7 +64,7 @@ export function spansOf({ request, route, status, startMs, work }: EndedRequest)
     },
     isError: status >= 500,
   };
-  const phases = phasesOf(work, startMs).map(({ name, fromMs, toMs, attributes = {} }): Span => ({
+  const phases = toPhases(work, startMs).map(({ name, fromMs, toMs, attributes = {} }): Span => ({
     traceId: whole.traceId,
     spanId: newSpanId(),
     parentSpanId: whole.spanId,
@@ -88,7 +88,7 @@ interface Phase {
   readonly attributes?: Record<string, number>;
 }
 
-function phasesOf(work: Work | undefined, startMs: number): Phase[] {
+function toPhases(work: Work | undefined, startMs: number): Phase[] {
   if (work === undefined) return [];
   const { startedAtMs, endedAtMs, times, usage } = work;
   const read: Phase = { name: "read", fromMs: startMs, toMs: startedAtMs };

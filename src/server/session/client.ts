@@ -7,7 +7,7 @@ import type { MetricObject } from "prom-client";
 import type { LoadProgress } from "../../models/folder/open_context.ts";
 import { makeStepMemory } from "../../base/running_steps.ts";
 import { serveThreads } from "../../base/start_thread.ts";
-import { mediaOf, type Task } from "../../models/task.ts";
+import { listMedia, type Task } from "../../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../../worker/protocol.ts";
 import { Heartbeat } from "./heartbeat.ts";
 
@@ -81,7 +81,7 @@ export class WorkerClient {
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
   request(task: Task, port: MessagePort): void {
     const message = { type: "request", task, port } satisfies ToWorker;
-    this.#worker.postMessage(message, [port, ...mediaOf(task)]);
+    this.#worker.postMessage(message, [port, ...listMedia(task)]);
   }
 
   /**

@@ -34,6 +34,6 @@ export function recordWork(
 }
 
 /** The work on this signal's request, if there was any. */
-export function workOf(signal: AbortSignal): Work | undefined {
+export function getWork(signal: AbortSignal): Work | undefined {
   return works.get(signal);
 }

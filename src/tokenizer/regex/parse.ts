@@ -81,7 +81,7 @@ class Parser {
   #parseAtom(before: RegexNode[]): RegexNode | undefined {
     const reader = this.#reader;
     if (reader.sees("(")) return this.#parseGroup(before);
-    if (reader.sees("[")) return this.#setOf(parseBracket(reader));
+    if (reader.sees("[")) return this.#setNode(parseBracket(reader));
     const char = reader.next();
     switch (char) {
       case "\\":
@@ -100,25 +100,25 @@ class Parser {
       case "?":
         throw reader.error(`nothing to repeat before ${char}`);
       default:
-        return this.#charOf(char);
+        return this.#charNode(char);
     }
   }
 
-  #charOf(char: string): RegexNode {
+  #charNode(char: string): RegexNode {
     const codePoint = char.codePointAt(0)!;
     const hasCase = char.toLowerCase() !== char.toUpperCase();
     if (!this.#flags.ignoresCase || !hasCase) return { type: "char", codePoint };
-    return this.#setOf((other) => other === codePoint);
+    return this.#setNode((other) => other === codePoint);
   }
 
-  #setOf(test: CharTest): RegexNode {
+  #setNode(test: CharTest): RegexNode {
     return { type: "set", test: this.#flags.ignoresCase ? withoutCase(test) : test };
   }
 
   #parseEscape(): RegexNode {
     const reader = this.#reader;
     const property = parseProperty(reader);
-    if (property !== undefined) return this.#setOf(property);
+    if (property !== undefined) return this.#setNode(property);
     const letter = reader.peek();
     const shorthand = letter.toLowerCase() === "w"
       ? isWordOutside
@@ -137,7 +137,7 @@ class Parser {
       return LINE_BREAK;
     }
     if (/[1-9kgKXyYN]/.test(letter)) throw reader.error(`\\${letter}, which is not supported`);
-    return this.#charOf(reader.escapedChar());
+    return this.#charNode(reader.escapedChar());
   }
 
   #parseGroup(before: RegexNode[]): RegexNode | undefined {

@@ -109,7 +109,7 @@ class Compiler {
         return;
       case "look": {
         const { body, isNegative, isBehind } = node;
-        const look = { isNegative, ...(isBehind && { behind: lengthsOf(body) }) };
+        const look = { isNegative, ...(isBehind && { behind: computeLengths(body) }) };
         const first = this.#ops.length;
         this.#emitInner(Op.look, this.#looks.push(look) - 1, body, isBehind);
         if (isBehind) this.#behinds.push([first, this.#ops.length]);
@@ -206,7 +206,7 @@ class Compiler {
 const MAX_LENGTHS = 64;
 
 /** Computes in how many characters an expression may match. @throws {SyntaxError} when they are not limited. */
-function lengthsOf(node: RegexNode): number[] {
+function computeLengths(node: RegexNode): number[] {
   const lengths = [...possibleLengths(node)];
   return lengths.sort((a, b) => a - b);
 }

@@ -60,7 +60,7 @@ function keepAttributes(name: string, attributes: string): string {
 }
 
 /** How deep the formatting elements of a text are nested at most, as if none ended by itself. */
-export function nestingOf(html: string): number {
+export function measureNesting(html: string): number {
   let depth = 0;
   let deepest = 0;
   for (const [, slash, name] of html.matchAll(TAG)) {

@@ -97,7 +97,7 @@ export function loadTurns(conversationId: string): Promise<Turn[]> {
   return transact<Turn[]>(
     ["turns"],
     "readonly",
-    (store) => store("turns").getAll(rangeOf(conversationId)),
+    (store) => store("turns").getAll(toKeyRange(conversationId)),
   );
 }
 
@@ -107,7 +107,7 @@ export function loadAllTurns(): Promise<Turn[]> {
 }
 
 /** All turns of a conversation: their keys begin with its id. */
-function rangeOf(conversationId: string): IDBKeyRange {
+function toKeyRange(conversationId: string): IDBKeyRange {
   return IDBKeyRange.bound([conversationId], [conversationId, []]);
 }
 
@@ -177,7 +177,7 @@ export async function purgeDeleted(): Promise<void> {
   await transact(["conversations", "turns", "drafts"], "readwrite", (store) => {
     for (const { id } of old) {
       store("conversations").delete(id);
-      store("turns").delete(rangeOf(id));
+      store("turns").delete(toKeyRange(id));
       store("drafts").delete(id);
     }
   });

@@ -8,7 +8,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Failure } from "../controls.tsx";
 import { useObserved } from "../observed.ts";
 import { RequestCode } from "../request_code.tsx";
-import { addressOf, hasApiKey, type PageProps, type ServerInfo } from "../server.ts";
+import { hasApiKey, type PageProps, resolveAddress, type ServerInfo } from "../server.ts";
 import { chatRequest } from "./chat_request.ts";
 import { ChatSettingsPanel } from "./chat_settings.tsx";
 import { ChatStore } from "./chat_store.ts";
@@ -169,7 +169,7 @@ const QUESTIONS = [
 
 /** What stands where there is no message yet. */
 function Greeting({ kind, isBusy }: { kind: ServerInfo["kind"]; isBusy: boolean }): JSX.Element {
-  const address = addressOf("v1");
+  const address = resolveAddress("v1");
   return (
     <>
       <h1>{kind === "vision" ? "Ask about an image" : "Ask something"}</h1>

@@ -14,7 +14,7 @@ import { followOtherTabs } from "./other_tabs.ts";
 import { defaultSettings } from "./presets.ts";
 import type { Voice } from "./voice.ts";
 import { createTools } from "./tools.ts";
-import { newTurn, titleOf, type Turn, withTurn } from "./turns.ts";
+import { makeTitle, newTurn, type Turn, withTurn } from "./turns.ts";
 
 export class ChatStore {
   /** Id of the model that answers. */
@@ -193,7 +193,7 @@ export class ChatStore {
     const { open } = this.#state;
     const headId = added.at(-1)!.id;
     for (const turn of added) this.#putTurn(turn);
-    const title = titleOf(pathTo(this.#state, headId));
+    const title = makeTitle(pathTo(this.#state, headId));
     this.#set({ open: { ...open, headId }, deletedTurn: undefined });
     this.#keep(open, ({ deletedMs: _, ...stored }) => ({
       ...stored,

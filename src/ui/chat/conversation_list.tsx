@@ -11,7 +11,7 @@ import type { ChatState } from "./chat_state.ts";
 import type { ChatStore } from "./chat_store.ts";
 import type { Conversation } from "./conversation.ts";
 import { ImportExport } from "./import_export.tsx";
-import { newId, titleOf } from "./turns.ts";
+import { makeTitle, newId } from "./turns.ts";
 
 /** The search waits so long for the next letter. */
 const SEARCH_AFTER_MS = 150;
@@ -88,7 +88,7 @@ function listEntries({ conversations, drafts }: ChatState): Conversation[] {
   return [
     ...begun.map((draft) => ({
       id: draft.conversationId,
-      title: `Draft: ${titleOf([{ ...draft, id: "", role: "user" }])}`,
+      title: `Draft: ${makeTitle([{ ...draft, id: "", role: "user" }])}`,
       updatedMs: Infinity,
       headId: null,
     })),

@@ -24,19 +24,19 @@ export const FORMULAS: TokenizerAndRendererExtension[] = [
     name: "formulaBlock",
     level: "block",
     start: (text) => text.match(/(?:^|\n) {0,3}(?:\\\[|\$\$|\\begin\{)/)?.index,
-    tokenizer: (text) => tokenOf("formulaBlock", text.match(BLOCK)?.[0]),
+    tokenizer: (text) => readToken("formulaBlock", text.match(BLOCK)?.[0]),
     renderer: ({ raw }) => `<p><code class="formula">${escapeHtml(raw.trim())}</code></p>`,
   },
   {
     name: "formula",
     level: "inline",
     start: (text) => text.search(/\\[([]|\$/),
-    tokenizer: (text) => tokenOf("formula", text.match(INLINE)?.[0]),
+    tokenizer: (text) => readToken("formula", text.match(INLINE)?.[0]),
     renderer: ({ raw }) => `<code class="formula">${escapeHtml(raw)}</code>`,
   },
 ];
 
-function tokenOf(type: string, raw: string | undefined): Tokens.Generic | undefined {
+function readToken(type: string, raw: string | undefined): Tokens.Generic | undefined {
   return raw === undefined ? undefined : { type, raw };
 }
 

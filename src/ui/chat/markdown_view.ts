@@ -9,7 +9,7 @@
  */
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
-import { escapeHtml, keepFormatting, nestingOf } from "./answer_html.ts";
+import { escapeHtml, keepFormatting, measureNesting } from "./answer_html.ts";
 import { renderCode } from "./code_block.ts";
 import { FORMULAS, isOpenFormula, showFormulas } from "./formula.ts";
 
@@ -204,7 +204,7 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
   if (token.type === "space") return [];
   if (token.type === "code") return [renderCode(token as Tokens.Code, isOpen)];
   const isHuge = token.raw.length > MOST_BLOCK_CHARACTERS;
-  if (isHuge || isDeep(token) || nestingOf(token.raw) > MOST_LEVELS) {
+  if (isHuge || isDeep(token) || measureNesting(token.raw) > MOST_LEVELS) {
     return [renderPlain(token.raw)];
   }
   const tokens = token.type === "fold" ? (token as FoldToken).tokens : [token];

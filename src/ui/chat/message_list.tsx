@@ -8,7 +8,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ChatState } from "./chat_state.ts";
 import type { ChatStore } from "./chat_store.ts";
 import { MessageItem } from "./message_item.tsx";
-import { childrenOf, type Turn } from "./turns.ts";
+import { listChildren, type Turn } from "./turns.ts";
 
 /** So near to the end the list follows what is written. */
 const NEAR_END_PIXELS = 80;
@@ -38,7 +38,7 @@ export function MessageList({ path, state: { turns, writtenElsewhere }, liveId, 
     >
       {path.length === 0 && <li class="greeting">{greeting}</li>}
       {path.map((turn, index) => {
-        const siblings = childrenOf(turns, turn.parentId).map(({ id }) => id);
+        const siblings = listChildren(turns, turn.parentId).map(({ id }) => id);
         return (
           <MessageItem
             key={turn.id}

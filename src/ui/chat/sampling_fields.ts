@@ -51,7 +51,7 @@ export async function loadRequestSettings(model: string): Promise<RequestSetting
     if (number === undefined || OWN.has(name) || schema.deprecated) return [];
     return [{
       name,
-      isInteger: typesOf(number).includes("integer"),
+      isInteger: listTypes(number).includes("integer"),
       min: number.minimum,
       max: number.maximum,
       description: schema.description ?? "",
@@ -60,10 +60,10 @@ export async function loadRequestSettings(model: string): Promise<RequestSetting
   return { sampling, efforts };
 }
 
-function typesOf({ type }: Schema): readonly string[] {
+function listTypes({ type }: Schema): readonly string[] {
   return type === undefined ? [] : [type].flat();
 }
 
 function isNumber(schema: Schema): boolean {
-  return typesOf(schema).some((type) => type === "number" || type === "integer");
+  return listTypes(schema).some((type) => type === "number" || type === "integer");
 }

@@ -22,7 +22,7 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
             key={index}
             data-index={index}
             tabIndex={0}
-            data-doubt={doubtOf(logprob)}
+            data-doubt={computeDoubt(logprob)}
             aria-current={index === chosen}
           >
             {token}
@@ -49,7 +49,7 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
 }
 
 /** 0 for certain tokens, 4 for very unlikely ones. */
-function doubtOf(logprob: number): number {
+function computeDoubt(logprob: number): number {
   const probability = Math.exp(logprob);
   return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;
 }

@@ -30,7 +30,7 @@ export class ToolRuns {
 
   /** The run of a call, if it was allowed or refused. */
   find(turn: Turn, call: ToolCall): ToolRun | undefined {
-    return this.observed.value.get(keyOf(turn, call));
+    return this.observed.value.get(toKey(turn, call));
   }
 
   /** Whether the user wants no more questions about a tool. */
@@ -48,7 +48,7 @@ export class ToolRuns {
 
   /** Runs a call; what fails is its result, which the model is told. */
   async run(turn: Turn, call: ToolCall): Promise<void> {
-    const key = keyOf(turn, call);
+    const key = toKey(turn, call);
     if (this.observed.value.has(key)) return;
     const controller = new AbortController();
     this.#controllers.set(key, controller);
@@ -66,17 +66,17 @@ export class ToolRuns {
   }
 
   stop(turn: Turn, call: ToolCall): void {
-    this.#controllers.get(keyOf(turn, call))?.abort();
+    this.#controllers.get(toKey(turn, call))?.abort();
   }
 
   refuse(turn: Turn, call: ToolCall): void {
-    this.#set(keyOf(turn, call), { isRunning: false, text: REFUSED });
+    this.#set(toKey(turn, call), { isRunning: false, text: REFUSED });
   }
 
   /** Forgets the runs of an answer, whose results stand in the conversation now. */
   forget(turn: Turn): void {
     const runs = new Map(this.observed.value);
-    for (const call of turn.toolCalls ?? []) runs.delete(keyOf(turn, call));
+    for (const call of turn.toolCalls ?? []) runs.delete(toKey(turn, call));
     this.observed.value = runs;
   }
 
@@ -85,7 +85,7 @@ export class ToolRuns {
   }
 }
 
-function keyOf(turn: Turn, call: ToolCall): string {
+function toKey(turn: Turn, call: ToolCall): string {
   return `${turn.id} ${call.id}`;
 }
 

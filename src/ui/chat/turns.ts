@@ -80,7 +80,7 @@ export function newTurn(
 }
 
 /** The turns that follow `parentId`, the oldest first. */
-export function childrenOf(turns: readonly Turn[], parentId: string | null): Turn[] {
+export function listChildren(turns: readonly Turn[], parentId: string | null): Turn[] {
   return turns.filter((turn) => turn.parentId === parentId && turn.deletedMs === undefined)
     .sort((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
 }
@@ -88,7 +88,11 @@ export function childrenOf(turns: readonly Turn[], parentId: string | null): Tur
 /** The end of the newest branch that begins with `id`; `null` begins with the whole tree. */
 export function newestLeaf(turns: readonly Turn[], id: string | null): string | null {
   let leaf = id;
-  for (let child = childrenOf(turns, id).at(-1); child; child = childrenOf(turns, leaf).at(-1)) {
+  for (
+    let child = listChildren(turns, id).at(-1);
+    child;
+    child = listChildren(turns, leaf).at(-1)
+  ) {
     leaf = child.id;
   }
   return leaf;
@@ -119,7 +123,7 @@ export function withTurn(turns: readonly Turn[], turn: Turn): readonly Turn[] {
 }
 
 /** The first words of the user's first message. */
-export function titleOf(messages: readonly Message[]): string {
+export function makeTitle(messages: readonly Message[]): string {
   const { text = "", images = [], files = [] } = messages.find(({ role }) => role === "user") ?? {};
   const title = text.trim() || files[0]?.name || (images.length > 0 ? "Image" : "New conversation");
   return title.length > 60 ? `${title.slice(0, 59)}…` : title;

@@ -116,7 +116,7 @@ export async function compareChat(
   return {
     title: `Qwen3-0.6B ${dtype}`,
     contenders,
-    series: seriesOf(prompts, STREAMS[device]),
+    series: makeSeries(prompts, STREAMS[device]),
     startGoals: { "transformers.js": { ready: 1, peak: 1 } },
   };
 }
@@ -145,12 +145,12 @@ export async function compareHybrid(
         },
       },
     ],
-    series: seriesOf(prompts, STREAMS.cpu, HYBRID),
+    series: makeSeries(prompts, STREAMS.cpu, HYBRID),
     startGoals: { "transformers.js": { ready: 1, peak: 1 } },
   };
 }
 
-function seriesOf(
+function makeSeries(
   prompts: PromptMaker,
   streams: readonly Streams[],
   { stream, lengths, again: againGoal }: ChatGoals = ATTENTION,
@@ -175,7 +175,7 @@ function seriesOf(
       goals: { "transformers.js": count === 1 ? stream : 4, "llama.cpp": 1 },
       measure: async (running, round) => {
         if (batchedOnly && running.isSerial) return undefined;
-        return await rateOf(() =>
+        return await computeRate(() =>
           Array.from({ length: count }, (_, stream) =>
             running.ask({
               prompt: prompts.make(SHORT_PROMPT, `${count} streams ${round} ${stream}`),
@@ -209,7 +209,7 @@ function seriesOf(
 }
 
 /** Tokens a second of requests that begin together. */
-async function rateOf(start: () => readonly Promise<Answer>[]): Promise<number> {
+async function computeRate(start: () => readonly Promise<Answer>[]): Promise<number> {
   let newTokens = 0;
   const ms = await time(async () => {
     for (const answer of await Promise.all(start())) newTokens += answer.newTokens;

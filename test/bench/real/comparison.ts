@@ -121,7 +121,7 @@ export async function compare<R extends Running>(
     }
   }
   const after = usages();
-  const goalsOf = (key: "ready" | "peak") =>
+  const getGoals = (key: "ready" | "peak") =>
     Object.fromEntries(
       Object.entries(startGoals).flatMap(([name, { [key]: goal }]) =>
         goal === undefined ? [] : [[name, goal]]
@@ -132,7 +132,7 @@ export async function compare<R extends Running>(
       label: "ready after",
       unit: "s",
       compare: "share",
-      goals: goalsOf("ready"),
+      goals: getGoals("ready"),
       values: readySeconds.map(medianOfSome),
     },
     ...series.map(({ measure: _, ...metric }, row) => ({
@@ -151,7 +151,7 @@ export async function compare<R extends Running>(
       label: "peak memory",
       unit: "MiB",
       compare: "share",
-      goals: goalsOf("peak"),
+      goals: getGoals("peak"),
       values: after.map((usage) => usage?.peakMiB),
     },
   ];
@@ -177,7 +177,7 @@ function medianOfSome(values: readonly number[]): number | undefined {
   return values.length === 0 ? undefined : median(values);
 }
 
-/** What of {@linkcode headerOf} and {@linkcode toRows} depends on the device. */
+/** What of {@linkcode readHeader} and {@linkcode toRows} depends on the device. */
 interface TableOptions {
   readonly names: readonly string[];
   /** Goals are set for the CPU alone. */
@@ -217,7 +217,7 @@ export function toRows(
 }
 
 /** The header of {@linkcode toRows}'s table. */
-export function headerOf(title: string, { names, hasGoals }: TableOptions): string[] {
+export function readHeader(title: string, { names, hasGoals }: TableOptions): string[] {
   const columns = ["ratio", ...hasGoals ? ["goal"] : []];
   return [title, names[0]!, ...names.slice(1).flatMap((name) => [name, ...columns])];
 }

@@ -51,7 +51,7 @@ async function writeGguf(path: string): Promise<void> {
     head.text(tensor.name).uint32(tensor.shape.length);
     for (const size of tensor.shape) head.uint64(size);
     head.uint32(tensor.type).uint64(offset);
-    offset += aligned(sizeOf(tensor));
+    offset += aligned(computeSize(tensor));
   }
   const header = head.finish();
   await writer.write(padded(header));
@@ -154,14 +154,14 @@ async function readTokenizer() {
   return { tokens, types, merges };
 }
 
-function sizeOf({ type, shape }: GgufTensor): number {
+function computeSize({ type, shape }: GgufTensor): number {
   const count = shape.reduce((product, size) => product * size, 1);
   return type === F32 ? count * 4 : count / BLOCK * BLOCK_BYTES;
 }
 
 /** Norms of ones, and weights as large as those of the ONNX twin. */
 function fill(tensor: GgufTensor, random: Random): Uint8Array<ArrayBuffer> {
-  const size = sizeOf(tensor);
+  const size = computeSize(tensor);
   if (tensor.type === F32) return new Uint8Array(new Float32Array(size / 4).fill(1).buffer);
   const unit = 0.11 / Math.sqrt(tensor.shape[0]!);
   const numBlocks = size / BLOCK_BYTES;

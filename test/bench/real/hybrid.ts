@@ -63,14 +63,14 @@ export async function hybridFolder(name: HybridName): Promise<string> {
     await copyTokenizer("qwen3", folder);
     const graph = new HybridGraph(SIZES[name]).write();
     await writeTwinFiles(folder, {
-      "config.json": configOf(name),
+      "config.json": makeConfig(name),
       "generation_config.json": { eos_token_id: [EOS, PAD], pad_token_id: PAD },
       [join("onnx", "model_q4.onnx")]: graph,
     });
   });
 }
 
-function configOf(name: HybridName): object {
+function makeConfig(name: HybridName): object {
   const { hidden, intermediate, layers, heads, kvHeads, headDim, epsilon } = SIZES[name];
   const common = {
     hidden_size: hidden,

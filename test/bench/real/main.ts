@@ -15,7 +15,7 @@ import { findAdapter } from "../../../src/gpu/device.ts";
 import { formatTable } from "../report.ts";
 import { compareAsr } from "./asr.ts";
 import { compareChat, compareHybrid } from "./chat.ts";
-import { compare, type Comparison, headerOf, type Running, toRows } from "./comparison.ts";
+import { compare, type Comparison, readHeader, type Running, toRows } from "./comparison.ts";
 import { compareEmbed } from "./embed.ts";
 import type { BenchDevice, HearthOptions } from "./hearth.ts";
 import { compareMatting } from "./matting.ts";
@@ -74,7 +74,7 @@ async function measure(kind: string): Promise<void> {
   const names = comparison.contenders.map(({ name }) => name);
   const results = await compare(comparison, { rounds: Number(values.rounds) });
   const options = { names, hasGoals: device === "cpu" };
-  const table = formatTable(headerOf(comparison.title, options), toRows(results, options));
+  const table = formatTable(readHeader(comparison.title, options), toRows(results, options));
   const [day] = new Date().toISOString().split("T");
   const text = `${table}\n${day}, medians of ${values.rounds} rounds, ${await hardware()}.\n`;
   // deno-lint-ignore no-console -- what it is run for

@@ -11,12 +11,12 @@ function flagsAt(address: bigint): string[] {
 Deno.test("adviseLargePages() asks for large pages for this memory and no other", {
   ignore: Deno.build.os !== "linux" || !("UnsafePointer" in Deno),
 }, () => {
-  const addressOf = ({ buffer }: WebAssembly.Memory) =>
+  const computeAddress = ({ buffer }: WebAssembly.Memory) =>
     Deno.UnsafePointer.value(Deno.UnsafePointer.of(new Uint8Array(buffer as ArrayBuffer)));
   const [advised, other] = [128, 192].map((pages) =>
     new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
   ) as [WebAssembly.Memory, WebAssembly.Memory];
   adviseLargePages(advised);
-  assert.ok(flagsAt(addressOf(advised)).includes("hg"));
-  assert.ok(!flagsAt(addressOf(other)).includes("hg"));
+  assert.ok(flagsAt(computeAddress(advised)).includes("hg"));
+  assert.ok(!flagsAt(computeAddress(other)).includes("hg"));
 });

@@ -4,7 +4,7 @@ import { StartupError } from "../../../src/base/errors.ts";
 import type { AttentionSite, GraphCut } from "../../../src/graph/graph_cut.ts";
 
 /** 28 layers of 8 KV heads of 128, as Qwen3-0.6B has them: 112 KiB a token in f16. */
-function cutOf(maxPositions?: number): GraphCut {
+function makeCut(maxPositions?: number): GraphCut {
   const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionSite;
   return {
     attentions: Array.from({ length: 28 }, () => site),
@@ -16,7 +16,7 @@ function cutOf(maxPositions?: number): GraphCut {
 
 /** Gemma 3 1B: 26 layers of one KV head of 256, of which 22 see 512 tokens; 26 KiB a token in f16. */
 const GEMMA = {
-  ...cutOf(),
+  ...makeCut(),
   attentions: Array.from({ length: 26 }, (_, i) => ({
     ...{ kvHeads: 1, headDim: 256, vHeadDim: 256, dtype: "float16" },
     localWindow: i % 6 === 5 ? undefined : 512,
@@ -35,7 +35,7 @@ const OPTIONS: PagedLimitsOptions = {
 const BLOCK_BYTES = 16 * 112 * 1024;
 
 Deno.test("choosePagedLimits() starts with a small pool, which may grow to full contexts for all", () => {
-  const limits = choosePagedLimits(cutOf(), OPTIONS);
+  const limits = choosePagedLimits(makeCut(), OPTIONS);
   const { contextLength, numBlocks, roomyBlocks, maxBlocks, lengthLimit } = limits;
   assert.equal(contextLength, 40_960);
   assert.equal(lengthLimit, undefined);
@@ -47,25 +47,25 @@ Deno.test("choosePagedLimits() starts with a small pool, which may grow to full 
 
 Deno.test("choosePagedLimits() lets the pool grow to the memory it is given and no more", () => {
   const { numBlocks, roomyBlocks, maxBlocks, contextLength, lengthLimit } = choosePagedLimits(
-    cutOf(),
+    makeCut(),
     { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1792 }, memoryBytes: 2 ** 20 },
   );
   assert.equal(maxBlocks! * BLOCK_BYTES, 1792 * 2 ** 20);
   assert.equal(roomyBlocks, maxBlocks);
   assert.ok(numBlocks < maxBlocks!);
   assert.deepEqual([contextLength, lengthLimit], [16_384, "kvCacheMb"]);
-  const byMemory = choosePagedLimits(cutOf(), { ...OPTIONS, memoryBytes: 448 * 2 ** 20 });
+  const byMemory = choosePagedLimits(makeCut(), { ...OPTIONS, memoryBytes: 448 * 2 ** 20 });
   assert.deepEqual([byMemory.contextLength, byMemory.lengthLimit], [4096, "memory"]);
 });
 
 Deno.test("choosePagedLimits() never makes a buffer larger than the device's", () => {
-  const limits = choosePagedLimits(cutOf(), { ...OPTIONS, maxBufferBytes: 2 ** 20 });
+  const limits = choosePagedLimits(makeCut(), { ...OPTIONS, maxBufferBytes: 2 ** 20 });
   assert.equal(limits.maxBlocks! * 16 * 8 * 128 * 2, 2 ** 20);
   assert.deepEqual([limits.contextLength, limits.lengthLimit], [512, "buffer"]);
 });
 
 Deno.test("choosePagedLimits() makes the pool no larger than full contexts would fill", () => {
-  const { numBlocks, maxBlocks } = choosePagedLimits(cutOf(), {
+  const { numBlocks, maxBlocks } = choosePagedLimits(makeCut(), {
     ...OPTIONS,
     contextLength: 256,
     settings: { prefixCache: true, maxSequences: 4 },
@@ -74,21 +74,22 @@ Deno.test("choosePagedLimits() makes the pool no larger than full contexts would
 });
 
 Deno.test("choosePagedLimits() lowers the context to what is asked for and the graph's tables hold", () => {
-  const tables = choosePagedLimits(cutOf(512), OPTIONS);
+  const tables = choosePagedLimits(makeCut(512), OPTIONS);
   assert.deepEqual([tables.contextLength, tables.lengthLimit], [512, undefined]);
   const settings = { prefixCache: true, maxModelLength: 1000 };
-  const asked = choosePagedLimits(cutOf(), { ...OPTIONS, settings });
+  const asked = choosePagedLimits(makeCut(), { ...OPTIONS, settings });
   assert.deepEqual(
     [asked.contextLength, asked.modelLength, asked.lengthLimit],
     [1000, 40_960, "maxModelLength"],
   );
-  const more = choosePagedLimits(cutOf(512), { ...OPTIONS, settings });
+  const more = choosePagedLimits(makeCut(512), { ...OPTIONS, settings });
   assert.deepEqual([more.contextLength, more.lengthLimit], [512, undefined]);
 });
 
 Deno.test("choosePagedLimits() refuses a cache that holds no block, with the sizes", () => {
   assert.throws(
-    () => choosePagedLimits(cutOf(), { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1 } }),
+    () =>
+      choosePagedLimits(makeCut(), { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1 } }),
     (error: Error) =>
       error instanceof StartupError && error.setting === "kvCacheMb" &&
       /1 MiB.*1835008 bytes/.test(error.message),

@@ -5,7 +5,7 @@ import { divideStep } from "../../../src/decoder/step_parts.ts";
 const BLOCKS = 2;
 
 /** Sequences with so many tokens each; those of one token decode unless told otherwise. */
-function stepOf(
+function makeStep(
   counts: readonly number[],
   isDecoding = (count: number): boolean => count === 1,
 ): StepBatch {
@@ -34,9 +34,9 @@ function stepOf(
 }
 
 Deno.test("divideStep() leaves a step of one kind whole", () => {
-  const decoding = stepOf([1, 1, 1]);
+  const decoding = makeStep([1, 1, 1]);
   assert.deepEqual(divideStep(decoding, { maxFewRows: 3 }), [{ lowering: "few", batch: decoding }]);
-  const prompts = stepOf([4, 1], () => false);
+  const prompts = makeStep([4, 1], () => false);
   assert.deepEqual(divideStep(prompts, { maxFewRows: Infinity }), [{
     lowering: "many",
     batch: prompts,
@@ -44,31 +44,31 @@ Deno.test("divideStep() leaves a step of one kind whole", () => {
 });
 
 Deno.test("divideStep() computes more decoding sequences than may be few with the prompts", () => {
-  const step = stepOf([1, 1, 1, 5]);
+  const step = makeStep([1, 1, 1, 5]);
   assert.deepEqual(divideStep(step, { maxFewRows: 2 }), [{ lowering: "many", batch: step }]);
   assert.equal(divideStep(step, { maxFewRows: 3 }).length, 2);
 });
 
 Deno.test("divideStep() leaves a mixed step whole where both parts are computed alike", () => {
   const rule = { maxFewRows: Infinity, isExact: true };
-  const mixed = stepOf([1, 1, 5]);
+  const mixed = makeStep([1, 1, 5]);
   assert.deepEqual(divideStep(mixed, rule), [{ lowering: "many", batch: mixed }]);
-  const decoding = stepOf([1, 1]);
+  const decoding = makeStep([1, 1]);
   assert.deepEqual(divideStep(decoding, rule), [{ lowering: "few", batch: decoding }]);
 });
 
 Deno.test("divideStep() gives each sequence a part where rows depend on those beside them", () => {
   const rule = { maxFewRows: 4, isApart: true };
-  const parts = divideStep(stepOf([1, 1, 5]), rule);
+  const parts = divideStep(makeStep([1, 1, 5]), rule);
   assert.deepEqual(parts.map(({ lowering }) => lowering), ["few", "few", "many"]);
   assert.deepEqual(parts.map(({ batch }) => batch.numTokens), [1, 1, 5]);
   assert.deepEqual(parts.map(({ batch }) => batch.tokenIds[0]), [100, 101, 102]);
-  const alone = stepOf([5]);
+  const alone = makeStep([5]);
   assert.deepEqual(divideStep(alone, rule), [{ lowering: "many", batch: alone }]);
 });
 
 Deno.test("divideStep() gives each part the tokens of its own sequences", () => {
-  const [few, many, ...more] = divideStep(stepOf([1, 1, 3, 2]), { maxFewRows: Infinity });
+  const [few, many, ...more] = divideStep(makeStep([1, 1, 3, 2]), { maxFewRows: Infinity });
   assert.deepEqual(more, []);
   assert.deepEqual([few!.lowering, many!.lowering], ["few", "many"]);
   const { batch } = many!;
@@ -86,7 +86,7 @@ Deno.test("divideStep() gives each part the tokens of its own sequences", () => 
 });
 
 Deno.test("divideStep() keeps the order of sequences whose prompts are older than others' tokens", () => {
-  const parts = divideStep(stepOf([1, 3, 1]), { maxFewRows: Infinity });
+  const parts = divideStep(makeStep([1, 3, 1]), { maxFewRows: Infinity });
   assert.deepEqual(
     parts.map(({ lowering, batch }) => [lowering, batch.sequences[0]!.sequenceId]),
     [["few", 0], ["many", 1], ["few", 2]],

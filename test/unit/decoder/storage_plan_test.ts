@@ -18,12 +18,12 @@ const BYTES_PER_TOKEN = (port: TensorPort) =>
 
 Deno.test("planStorage() never lets two tensors share memory while both are needed", async () => {
   const cut = await cutDemo();
-  const { pieceOf } = planStorage(cut, BYTES_PER_TOKEN);
+  const { pieceByTensor } = planStorage(cut, BYTES_PER_TOKEN);
   /** What each piece holds, as a run of the segments and attentions goes along. */
   const held = new Map<number, string>();
-  const write = ({ name }: TensorPort) => held.set(pieceOf.get(name)!, name);
+  const write = ({ name }: TensorPort) => held.set(pieceByTensor.get(name)!, name);
   const read = (name: string) => {
-    if (pieceOf.has(name)) assert.equal(held.get(pieceOf.get(name)!), name);
+    if (pieceByTensor.has(name)) assert.equal(held.get(pieceByTensor.get(name)!), name);
   };
   for (const segment of cut.segments) {
     // All outputs are written before any input is let go of.

@@ -8,7 +8,7 @@ const CHANNELS = 4;
 const TAPS = 3;
 
 /** A convolution that adds up a token's inputs and those of the two before it. */
-function siteOf(name: string, index: number): StateSite {
+function getSite(name: string, index: number): StateSite {
   const weights = {
     ...{ name: "ones", dtype: "float32", shape: [CHANNELS, 1, TAPS] } as const,
     data: { kind: "memory", bytes: new Uint8Array(4 * CHANNELS * TAPS).fill(0) } as const,
@@ -24,7 +24,7 @@ function siteOf(name: string, index: number): StateSite {
 Deno.test("CpuStates divides states that are larger than a memory, and copies the slots of all", () => {
   // Two sites of 2 GiB: nothing is touched but the slots that are used.
   const numSlots = 2 ** 26;
-  const sites = ["a", "b"].map(siteOf);
+  const sites = ["a", "b"].map(getSite);
   const constants = new Map([["ones", new Float32Array(CHANNELS * TAPS).fill(1)]]);
   const states = new CpuStates(
     { sites, numSlots, maxTokens: 4, maxSequences: 2, constants },

@@ -120,7 +120,7 @@ gpuTest("DeviceWeights.upload() of a file that ends early says where", async (gp
 });
 
 /** Rows of parts of other constants. */
-function rowsOf(
+function makeRows(
   name: string,
   numRows: number,
   parts: readonly { source: StoredTensor; from: number; length: number }[],
@@ -140,11 +140,11 @@ gpuTest(
     const bytes = Uint8Array.from({ length: 500 }, (_, i) => i);
     const own: StoredTensor = { ...stored("own", 0, 500), data: { kind: "memory", bytes } };
     const matrix = stored("m", 1000, 100 * 200_000);
-    const tall = rowsOf("tall", 1, [
+    const tall = makeRows("tall", 1, [
       { source: first, from: 0, length: 40 * MIB + 1 },
       { source: second, from: 0, length: 30 * MIB + 5 },
     ]);
-    const wide = rowsOf("wide", 100, [
+    const wide = makeRows("wide", 100, [
       { source: matrix, from: 7, length: 190_001 },
       { source: own, from: 2, length: 3 },
     ]);
@@ -163,13 +163,17 @@ gpuTest(
           : (row * 5 + 2 + column - 190_001) & 255;
       },
     };
-    for (const [name, byteOf] of Object.entries(expected)) {
+    for (const [name, computeByte] of Object.entries(expected)) {
       const { buffer, size } = weights.get(name)!;
       const borders = [0, 16 * MIB - 8, 40 * MIB - 4, 190_000, 99 * 190_004, size - 16];
       for (const border of borders.filter((border) => border < size - 15)) {
         const offset = Math.floor(border / 4) * 4;
         const found = await readBuffer(gpu, buffer, { offset, size: 16 });
-        assert.deepEqual([...found], Array.from(found, (_, i) => byteOf(offset + i)), `${name}`);
+        assert.deepEqual(
+          [...found],
+          Array.from(found, (_, i) => computeByte(offset + i)),
+          `${name}`,
+        );
       }
     }
     assert.deepEqual([weights.get("empty")!.size, weights.get("empty")!.dims], [0, [0, 4]]);

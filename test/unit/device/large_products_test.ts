@@ -72,7 +72,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 };
 
-async function modelOf(
+async function makeModel(
   { nodes, constants }: Case,
 ): Promise<{ model: ModelProto; files: ModelFiles }> {
   const files = inMemory(buildModel({
@@ -84,7 +84,7 @@ async function modelOf(
   return { files, model: await readModel(files, "model.onnx") };
 }
 
-function cutOf(model: ModelProto): GraphCut {
+function makeCut(model: ModelProto): GraphCut {
   const output = { name: "y", dtype: "float32", shape: [1, "rows", N], width: N } as const;
   const segment: Segment = { index: 0, model, weightBytes: 0, inputs: [], outputs: [output] };
   return { segments: [segment], output } as unknown as GraphCut;
@@ -101,10 +101,10 @@ async function run(session: GraphSession, numRows: number): Promise<Float32Array
 
 for (const [name, form] of Object.entries(CASES)) {
   gpuTest(`divideLargeProducts(): ${name}`, async (gpu) => {
-    const { model, files } = await modelOf(form);
+    const { model, files } = await makeModel(form);
     const total = Math.max(...model.graph.initializers.map(storedBytes));
     const maxBytes = Math.ceil(total / 3);
-    const [segment] = divideLargeProducts(cutOf(model), maxBytes).segments;
+    const [segment] = divideLargeProducts(makeCut(model), maxBytes).segments;
     const { nodes, initializers } = segment!.model.graph;
     assert.ok(nodes.filter(({ opType }) => opType === "Concat").length === 1);
     assert.ok(Math.max(...initializers.map(storedBytes)) <= maxBytes);
@@ -128,7 +128,7 @@ for (const [name, form] of Object.entries(CASES)) {
 gpuTest(
   "readTiedTable() reads a table as it lies for the product with its transpose",
   async (gpu) => {
-    const { model, files } = await modelOf({
+    const { model, files } = await makeModel({
       nodes: [
         makeNode("Transpose", ["table"], ["turned"], { attributes: { perm: [1, 0] } }),
         makeNode("MatMul", ["x", "turned"], ["product"]),
@@ -139,7 +139,7 @@ gpuTest(
         constant("scale", [1], Float32Array.of(0.5)),
       ],
     });
-    const [segment] = readTiedTable(cutOf(model)).segments;
+    const [segment] = readTiedTable(makeCut(model)).segments;
     const { nodes, initializers } = segment!.model.graph;
     assert.deepEqual(nodes.map(({ opType }) => opType), ["Reshape", "Gemm", "Reshape", "Mul"]);
     assert.equal(nodes[1]!.inputs[1], "table");
@@ -166,7 +166,7 @@ gpuTest(
       initializers: [constant("b", [K, width], floats(width * K))],
     }));
     const model = await readModel(files, "model.onnx");
-    const [segment] = padProducts(cutOf(model)).segments;
+    const [segment] = padProducts(makeCut(model)).segments;
     const { nodes, initializers } = segment!.model.graph;
     assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
     assert.deepEqual(initializers[0]!.shape, [K, N]);
@@ -182,18 +182,18 @@ gpuTest(
     await whole.release();
     await padded.release();
     // A width that kernels have vectors for.
-    const even = cutOf((await modelOf(CASES["MatMul"]!)).model);
+    const even = makeCut((await makeModel(CASES["MatMul"]!)).model);
     assert.equal(padProducts(even).segments[0], even.segments[0]);
   },
 );
 
 Deno.test("readTiedTable() and divideLargeProducts() leave what they do not know as it is", async () => {
   const table = constant("table", [K, N], floats(K * N));
-  const { model } = await modelOf({
+  const { model } = await makeModel({
     nodes: [makeNode("MatMul", ["x", "table"], ["y"])],
     constants: [table],
   });
-  const cut = cutOf(model);
+  const cut = makeCut(model);
   assert.equal(readTiedTable(cut), cut);
   assert.equal(divideLargeProducts(cut, 1024).segments[0], cut.segments[0]);
 });

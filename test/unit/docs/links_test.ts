@@ -17,14 +17,14 @@ async function readPages(): Promise<Map<string, string>> {
 }
 
 /** The targets of links and images, without those of code. */
-function* linksOf(page: string): Generator<string> {
+function* readLinks(page: string): Generator<string> {
   const prose = page.replaceAll(/^```[^]*?^```/gm, "").replaceAll(/`[^`\n]*`/g, "");
   for (const [, target] of prose.matchAll(/\]\(([^)\s]+)\)/g)) yield target!;
   for (const [, target] of prose.matchAll(/<img src="([^"]+)"/g)) yield target!;
 }
 
 /** What GitHub calls a heading's place in a page. */
-function anchorsOf(page: string): Set<string> {
+function readAnchors(page: string): Set<string> {
   const headings = page.replaceAll(/^```[^]*?^```/gm, "").matchAll(/^#+ (.+)$/gm);
   return new Set(
     [...headings].map(([, text]) =>
@@ -37,14 +37,14 @@ Deno.test("README.md and docs/ link to files and headings that exist", async () 
   const pages = await readPages();
   const broken: string[] = [];
   for (const [href, page] of pages) {
-    for (const link of linksOf(page)) {
+    for (const link of readLinks(page)) {
       const target = new URL(link, href);
       if (target.protocol !== "file:") continue;
       const anchor = target.hash.slice(1);
       target.hash = "";
       const exists = await Deno.stat(target).then(() => true, () => false);
       const linked = pages.get(target.href);
-      const hasAnchor = anchor === "" || linked === undefined || anchorsOf(linked).has(anchor);
+      const hasAnchor = anchor === "" || linked === undefined || readAnchors(linked).has(anchor);
       if (!exists || !hasAnchor) broken.push(`${fileURLToPath(href)}: ${link}`);
     }
   }

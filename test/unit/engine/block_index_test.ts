@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BlockIndex, mixHash } from "../../../src/engine/block_index.ts";
 import { makeSequence } from "./make_sequence.ts";
 
-function sequenceOf(tokens: readonly number[], blockIds: readonly number[]) {
+function makeSequenceWithBlocks(tokens: readonly number[], blockIds: readonly number[]) {
   const sequence = makeSequence(tokens);
   for (const blockId of blockIds) sequence.blockIds.push(blockId);
   return sequence;
@@ -32,18 +32,18 @@ Deno.test("BlockIndex.find() is not deceived by other tokens of the same hash", 
   assert.equal(mixHash(mixHash(0, forged[0]!), forged[1]!), hash);
 
   const index = new BlockIndex(4, 2);
-  assert.equal(index.findOrAdd(sequenceOf([1, 2], [0]), 0), 0);
-  assert.equal(index.find(sequenceOf(forged, []), 0), undefined);
-  assert.equal(index.findOrAdd(sequenceOf(forged, [1]), 0), 1);
-  assert.equal(index.find(sequenceOf([1, 2], []), 0), 0);
-  assert.equal(index.find(sequenceOf(forged, []), 0), 1);
+  assert.equal(index.findOrAdd(makeSequenceWithBlocks([1, 2], [0]), 0), 0);
+  assert.equal(index.find(makeSequenceWithBlocks(forged, []), 0), undefined);
+  assert.equal(index.findOrAdd(makeSequenceWithBlocks(forged, [1]), 0), 1);
+  assert.equal(index.find(makeSequenceWithBlocks([1, 2], []), 0), 0);
+  assert.equal(index.find(makeSequenceWithBlocks(forged, []), 0), 1);
 });
 
 Deno.test("BlockIndex.find() is not deceived by an equal block behind another prefix of the same hash", () => {
   const forged = [5, tokenBetween(mixHash(0, 5), mixHash(mixHash(0, 1), 2))];
   const index = new BlockIndex(8, 2);
-  const honest = sequenceOf([1, 2, 7, 7], [0, 1]);
-  const other = sequenceOf([...forged, 7, 7], [2, 3]);
+  const honest = makeSequenceWithBlocks([1, 2, 7, 7], [0, 1]);
+  const other = makeSequenceWithBlocks([...forged, 7, 7], [2, 3]);
   assert.deepEqual([0, 1].map((i) => index.findOrAdd(honest, i)), [0, 1]);
   assert.equal(index.findOrAdd(other, 0), 2);
   assert.equal(index.find(other, 1), undefined);
@@ -55,10 +55,15 @@ Deno.test("BlockIndex.remove() forgets one block of a bucket wherever it stands"
   const numBlocks = 64;
   for (let removed = 0; removed < numBlocks; removed++) {
     const index = new BlockIndex(numBlocks, 1);
-    for (let id = 0; id < numBlocks; id++) index.findOrAdd(sequenceOf([id * 7], [id]), 0);
+    for (let id = 0; id < numBlocks; id++) {
+      index.findOrAdd(makeSequenceWithBlocks([id * 7], [id]), 0);
+    }
     index.remove(removed);
     for (let id = 0; id < numBlocks; id++) {
-      assert.equal(index.find(sequenceOf([id * 7], []), 0), id === removed ? undefined : id);
+      assert.equal(
+        index.find(makeSequenceWithBlocks([id * 7], []), 0),
+        id === removed ? undefined : id,
+      );
       assert.equal(index.has(id), id !== removed);
     }
   }

@@ -11,7 +11,7 @@ function compute(blocks: BlockManager, sequence: Sequence): Sequence {
   return sequence;
 }
 
-function tableOf(sequence: Sequence): number[] {
+function makeTable(sequence: Sequence): number[] {
   return [...sequence.blockIds.view()];
 }
 
@@ -24,11 +24,11 @@ Deno.test("BlockManager.admit() shares the full blocks of a common prefix and no
   const first = compute(blocks, makeSequence([...countFrom(0, 10)]));
   const second = makeSequence([...countFrom(0, 9), 99, 98, 97, 96]);
   assert(blocks.admit(second, 0));
-  assert.deepEqual(tableOf(second).slice(0, 2), tableOf(first).slice(0, 2));
+  assert.deepEqual(makeTable(second).slice(0, 2), makeTable(first).slice(0, 2));
   assert.equal(second.numComputed, 8);
   assert.equal(second.numCachedTokens, 8);
   assert.equal(second.blockIds.length, 4);
-  assert.equal(new Set([...tableOf(first), ...tableOf(second)]).size, 5);
+  assert.equal(new Set([...makeTable(first), ...makeTable(second)]).size, 5);
   const { numUsedBlocks, numPrefixQueryTokens, numPrefixHitTokens } = blocks.stats();
   assert.deepEqual([numUsedBlocks, numPrefixQueryTokens, numPrefixHitTokens], [5, 23, 8]);
 });
@@ -57,7 +57,7 @@ Deno.test("BlockManager.admit() changes nothing when the blocks do not suffice",
   const before = blocks.stats();
   const tooLong = makeSequence(countFrom(0, 20));
   assert.equal(blocks.admit(tooLong, 0), false);
-  assert.deepEqual(tableOf(tooLong), []);
+  assert.deepEqual(makeTable(tooLong), []);
   assert.deepEqual(blocks.stats(), before);
   const fits = makeSequence(countFrom(0, 16));
   assert.equal(blocks.admit(fits, 1), false, "a block to spare was asked for");
@@ -84,8 +84,8 @@ Deno.test("BlockManager.commit() moves a sequence to the block that holds the sa
     sequence.numComputed = 9;
     blocks.commit(sequence);
   }
-  assert.deepEqual(tableOf(sequences[1]!).slice(0, 2), tableOf(sequences[0]!).slice(0, 2));
-  assert.notEqual(tableOf(sequences[1]!)[2], tableOf(sequences[0]!)[2]);
+  assert.deepEqual(makeTable(sequences[1]!).slice(0, 2), makeTable(sequences[0]!).slice(0, 2));
+  assert.notEqual(makeTable(sequences[1]!)[2], makeTable(sequences[0]!)[2]);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [4, 0, 4]);
 });
@@ -94,11 +94,11 @@ Deno.test("BlockManager.commit() moves a sequence to a block that nobody holds a
   const blocks = makeBlocks(8);
   const [first, second] = [makeSequence(countFrom(0, 5)), makeSequence(countFrom(0, 5))];
   assert(blocks.admit(second, 0));
-  const [cachedId] = tableOf(compute(blocks, first));
+  const [cachedId] = makeTable(compute(blocks, first));
   blocks.release(first);
   second.numComputed = 5;
   blocks.commit(second);
-  assert.equal(tableOf(second)[0], cachedId);
+  assert.equal(makeTable(second)[0], cachedId);
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 1, 5]);
 });
@@ -124,14 +124,14 @@ Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unuse
   const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
   compute(blocks, old);
   compute(blocks, recent);
-  const [oldStart, oldEnd, oldRest] = tableOf(old);
-  const [recentStart, recentEnd, recentRest] = tableOf(recent);
+  const [oldStart, oldEnd, oldRest] = makeTable(old);
+  const [recentStart, recentEnd, recentRest] = makeTable(recent);
   blocks.release(old);
   blocks.release(recent);
   const other = makeSequence(countFrom(100, 1));
   assert(blocks.grow(other, 28));
-  const [empty, ...others] = tableOf(other);
-  assert(![...tableOf(old), ...tableOf(recent)].includes(empty!));
+  const [empty, ...others] = makeTable(other);
+  assert(![...makeTable(old), ...makeTable(recent)].includes(empty!));
   assert.deepEqual(others, [oldRest, oldEnd, oldStart, recentRest, recentEnd, recentStart]);
   assert.equal(blocks.grow(other, 29), false);
   assert.equal(blocks.stats().numCachedBlocks, 0);
@@ -165,14 +165,14 @@ Deno.test("BlockManager.admit() goes on in the tail of one that has ended, up to
     const tailId = ended.blockIds.at(2);
     const sooner = makeSequence(prompt);
     assert(blocks.admit(sooner, 0));
-    assert(!tableOf(sooner).includes(tailId), "a tail that is still written to is taken");
+    assert(!makeTable(sooner).includes(tailId), "a tail that is still written to is taken");
     blocks.release(sooner);
     blocks.release(ended);
     const next = makeSequence(prompt);
     assert(blocks.admit(next, 0));
     assert.equal(next.numComputed, numComputed);
     assert.equal(next.numCachedTokens, numComputed);
-    assert.equal(tableOf(next).includes(tailId), numComputed > 8);
+    assert.equal(makeTable(next).includes(tailId), numComputed > 8);
     assert.equal(next.blockIds.length, Math.ceil(prompt.length / 4));
     const rival = makeSequence(prompt);
     assert(blocks.admit(rival, 0));
@@ -277,7 +277,7 @@ Deno.test("BlockManager.resize() finds prefixes in a larger pool, and reuses new
   blocks.release(compute(blocks, makeSequence(countFrom(0, 13))));
   assert(blocks.resize(8));
   const other = compute(blocks, makeSequence(countFrom(50, 16)));
-  assert.deepEqual(tableOf(other), [4, 5, 6, 7]);
+  assert.deepEqual(makeTable(other), [4, 5, 6, 7]);
   assert.equal(blocks.stats().numEvictedBlocks, 0);
   const again = makeSequence(countFrom(0, 13));
   assert(blocks.admit(again, 0));
@@ -292,7 +292,7 @@ Deno.test("BlockManager.resize() forgets what goes, and cached blocks behind it"
   const long = compute(blocks, makeSequence(countFrom(0, 16)));
   blocks.release(filler);
   const longer = compute(blocks, makeSequence(countFrom(0, 25)));
-  assert.deepEqual(tableOf(longer), [2, 3, 4, 5, 6, 7, 1]);
+  assert.deepEqual(makeTable(longer), [2, 3, 4, 5, 6, 7, 1]);
   blocks.release(long);
   blocks.release(longer);
   assert(blocks.resize(5));
@@ -301,14 +301,14 @@ Deno.test("BlockManager.resize() forgets what goes, and cached blocks behind it"
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 4, 1]);
   const again = makeSequence(countFrom(0, 17));
   assert(blocks.admit(again, 0));
-  assert.deepEqual([again.numComputed, tableOf(again).slice(0, 3)], [12, [2, 3, 4]]);
+  assert.deepEqual([again.numComputed, makeTable(again).slice(0, 3)], [12, [2, 3, 4]]);
 });
 
 Deno.test("BlockManager.resize() takes no block from a sequence", () => {
   const blocks = makeBlocks(4);
   const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
   assert.equal(blocks.resize(3), false);
-  assert.deepEqual(tableOf(sequence), [0, 1, 2, 3]);
+  assert.deepEqual(makeTable(sequence), [0, 1, 2, 3]);
 });
 
 Deno.test("BlockManager counts the cached blocks that it gives up", () => {

@@ -24,7 +24,7 @@ const SNIPPETS = [
 ];
 
 /** Tokens that are bytes, as in byte-level tokenizers. */
-const bytesOf: BytesOfToken = (byte) => Uint8Array.of(byte);
+const getBytes: BytesOfToken = (byte) => Uint8Array.of(byte);
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const decodeBytes = (bytes: readonly number[]) => utf8.decode(Uint8Array.from(bytes));
 
@@ -58,7 +58,7 @@ function randomToken(
 ): number {
   for (;;) {
     const id = random.between(0, vocabSize - 1);
-    if (!tokenizer.tokenOf(id)?.startsWith("<0x")) return id;
+    if (!tokenizer.idToToken(id)?.startsWith("<0x")) return id;
   }
 }
 
@@ -79,7 +79,7 @@ for (const folder of TOKENIZER_FOLDERS) {
       const prompt = isFirst ? [] : tokenizer.encode("a b");
       const tokenIds = randomTokens(loaded, random, turn);
       const detokenizer = new Detokenizer(
-        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.bytesOf(id),
+        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.getBytes(id),
         { isFirst },
       );
       const fragments = detokenize(detokenizer, tokenIds);
@@ -98,7 +98,7 @@ function joinBroken(text: string): string {
 
 Deno.test("Detokenizer.push() gives each character of split emoji whole, as soon as it is complete", () => {
   const text = "a👩‍👩‍👧‍👦é";
-  const fragments = detokenize(new Detokenizer(bytesOf), [...new TextEncoder().encode(text)]);
+  const fragments = detokenize(new Detokenizer(getBytes), [...new TextEncoder().encode(text)]);
   assert.deepEqual(fragments.filter((fragment) => fragment !== ""), [...text]);
 });
 
@@ -127,18 +127,18 @@ Deno.test("Detokenizer takes the first token that is shown for the first", () =>
 });
 
 Deno.test("Detokenizer.flush() gives a character that was never completed, and a true U+FFFD", () => {
-  assert.deepEqual(detokenize(new Detokenizer(bytesOf), [0x61, 0xf0, 0x9f]), [
+  assert.deepEqual(detokenize(new Detokenizer(getBytes), [0x61, 0xf0, 0x9f]), [
     "a",
     "",
     "",
     "\uFFFD",
   ]);
-  assert.equal(detokenize(new Detokenizer(bytesOf), [0xef, 0xbf, 0xbd]).join(""), "\uFFFD");
+  assert.equal(detokenize(new Detokenizer(getBytes), [0xef, 0xbf, 0xbd]).join(""), "\uFFFD");
 });
 
 Deno.test("Detokenizer.push() does not wait for ever on bytes that make no character", () => {
   for (const byte of [0xff, 0x80, 0xf0, 0xe2]) {
-    const detokenizer = new Detokenizer(bytesOf);
+    const detokenizer = new Detokenizer(getBytes);
     let numEmitted = 0;
     for (let i = 1; i <= 10_000; i++) {
       numEmitted += detokenizer.push(byte).length;
@@ -155,6 +155,6 @@ Deno.test("Detokenizer reads random bytes as the Encoding Standard does", () => 
       { length: random.between(1, 50) },
       () => random.pick([0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82, 0xac, 0xc3, 0x61, 0xff]),
     );
-    assert.equal(detokenize(new Detokenizer(bytesOf), bytes).join(""), decodeBytes(bytes));
+    assert.equal(detokenize(new Detokenizer(getBytes), bytes).join(""), decodeBytes(bytes));
   }
 });

@@ -7,7 +7,7 @@ import { Random } from "./random.ts";
 const NONE = () => false;
 const USUAL = { multiplier: 0.8, base: 1.75, allowedLength: 2, isBreaker: NONE };
 
-function penaltiesOf(tokens: readonly number[], options = {}): Record<number, number> {
+function getPenalties(tokens: readonly number[], options = {}): Record<number, number> {
   const found = new DryPenalty({ ...USUAL, ...options }).of(Int32Array.from(tokens));
   return Object.fromEntries(
     [...found].map(([token, penalty]) => [token, Number(penalty.toFixed(6))]),
@@ -15,31 +15,31 @@ function penaltiesOf(tokens: readonly number[], options = {}): Record<number, nu
 }
 
 Deno.test("DryPenalty.of() penalises what would go on a repetition, by its length", () => {
-  assert.deepEqual(penaltiesOf([1, 2, 3, 1]), {}, "one token is no repetition");
-  assert.deepEqual(penaltiesOf([1, 2, 3, 1, 2]), { 3: 0.8 });
-  assert.deepEqual(penaltiesOf([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
-  assert.deepEqual(penaltiesOf([1, 2, 3, 4, 1, 2, 3], { allowedLength: 3 }), { 4: 0.8 });
+  assert.deepEqual(getPenalties([1, 2, 3, 1]), {}, "one token is no repetition");
+  assert.deepEqual(getPenalties([1, 2, 3, 1, 2]), { 3: 0.8 });
+  assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
+  assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3], { allowedLength: 3 }), { 4: 0.8 });
   // The longer of two repetitions counts; each goes on otherwise.
-  assert.deepEqual(penaltiesOf([9, 1, 2, 5, 8, 1, 2, 6, 9, 1, 2]), { 5: 1.4, 6: 0.8 });
-  assert.deepEqual(penaltiesOf([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
+  assert.deepEqual(getPenalties([9, 1, 2, 5, 8, 1, 2, 6, 9, 1, 2]), { 5: 1.4, 6: 0.8 });
+  assert.deepEqual(getPenalties([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
 });
 
 Deno.test("DryPenalty.of() looks back on its window, and not across breakers", () => {
   const tokens = [1, 2, 3, 9, 9, 9, 1, 2];
-  assert.deepEqual(penaltiesOf(tokens), { 3: 0.8 });
-  assert.deepEqual(penaltiesOf(tokens, { window: 7 }), {});
-  assert.deepEqual(penaltiesOf(tokens, { window: 8 }), { 3: 0.8 });
+  assert.deepEqual(getPenalties(tokens), { 3: 0.8 });
+  assert.deepEqual(getPenalties(tokens, { window: 7 }), {});
+  assert.deepEqual(getPenalties(tokens, { window: 8 }), { 3: 0.8 });
   const isBreaker = (token: number) => token === 7;
-  assert.deepEqual(penaltiesOf([1, 7, 2, 3, 4, 1, 7, 2, 3], { isBreaker }), { 4: 0.8 });
-  assert.deepEqual(penaltiesOf([1, 7, 2, 3, 4, 1, 7, 2, 3]), { 4: 2.45 });
-  assert.deepEqual(penaltiesOf([1, 2, 7, 1, 2], { isBreaker }), {}, "a breaker is not penalised");
-  assert.deepEqual(penaltiesOf([1, 2, 3, 1, 7], { isBreaker }), {});
+  assert.deepEqual(getPenalties([1, 7, 2, 3, 4, 1, 7, 2, 3], { isBreaker }), { 4: 0.8 });
+  assert.deepEqual(getPenalties([1, 7, 2, 3, 4, 1, 7, 2, 3]), { 4: 2.45 });
+  assert.deepEqual(getPenalties([1, 2, 7, 1, 2], { isBreaker }), {}, "a breaker is not penalised");
+  assert.deepEqual(getPenalties([1, 2, 3, 1, 7], { isBreaker }), {});
 });
 
 Deno.test("DryPenalty.of() stays finite in repetitions without end", () => {
-  const { 1: penalty } = penaltiesOf(Array(5_000).fill(1));
+  const { 1: penalty } = getPenalties(Array(5_000).fill(1));
   assert.ok(Number.isFinite(penalty) && penalty! > 1e37 && penalty! < 3.5e38);
-  assert.deepEqual(penaltiesOf(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
+  assert.deepEqual(getPenalties(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
 });
 
 /** The definition, tried for each token and each length. */
@@ -74,7 +74,7 @@ Deno.test("DryPenalty.of() is what its definition says, on 2,000 random sequence
     const lengths = naive(tokens, options);
     numPenalised += Object.keys(lengths).length;
     // With base 2 and multiplier 1 a penalty tells its length.
-    const found = penaltiesOf(tokens, { ...options, multiplier: 1, base: 2 });
+    const found = getPenalties(tokens, { ...options, multiplier: 1, base: 2 });
     const read = Object.entries(found).map(([token, penalty]) =>
       [token, Math.log2(penalty) + options.allowedLength] as const
     );

@@ -10,7 +10,13 @@ import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
-import { GREEDY, nextToken, scoreOf, shiftOf, type SimulatedDecoder } from "./simulated_decoder.ts";
+import {
+  GREEDY,
+  makeScore,
+  makeShift,
+  nextToken,
+  type SimulatedDecoder,
+} from "./simulated_decoder.ts";
 
 const NO_ADJUSTMENTS = {
   length: 1,
@@ -116,7 +122,7 @@ export class Invariants {
       }
       assert.equal(batch.kvLengths[row], tracked.numSeen);
       const { longFrom = Infinity } = this.#limits;
-      assert.equal(shiftOf(batch, first), sequence.length > longFrom ? longFrom : 0);
+      assert.equal(makeShift(batch, first), sequence.length > longFrom ? longFrom : 0);
       assert.equal(batch.sequences[row]?.sequenceId, sequence.id);
       assert.equal(batch.sequences[row]?.sample !== undefined, samples);
       assert.equal(samples, tracked.numSeen === sequence.length);
@@ -193,7 +199,7 @@ export class Invariants {
     // One sample scores for all.
     const numWanted = request.promptLogprobs === undefined || seed > 0 ? 0 : tokens.length - 1;
     const wanted = tokens.slice(1, numWanted + 1).map((tokenId, i) =>
-      scoreOf(tokens.slice(0, i + 1), {
+      makeScore(tokens.slice(0, i + 1), {
         adjustments: { ...NO_ADJUSTMENTS, tokenIds: Uint32Array.of(tokenId) },
       })
     );

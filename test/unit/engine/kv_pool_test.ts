@@ -4,13 +4,19 @@ import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import type { HearthError } from "../../../src/base/errors.ts";
 import { countFrom } from "./make_sequence.ts";
-import { GREEDY, limitsOf, nextToken, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
+import {
+  GREEDY,
+  makeLimits,
+  nextToken,
+  SimulatedDecoder,
+  VOCAB_SIZE,
+} from "./simulated_decoder.ts";
 
 const PROMPT_TOKENS = 40;
 
 /** Has a device of `most` blocks of four tokens, and starts with eight. */
 class GrowingDecoder implements Decoder {
-  readonly limits = limitsOf({ numBlocks: 8, roomyBlocks: 16, maxBlocks: 64 });
+  readonly limits = makeLimits({ numBlocks: 8, roomyBlocks: 16, maxBlocks: 64 });
   readonly sizes: number[] = [];
   readonly #most: number;
   readonly #simulated = new SimulatedDecoder(this.limits);
@@ -53,12 +59,12 @@ function generate(engine: EngineLoop, prompt: readonly number[], maxTokens: numb
   });
 }
 
-function promptOf(seed: number, length = PROMPT_TOKENS): number[] {
+function makePrompt(seed: number, length = PROMPT_TOKENS): number[] {
   return countFrom(seed * 7, length).map((value) => value % VOCAB_SIZE);
 }
 
 /** The completion that a prompt gets alone. */
-function completionOf(prompt: readonly number[], length: number): number[] {
+function makeCompletion(prompt: readonly number[], length: number): number[] {
   const tokens = [...prompt];
   for (let tokenIndex = 0; tokenIndex < length; tokenIndex++) {
     tokens.push(nextToken(tokens, { params: GREEDY, tokenIndex }).tokenId);
@@ -74,9 +80,9 @@ async function metric(engine: EngineLoop, name: string): Promise<number> {
 Deno.test("EngineLoop enlarges the pool for requests that it does not hold, and preempts none", async () => {
   const decoder = new GrowingDecoder(64);
   const engine = new EngineLoop(decoder, { prefixCache: true });
-  const prompts = [0, 1, 2, 3].map((seed) => promptOf(seed));
+  const prompts = [0, 1, 2, 3].map((seed) => makePrompt(seed));
   const answers = await Promise.all(prompts.map((prompt) => generate(engine, prompt, 20)));
-  answers.forEach(({ tokens }, i) => assert.deepEqual(tokens, completionOf(prompts[i]!, 20)));
+  answers.forEach(({ tokens }, i) => assert.deepEqual(tokens, makeCompletion(prompts[i]!, 20)));
   assert.deepEqual(decoder.sizes, [16, 32, 64]);
   assert.equal(await metric(engine, "hearth_preemptions_total"), 0);
   assert.equal(await metric(engine, "hearth_kv_blocks_used"), 0);
@@ -87,9 +93,9 @@ Deno.test("EngineLoop serves what a device that refuses memory holds, and says w
   const decoder = new GrowingDecoder(12);
   const engine = new EngineLoop(decoder, { prefixCache: true });
   assert.equal(engine.maxSequenceLength, 256);
-  const short = generate(engine, promptOf(0, 30), 60);
-  const long = generate(engine, promptOf(1, 60), 5);
-  const other = generate(engine, promptOf(2, 30), 10);
+  const short = generate(engine, makePrompt(0, 30), 60);
+  const long = generate(engine, makePrompt(1, 60), 5);
+  const other = generate(engine, makePrompt(2, 30), 10);
   await assert.rejects(long, (error: HearthError) => {
     assert.equal(error.kind, "context_length_exceeded");
     assert.match(error.message, /maximum context length is 49 tokens.*free memory.*has 60/);
@@ -97,9 +103,9 @@ Deno.test("EngineLoop serves what a device that refuses memory holds, and says w
   });
   const { tokens, end } = await short;
   // As many as twelve blocks hold, and one that needs no place.
-  assert.deepEqual(tokens, completionOf(promptOf(0, 30), 49 - 30));
+  assert.deepEqual(tokens, makeCompletion(makePrompt(0, 30), 49 - 30));
   assert.equal(end, "length");
-  assert.deepEqual((await other).tokens, completionOf(promptOf(2, 30), 10));
+  assert.deepEqual((await other).tokens, makeCompletion(makePrompt(2, 30), 10));
   // Until the device is asked again, no longer prompt is taken.
   assert.throws(() =>
     engine.add({ promptTokens: new Int32Array(60), samples: [GREEDY] }, {
@@ -121,14 +127,14 @@ Deno.test("EngineLoop gives memory back that it has not needed for ten minutes",
     return { unref: () => {} };
   }) as unknown as typeof setTimeout;
   try {
-    await generate(engine, promptOf(0, 100), 4);
+    await generate(engine, makePrompt(0, 100), 4);
     await new Promise((resolve) => setTimeout(resolve, 5));
     assert.deepEqual(decoder.sizes, [26]);
     assert.ok(timers[0]!.ms > 9.9 * 60_000);
     timers[0]!.run();
     // While it shrinks a request comes, of which the low blocks hold the beginning.
-    const { tokens } = await generate(engine, promptOf(0, 50), 4);
-    assert.deepEqual(tokens, completionOf(promptOf(0, 50), 4));
+    const { tokens } = await generate(engine, makePrompt(0, 50), 4);
+    assert.deepEqual(tokens, makeCompletion(makePrompt(0, 50), 4));
     assert.deepEqual(decoder.sizes, [26, 16]);
     assert.equal(await metric(engine, "hearth_prefix_hit_tokens_total"), 48);
   } finally {

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
 import { EncoderError } from "../../../src/decoder/embedding_span.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
-import { GREEDY, limitsOf, SimulatedDecoder } from "./simulated_decoder.ts";
+import { GREEDY, makeLimits, SimulatedDecoder } from "./simulated_decoder.ts";
 
 /** A decoder that asks the sources of a step's embeddings before it runs the step. */
 class AskingDecoder implements Decoder {
-  readonly limits = limitsOf();
+  readonly limits = makeLimits();
   readonly #simulated = new SimulatedDecoder(this.limits);
 
   async run(batch: StepBatch) {

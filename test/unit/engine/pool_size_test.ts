@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { PoolSize } from "../../../src/engine/pool_size.ts";
-import { limitsOf } from "./simulated_decoder.ts";
+import { makeLimits } from "./simulated_decoder.ts";
 
-const LIMITS = limitsOf({ numBlocks: 100, roomyBlocks: 300, maxBlocks: 1000 });
+const LIMITS = makeLimits({ numBlocks: 100, roomyBlocks: 300, maxBlocks: 1000 });
 const short = (numMissing: number) => ({ numMissing, numEvicted: numMissing });
 const MINUTES = 60_000;
 
@@ -24,7 +24,7 @@ Deno.test("PoolSize.sizesFor() keeps known prefixes up to a size, not beyond", (
   assert.deepEqual(pool.sizesFor(evicting, 0), [300, 250, 210, 201]);
   pool.set(300, 0);
   assert.deepEqual(pool.sizesFor(evicting, 0), []);
-  const fixed = new PoolSize(limitsOf({ numBlocks: 100 }));
+  const fixed = new PoolSize(makeLimits({ numBlocks: 100 }));
   assert.deepEqual(fixed.sizesFor(short(9), 0), [], "a decoder whose pool keeps its size");
 });
 

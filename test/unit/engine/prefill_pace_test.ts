@@ -4,10 +4,10 @@ import { PrefillPace } from "../../../src/engine/prefill_pace.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import { countFrom } from "./make_sequence.ts";
-import { GREEDY, limitsOf } from "./simulated_decoder.ts";
+import { GREEDY, makeLimits } from "./simulated_decoder.ts";
 
 const PROMPT_TOKENS = 20_000;
-const LIMITS = limitsOf({
+const LIMITS = makeLimits({
   contextLength: 40_960,
   maxBatchTokens: 512,
   numBlocks: 8192,
@@ -46,7 +46,7 @@ function read(stepMs: StepMs): Reading {
   const scheduler = new Scheduler(LIMITS, { prefixCache: true });
   const pace = new PrefillPace();
   let nowMs = 0;
-  const timeOf = ({ scheduled, numTokens }: ScheduledStep) =>
+  const computeTime = ({ scheduled, numTokens }: ScheduledStep) =>
     stepMs(
       numTokens,
       scheduled.reduce(
@@ -56,7 +56,7 @@ function read(stepMs: StepMs): Reading {
     );
   const run = () => {
     const step = scheduler.schedule(pace.mostPromptTokens(nowMs))!;
-    const ms = timeOf(step);
+    const ms = computeTime(step);
     nowMs += ms;
     const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
     scheduler.commit(step, sampled);

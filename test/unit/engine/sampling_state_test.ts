@@ -22,7 +22,7 @@ function makeState(
   });
 }
 
-function entriesOf(adjustments: TokenAdjustments | undefined): Map<number, Entry> {
+function makeEntries(adjustments: TokenAdjustments | undefined): Map<number, Entry> {
   assert(adjustments !== undefined);
   const entries = new Map<number, Entry>();
   for (let i = 0; i < adjustments.length; i++) {
@@ -47,9 +47,9 @@ Deno.test("SamplingState.adjustments is absent when neither penalty nor bias is 
 Deno.test("SamplingState lists completion tokens only, for a frequency or presence penalty", () => {
   for (const params of [{ frequencyPenalty: 0.5 }, { presencePenalty: -1 }]) {
     const state = makeState([1, 2], params);
-    assert.equal(entriesOf(state.adjustments).size, 0);
+    assert.equal(makeEntries(state.adjustments).size, 0);
     for (const tokenId of [2, 9, 9]) state.push(tokenId);
-    assert.deepEqual([...entriesOf(state.adjustments)], [
+    assert.deepEqual([...makeEntries(state.adjustments)], [
       [2, { completionCount: 1, inContext: 1, bias: 0 }],
       [9, { completionCount: 2, inContext: 1, bias: 0 }],
     ]);
@@ -59,7 +59,7 @@ Deno.test("SamplingState lists completion tokens only, for a frequency or presen
 Deno.test("SamplingState lists prompt tokens too, for a repetition penalty", () => {
   const state = makeState([1, 2, 1], { repetitionPenalty: 1.2 });
   state.push(2);
-  assert.deepEqual([...entriesOf(state.adjustments)], [
+  assert.deepEqual([...makeEntries(state.adjustments)], [
     [1, { completionCount: 0, inContext: 1, bias: 0 }],
     [2, { completionCount: 1, inContext: 1, bias: 0 }],
   ]);
@@ -68,7 +68,7 @@ Deno.test("SamplingState lists prompt tokens too, for a repetition penalty", () 
 Deno.test("SamplingState lists biased tokens only, for a bias, and tells whether they are in context", () => {
   const state = makeState([1, 2], {}, new Map([[2, 5], [3, -100], [4, 1]]));
   for (const tokenId of [3, 8]) state.push(tokenId);
-  assert.deepEqual([...entriesOf(state.adjustments)], [
+  assert.deepEqual([...makeEntries(state.adjustments)], [
     [2, { completionCount: 0, inContext: 1, bias: 5 }],
     [3, { completionCount: 1, inContext: 1, bias: -100 }],
     [4, { completionCount: 0, inContext: 0, bias: 1 }],
@@ -81,22 +81,22 @@ Deno.test("SamplingState stays true over a long random completion", () => {
   const bias = new Map(Array.from({ length: 50 }, (_, i) => [i * 31, i - 25]));
   const state = makeState(prompt, { repetitionPenalty: 1.1, frequencyPenalty: 1 }, bias);
   const expected = new Map<number, Entry>();
-  const entryOf = (tokenId: number) => {
+  const makeEntry = (tokenId: number) => {
     const entry = expected.get(tokenId) ?? { completionCount: 0, inContext: 0, bias: 0 };
     expected.set(tokenId, entry);
     return entry;
   };
-  for (const [tokenId, value] of bias) entryOf(tokenId).bias = value;
-  for (const tokenId of prompt) entryOf(tokenId).inContext = 1;
+  for (const [tokenId, value] of bias) makeEntry(tokenId).bias = value;
+  for (const tokenId of prompt) makeEntry(tokenId).inContext = 1;
   for (let i = 0; i < 2000; i++) {
     const tokenId = random.between(0, 999);
     state.push(tokenId);
-    const entry = entryOf(tokenId);
+    const entry = makeEntry(tokenId);
     entry.inContext = 1;
     entry.completionCount++;
   }
   assert.equal(state.tokenIndex, 2000);
-  assert.deepEqual(entriesOf(state.adjustments), expected);
+  assert.deepEqual(makeEntries(state.adjustments), expected);
 });
 
 Deno.test("SamplingState rules out the ends of a completion until it has its least tokens", () => {
@@ -109,12 +109,12 @@ Deno.test("SamplingState rules out the ends of a completion until it has its lea
       endTokenIds: [plainEnd, biasedEnd],
     });
     for (let numTokens = 0; numTokens < 5; numTokens++) {
-      const entries = entriesOf(state.adjustments);
-      const biasOf = (tokenId: number) => entries.get(tokenId)?.bias ?? 0;
+      const entries = makeEntries(state.adjustments);
+      const makeBias = (tokenId: number) => entries.get(tokenId)?.bias ?? 0;
       const isTooEarly = numTokens < minTokens;
-      assert.equal(biasOf(plainEnd), isTooEarly ? -Infinity : 0);
-      assert.equal(biasOf(biasedEnd), isTooEarly ? -Infinity : 2);
-      assert.equal(biasOf(other), 0);
+      assert.equal(makeBias(plainEnd), isTooEarly ? -Infinity : 0);
+      assert.equal(makeBias(biasedEnd), isTooEarly ? -Infinity : 2);
+      assert.equal(makeBias(other), 0);
       state.push(other);
     }
   }
@@ -151,7 +151,9 @@ Deno.test("SamplingState is the same row every step", () => {
 
 Deno.test("SamplingState penalises the repetition of the last tokens alone, where there is a window", () => {
   const inContext = (state: SamplingState) => {
-    const entries = [...entriesOf(state.adjustments)].filter(([, entry]) => entry.inContext === 1);
+    const entries = [...makeEntries(state.adjustments)].filter(([, entry]) =>
+      entry.inContext === 1
+    );
     return new Set(entries.map(([tokenId]) => tokenId));
   };
   const prompt = [1, 2, 3, 2, 4];

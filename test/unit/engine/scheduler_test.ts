@@ -5,7 +5,7 @@ import { Scheduler, type SchedulerOptions } from "../../../src/engine/scheduler.
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 import { countFrom } from "./make_sequence.ts";
-import { GREEDY, limitsOf } from "./simulated_decoder.ts";
+import { GREEDY, makeLimits } from "./simulated_decoder.ts";
 
 const TOKEN = { tokenId: 7, logprob: 0, top: [] };
 
@@ -14,7 +14,7 @@ class Server {
   readonly scheduler: Scheduler;
 
   constructor(limits: Partial<DecoderLimits> = {}, options: Partial<SchedulerOptions> = {}) {
-    this.scheduler = new Scheduler(limitsOf(limits), { prefixCache: true, ...options });
+    this.scheduler = new Scheduler(makeLimits(limits), { prefixCache: true, ...options });
   }
 
   add(prompt: readonly number[], options: Partial<GenerationRequest> = {}): Sequence[] {
@@ -47,7 +47,7 @@ class Server {
   }
 }
 
-function refusalOf(action: () => unknown): HearthError {
+function getRefusal(action: () => unknown): HearthError {
   try {
     action();
   } catch (error) {
@@ -66,14 +66,14 @@ Deno.test("Scheduler.add() takes a prompt that fills the context, or the pool, w
     server.drain();
     assert.equal(sequence.status, "ended");
     assert.equal(sequence.length, most + 1);
-    const { message } = refusalOf(() => server.add(countFrom(0, most + 1), { maxTokens: 0 }));
+    const { message } = getRefusal(() => server.add(countFrom(0, most + 1), { maxTokens: 0 }));
     assert.match(message, new RegExp(`is ${most} tokens.*; the prompt has ${most + 1}\\.$`));
   }
 });
 
 Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context", () => {
   const server = new Server({ contextLength: 16 });
-  const { kind, message } = refusalOf(() => server.add(countFrom(0, 16)));
+  const { kind, message } = getRefusal(() => server.add(countFrom(0, 16)));
   assert.equal(kind, "context_length_exceeded");
   assert.match(message, /maximum context length is 16 tokens, .* made for; the prompt has 16/);
   assert.equal(server.add(countFrom(0, 15)).length, 1);
@@ -81,7 +81,7 @@ Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context",
 
 Deno.test("Scheduler.add() refuses a prompt that the whole pool cannot hold", () => {
   const server = new Server({ numBlocks: 3 });
-  const { kind, message } = refusalOf(() => server.add(countFrom(0, 13)));
+  const { kind, message } = getRefusal(() => server.add(countFrom(0, 13)));
   assert.equal(kind, "context_length_exceeded");
   assert.match(
     message,
@@ -93,7 +93,7 @@ Deno.test("Scheduler.add() refuses a prompt that the whole pool cannot hold", ()
 });
 
 Deno.test("Scheduler.add() refuses an empty prompt", () => {
-  assert.equal(refusalOf(() => new Server().add([])).kind, "invalid_value");
+  assert.equal(getRefusal(() => new Server().add([])).kind, "invalid_value");
 });
 
 Deno.test("Scheduler lets a lone sequence grow to what the pool holds", () => {

@@ -22,7 +22,7 @@ export { GREEDY } from "../../../src/decoder/decoder.ts";
 export const VOCAB_SIZE = 12;
 
 /** Limits that tests change a little of. */
-export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
+export function makeLimits(changes: Partial<DecoderLimits> = {}): DecoderLimits {
   return {
     contextLength: 256,
     vocabSize: VOCAB_SIZE,
@@ -71,7 +71,7 @@ export class SimulatedDecoder {
     for (const [row, { sample, scored = [] }] of batch.sequences.entries()) {
       const context = this.read(batch, row);
       const numAhead = context.length - scored.length - (sample === undefined ? 0 : 1);
-      sampled.push(...scored.map((each, i) => scoreOf(context.slice(0, numAhead + i + 1), each)));
+      sampled.push(...scored.map((each, i) => makeScore(context.slice(0, numAhead + i + 1), each)));
       if (sample !== undefined) sampled.push(nextToken(context, sample));
     }
     return sampled;
@@ -95,7 +95,7 @@ export class SimulatedDecoder {
     const [all, ...last] = this.#pools.map(({ window, tokens, positions }, pool) => {
       const start = Math.max(0, first - window + 1);
       return Array.from({ length: end - start }, (_, i) => {
-        const slot = this.#slotOf(batch, row, { position: start + i, pool });
+        const slot = this.#getSlot(batch, row, { position: start + i, pool });
         assert.equal(positions[slot], start + i, "a slot holds another position");
         return tokens[slot]!;
       });
@@ -104,8 +104,8 @@ export class SimulatedDecoder {
       assert.deepEqual(seen, all.slice(-seen.length), "a window is of others");
     }
     for (let position = 0; position < end; position++) {
-      const shift = shiftOf(batch, batch.queryStarts[row]!);
-      const slot = this.#slotOf(batch, row, { position, pool: 0 });
+      const shift = makeShift(batch, batch.queryStarts[row]!);
+      const slot = this.#getSlot(batch, row, { position, pool: 0 });
       assert.equal(this.#shifts.get(slot), shift, "a key has the angles of other lengths");
     }
     return all;
@@ -115,10 +115,10 @@ export class SimulatedDecoder {
     for (let i = batch.queryStarts[row]!; i < batch.queryStarts[row + 1]!; i++) {
       const position = batch.positions[i]!;
       for (const [pool, { tokens, positions }] of this.#pools.entries()) {
-        const slot = this.#slotOf(batch, row, { position, pool });
+        const slot = this.#getSlot(batch, row, { position, pool });
         tokens[slot] = batch.tokenIds[i]!;
         positions[slot] = position;
-        if (pool === 0) this.#shifts.set(slot, shiftOf(batch, i));
+        if (pool === 0) this.#shifts.set(slot, makeShift(batch, i));
       }
     }
   }
@@ -137,7 +137,7 @@ export class SimulatedDecoder {
     this.#states[slot] = state;
   }
 
-  #slotOf(
+  #getSlot(
     { blockTables, windowTables = [], maxBlocksPerSequence }: StepBatch,
     row: number,
     { position, pool }: { readonly position: number; readonly pool: number },
@@ -149,17 +149,17 @@ export class SimulatedDecoder {
 }
 
 /** By how many rows a token's angles are further on than its position. */
-export function shiftOf({ anglePositions, positions }: StepBatch, token: number): number {
+export function makeShift({ anglePositions, positions }: StepBatch, token: number): number {
   return (anglePositions?.[token] ?? positions[token]!) - positions[token]!;
 }
 
 /** What the token that a row asks for gets behind these. */
-export function scoreOf(
+export function makeScore(
   context: readonly number[],
   { adjustments }: Pick<SampleRow, "adjustments">,
 ): SampledToken {
   const tokenId = adjustments!.tokenIds[0]!;
-  return { tokenId, logprob: -hashOf([...context, tokenId], 0), top: [] };
+  return { tokenId, logprob: -makeHash([...context, tokenId], 0), top: [] };
 }
 
 /** What a sequence with these tokens gets next, alone or in any company. */
@@ -168,10 +168,10 @@ export function nextToken(
   sample: Pick<SampleRow, "params" | "tokenIndex">,
 ): SampledToken {
   const seed = sample.params.seed ^ Math.imul(sample.tokenIndex, 0x9e3779b1);
-  return { tokenId: hashOf(context, seed) % VOCAB_SIZE, logprob: 0, top: [] };
+  return { tokenId: makeHash(context, seed) % VOCAB_SIZE, logprob: 0, top: [] };
 }
 
-function hashOf(tokens: readonly number[], seed: number): number {
+function makeHash(tokens: readonly number[], seed: number): number {
   let hash = seed;
   for (const tokenId of tokens) {
     hash = Math.imul(hash ^ tokenId, 0x01000193);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { EmbeddingSource } from "../../../src/decoder/embedding_span.ts";
 import { StepBuilder } from "../../../src/engine/step_builder.ts";
 import { countFrom, makeSequence } from "./make_sequence.ts";
-import { limitsOf } from "./simulated_decoder.ts";
+import { makeLimits } from "./simulated_decoder.ts";
 
 Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () => {
   const decoding = makeSequence(countFrom(10, 5));
@@ -13,7 +13,7 @@ Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () =
   prefilling.numComputed = 4;
   for (const blockId of [1, 0, 2]) prefilling.blockIds.push(blockId);
 
-  const builder = new StepBuilder(limitsOf({ contextLength: 14, blockSize: 4 }));
+  const builder = new StepBuilder(makeLimits({ contextLength: 14, blockSize: 4 }));
   const batch = builder.build({
     scheduled: [
       { sequence: decoding, numTokens: 1, samples: true },
@@ -47,7 +47,12 @@ Deno.test("StepBuilder.build() packs a next token and a chunk of a prompt", () =
 });
 
 Deno.test("StepBuilder.build() uses the same arrays for every step, sized for the largest", () => {
-  const limits = limitsOf({ maxBatchTokens: 9, maxSequences: 3, contextLength: 64, numBlocks: 5 });
+  const limits = makeLimits({
+    maxBatchTokens: 9,
+    maxSequences: 3,
+    contextLength: 64,
+    numBlocks: 5,
+  });
   const builder = new StepBuilder(limits);
   const sequence = makeSequence(countFrom(0, 9));
   const step = { scheduled: [{ sequence, numTokens: 9, samples: true }] };
@@ -73,8 +78,8 @@ Deno.test("StepBuilder.build() tells which of a step's tokens come from media, a
       { start: 5, end: 9, key: "a", source, firstRow: 3 },
     ],
   });
-  const builder = new StepBuilder(limitsOf());
-  const spansOf = (numComputed: number, numTokens: number) => {
+  const builder = new StepBuilder(makeLimits());
+  const getSpans = (numComputed: number, numTokens: number) => {
     sequence.numComputed = numComputed;
     const other = makeSequence([7]);
     const scheduled = [
@@ -84,10 +89,10 @@ Deno.test("StepBuilder.build() tells which of a step's tokens come from media, a
     const { embeddings } = builder.build({ scheduled });
     return embeddings?.map((span) => [span.firstToken, span.numTokens, span.firstRow]);
   };
-  assert.deepEqual(spansOf(0, 12), [[2, 3, 0], [6, 4, 3]]);
-  assert.deepEqual(spansOf(2, 5), [[1, 2, 1], [4, 2, 3]]);
-  assert.deepEqual(spansOf(7, 5), [[1, 2, 5]]);
-  assert.equal(spansOf(9, 3), undefined);
+  assert.deepEqual(getSpans(0, 12), [[2, 3, 0], [6, 4, 3]]);
+  assert.deepEqual(getSpans(2, 5), [[1, 2, 1], [4, 2, 3]]);
+  assert.deepEqual(getSpans(7, 5), [[1, 2, 5]]);
+  assert.equal(getSpans(9, 3), undefined);
 });
 
 Deno.test("StepBuilder.build() gives positions on three scales when one of the sequences has such", () => {
@@ -97,7 +102,7 @@ Deno.test("StepBuilder.build() gives positions on three scales when one of the s
   });
   sequence.push(9);
   sequence.numComputed = 1;
-  const builder = new StepBuilder(limitsOf());
+  const builder = new StepBuilder(makeLimits());
   const text = { sequence: makeSequence([7, 8]), numTokens: 2, samples: true };
   const batch = builder.build({
     scheduled: [text, { sequence, numTokens: 4, samples: true }],

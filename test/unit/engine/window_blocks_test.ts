@@ -4,7 +4,7 @@ import { BlockManager } from "../../../src/engine/blocks.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import { countFrom, makeSequence } from "./make_sequence.ts";
-import { GREEDY, limitsOf, VOCAB_SIZE } from "./simulated_decoder.ts";
+import { GREEDY, makeLimits, VOCAB_SIZE } from "./simulated_decoder.ts";
 
 const BLOCK_SIZE = 4;
 /** A token sees the six before it, and itself. */
@@ -69,7 +69,7 @@ Deno.test("BlockManager.admit() goes back to where all of the window is known", 
   const blocks = makeBlocks(6);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const end = makeSequence([...countFrom(0, 28), 99]);
-  assert.deepEqual(blocks.needsOf(end)[1], { numBlocks: 3, numFound: 2 });
+  assert.deepEqual(blocks.countNeeds(end)[1], { numBlocks: 3, numFound: 2 });
   // Of a boundary on the way the window was given to later blocks: only the main pool's blocks are known.
   const middle = makeSequence([...countFrom(0, 12), 99]);
   assert(blocks.admit(middle, 0));
@@ -92,10 +92,10 @@ Deno.test("BlockManager lets sequences share the blocks of a window, and frees t
   const [one, two] = [0, 1].map(() => makeSequence(countFrom(0, 21)));
   compute(blocks, one!);
   compute(blocks, two!);
-  const idsOf = ({ windowTables: [table] }: Sequence) => table!.blockIds.view(table!.first);
+  const getIds = ({ windowTables: [table] }: Sequence) => table!.blockIds.view(table!.first);
   // Token 21 sees 15 to 21: the block before the last is the same, the last is each one's own.
-  assert.deepEqual([...idsOf(one!)].slice(0, 2), [...idsOf(two!)].slice(0, 2));
-  assert.notEqual(idsOf(one!).at(-1), idsOf(two!).at(-1));
+  assert.deepEqual([...getIds(one!)].slice(0, 2), [...getIds(two!)].slice(0, 2));
+  assert.notEqual(getIds(one!).at(-1), getIds(two!).at(-1));
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 4);
   blocks.release(one!);
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 3);
@@ -116,7 +116,7 @@ Deno.test("BlockManager.resize() of a window's pool keeps what is held, and refu
 Deno.test("a request of 2,000 tokens never holds more than its window and a step's tokens", () => {
   const window = 40;
   const maxBatchTokens = 64;
-  const limits = limitsOf({
+  const limits = makeLimits({
     ...{ contextLength: 4096, blockSize: 16, numBlocks: 256, maxBatchTokens },
     windows: [{ window, numBlocks: 256 }],
   });

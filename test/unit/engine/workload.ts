@@ -11,7 +11,7 @@ import { StepBuilder } from "../../../src/engine/step_builder.ts";
 import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
 import { Random } from "./random.ts";
-import { GREEDY, limitsOf, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
+import { GREEDY, makeLimits, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
 
 /** Ends a completion. */
 const END_TOKEN = 0;
@@ -72,7 +72,7 @@ export class Workload {
     this.#random = random;
     this.#coverage = coverage;
     const grows = random.chance(0.7);
-    const poolOf = (numBlocks: number) => {
+    const getPool = (numBlocks: number) => {
       const maxBlocks = grows ? numBlocks * random.pick([2, 5]) : numBlocks;
       const roomyBlocks = random.chance(0.7) ? numBlocks : random.between(numBlocks, maxBlocks);
       return { numBlocks, roomyBlocks, maxBlocks };
@@ -81,13 +81,13 @@ export class Workload {
     const windows = Array.from({ length: random.pick([0, 0, 1, 2]) }, () => {
       const window = random.between(1, 48);
       const least = mostWindowBlocks({ window, blockSize, maxBatchTokens });
-      return { window, ...poolOf(Math.ceil(least * random.pick([0.5, 1, 1.5, 4]))) };
+      return { window, ...getPool(Math.ceil(least * random.pick([0.5, 1, 1.5, 4]))) };
     });
-    const main = poolOf(Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize));
+    const main = getPool(Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize));
     this.#deviceBlocks = [main, ...windows].map(({ numBlocks, maxBlocks }) =>
       random.chance(0.2) ? maxBlocks : random.between(numBlocks, maxBlocks)
     );
-    this.#limits = limitsOf({
+    this.#limits = makeLimits({
       blockSize,
       ...main,
       windows: windows.length > 0 ? windows : undefined,

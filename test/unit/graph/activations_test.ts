@@ -95,7 +95,7 @@ function run(form: readonly Step[], values: Readonly<Record<string, number>>) {
 }
 
 /** Every form with one of its inputs or operators another. */
-function* variantsOf(form: readonly Step[]): Generator<readonly Step[]> {
+function* makeVariants(form: readonly Step[]): Generator<readonly Step[]> {
   for (const [at, [opType, inputs, output]] of form.entries()) {
     const names = [
       "x",
@@ -119,7 +119,7 @@ Deno.test("findActivation() finds an activation only where the graph computes it
     const own = find(form);
     assert.equal(own?.input, "x");
     assert.deepEqual([...own.between, "y"].sort(), form.map(([, , output]) => output).sort());
-    for (const variant of variantsOf(form)) {
+    for (const variant of makeVariants(form)) {
       const found = find(variant);
       if (found === undefined) continue;
       for (const [x, z] of [[0.7, 0.4], [-1.3, 2.2], [2.4, -0.6]] as const) {

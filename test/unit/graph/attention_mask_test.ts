@@ -8,7 +8,7 @@ import {
 import type { Lengths } from "../../../src/graph/probes.ts";
 
 /** A mask by what query and key, counted from the sequence's start, have to do with each other. */
-function maskOf(sees: (query: number, key: number) => boolean): MaskReader {
+function makeMask(sees: (query: number, key: number) => boolean): MaskReader {
   return ({ pastLength, numTokens }) => {
     const total = pastLength + numTokens;
     return Uint8Array.from(
@@ -18,7 +18,7 @@ function maskOf(sees: (query: number, key: number) => boolean): MaskReader {
   };
 }
 
-const windowed = (window: number) => maskOf((query, key) => key <= query && key > query - window);
+const windowed = (window: number) => makeMask((query, key) => key <= query && key > query - window);
 
 Deno.test("proveMask() finds no window in a causal mask", () => {
   assert.deepEqual(proveMask(causalVisibility, 5000, "it"), {
@@ -71,7 +71,7 @@ const OTHER_MASKS: Readonly<Record<string, (query: number, key: number) => boole
 
 for (const [what, sees] of Object.entries(OTHER_MASKS)) {
   Deno.test(`proveMask() refuses a mask that shows ${what}`, () => {
-    assert.throws(() => proveMask(maskOf(sees), 100, "it"), { name: "Refusal" });
+    assert.throws(() => proveMask(makeMask(sees), 100, "it"), { name: "Refusal" });
   });
 }
 

@@ -11,7 +11,7 @@ import { readModel } from "../../../src/graph/file/proto_read.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
 
-async function cutOf(folder: string, graph: string): Promise<GraphCut> {
+async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   await using files = new FolderFiles(`${folder}/onnx`);
   const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
   assert.ok("cut" in result, JSON.stringify(result));
@@ -40,7 +40,7 @@ for (const [name, graph, counts] of BUILT_IN) {
       unlessThere(folder !== undefined, `models/${name}`, "a graph with rotary of its own"),
     ignore: folder === undefined,
     fn: async () => {
-      const segments = compileCut(await cutOf(folder!, graph), {
+      const segments = compileCut(await makeCut(folder!, graph), {
         takesForm: () => true,
         contextLength: 512,
         writesSums: true,
@@ -87,7 +87,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
 
 Deno.test("compileCut() refuses one segment and compiles the others", async () => {
   const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
-  const cut = await cutOf(folder, "model_q4f16.onnx");
+  const cut = await makeCut(folder, "model_q4f16.onnx");
   const segments = cut.segments.map((segment): Segment => {
     if (segment.index !== 2) return segment;
     const { graph } = segment.model;
@@ -96,7 +96,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
     );
     return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
   });
-  const joined = { maxBytes: Infinity, outputsMultipleOf: 4 };
+  const joined = { maxBytes: Infinity, outputsMultiple: 4 };
   const compiled = compileCut(mergeCutProducts({ ...cut, segments }, joined), {
     takesForm: () => true,
     contextLength: 512,

@@ -114,7 +114,7 @@ Deno.test("findNorm() knows a root mean square however it is spelled", () => {
 
 Deno.test("findNorm() knows factors that 1 is added to", async () => {
   const found = find(PLUS_ONE);
-  assert.deepEqual(await valuesOf(found!.gamma), [2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.25]);
+  assert.deepEqual(await getValues(found!.gamma), [2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.25]);
 });
 
 Deno.test("findNorm() knows a layer norm that is spelled out", () => {
@@ -154,7 +154,7 @@ function reduceMean(rows: Rows, axes: string): Rows {
   return [rows[0]!.map((_, column) => average(rows.map((row) => row[column]!)))];
 }
 
-async function valuesOf(tensor: Tensor): Promise<number[]> {
+async function getValues(tensor: Tensor): Promise<number[]> {
   const bytes = await bytesOfStored(tensor, undefined as never);
   return [...new Float32Array(bytes.slice().buffer)];
 }
@@ -185,8 +185,8 @@ async function normalize(
   { params: { kind, epsilon }, gamma, beta, inputs }: NonNullable<ReturnType<typeof findNorm>>,
   values: ReadonlyMap<string, Rows>,
 ): Promise<Rows> {
-  const factors = await valuesOf(gamma);
-  const offsets = beta && await valuesOf(beta);
+  const factors = await getValues(gamma);
+  const offsets = beta && await getValues(beta);
   const zeros: Rows = [new Array<number>(WIDTH).fill(0)];
   const sum = inputs.map((name) => values.get(name)!).reduce(BINARY["Add"]!, zeros);
   return sum.map((row) => {
@@ -199,7 +199,7 @@ async function normalize(
 }
 
 /** The graph with one of its inputs, operators, axes or attributes another. */
-function* variantsOf(nodes: readonly Node[]): Generator<readonly Node[]> {
+function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   const constants = CONSTANTS.map(({ name }) => name).filter((name) => !/last|first/.test(name));
   for (const [at, changed] of nodes.entries()) {
     const { opType, inputs } = changed;
@@ -225,11 +225,11 @@ Deno.test("findNorm() finds a norm only where the graph computes it", async () =
     ["z", [[0.3, 1.2, -0.7, 2, 0.8, -1.5, 0.1, 2.5], [2, -0.4, 1.3, 0.6, -1, 0.2, 3.1, 0.7]]],
   ]);
   for (const tensor of CONSTANTS.filter(({ dtype }) => dtype === "float32")) {
-    given.set(tensor.name, [await valuesOf(tensor)]);
+    given.set(tensor.name, [await getValues(tensor)]);
   }
   for (const [name, nodes] of Object.entries({ ...SPELLED, PLUS_ONE, LAYER })) {
     assert.ok(find(nodes), name);
-    for (const variant of variantsOf(nodes)) {
+    for (const variant of makeVariants(nodes)) {
       const found = find(variant);
       if (found === undefined) continue;
       const values = run(variant, given);
@@ -272,16 +272,16 @@ Deno.test("findNorm() takes operators of their own over the last axis, with cons
 });
 
 Deno.test("skipBias() gives what a norm of a sum adds to it", () => {
-  const biasOf = (opType: string, inputs: readonly string[]) => {
+  const makeBias = (opType: string, inputs: readonly string[]) => {
     const norm = makeNode(opType, inputs, ["y"]);
     return skipBias(indexOf([norm]), norm)?.name;
   };
-  assert.equal(biasOf("SkipLayerNormalization", ["x", "z", "gamma", "gamma", "beta"]), "beta");
-  assert.equal(biasOf("SkipLayerNormalization", ["x", "z", "gamma", "beta"]), undefined);
-  assert.equal(biasOf("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "beta"]), "beta");
-  assert.equal(biasOf("LayerNormalization", ["x", "gamma", "beta", "beta", "beta"]), undefined);
+  assert.equal(makeBias("SkipLayerNormalization", ["x", "z", "gamma", "gamma", "beta"]), "beta");
+  assert.equal(makeBias("SkipLayerNormalization", ["x", "z", "gamma", "beta"]), undefined);
+  assert.equal(makeBias("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "beta"]), "beta");
+  assert.equal(makeBias("LayerNormalization", ["x", "gamma", "beta", "beta", "beta"]), undefined);
   assert.throws(
-    () => biasOf("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "computed"]),
+    () => makeBias("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "computed"]),
     /no constant vector/,
   );
 });

@@ -16,7 +16,7 @@ import { constant, ints } from "../../fixtures/onnx_builder.ts";
 
 const FLOAT32 = 1;
 
-function graphOf(nodes: readonly Node[], initializers: readonly Tensor[]): Graph {
+function makeGraph(nodes: readonly Node[], initializers: readonly Tensor[]): Graph {
   return {
     ...{ name: "graph", nodes, initializers, inputs: [], outputs: [] },
     ...{ valueInfos: [], rest: [] },
@@ -44,7 +44,7 @@ function rotation({ at = "4", axis = "axis", concat = -1 } = {}): Node[] {
 
 Deno.test("findRotation() knows a rotation of halves, and nothing like it", () => {
   const find = (nodes: readonly Node[], headDim = 8) =>
-    findRotation(new GraphIndex(graphOf(nodes, BOUNDS)), "y", headDim);
+    findRotation(new GraphIndex(makeGraph(nodes, BOUNDS)), "y", headDim);
   const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: false };
   assert.deepEqual(find(rotation()), found);
   const swapped = rotation().map((node) =>
@@ -69,7 +69,7 @@ Deno.test("findRotation() knows a rotation of halves, and nothing like it", () =
 
 Deno.test("findRotation() knows a rotation of a head's first elements", () => {
   const find = (nodes: readonly Node[]) =>
-    findRotation(new GraphIndex(graphOf(nodes, [...BOUNDS, END])), "z", 16);
+    findRotation(new GraphIndex(makeGraph(nodes, [...BOUNDS, END])), "z", 16);
   const part = (rest = "8") => [
     makeNode("Slice", ["h", "0", "8", "axis"], ["x"]),
     makeNode("Slice", ["h", rest, "end", "axis"], ["rest"]),
@@ -88,7 +88,7 @@ Deno.test("findRotation() knows a rotation of a head's first elements", () => {
 Deno.test("findRotation() knows a rotation of neighbours, and halves that are joined in its way", () => {
   const steps = [ints("one", [1], [1]), ints("two", [2], [1]), ints("last", [-1], [1]), END];
   const find = (nodes: readonly Node[]) =>
-    findRotation(new GraphIndex(graphOf(nodes, [...BOUNDS, ...steps])), "y", 8);
+    findRotation(new GraphIndex(makeGraph(nodes, [...BOUNDS, ...steps])), "y", 8);
   const turned = (isStacked: boolean) => [
     makeNode("Mul", ["x", "cos"], ["straight"]),
     makeNode("Slice", ["x", "0", "end", "axis", "two"], ["even"]),
@@ -179,7 +179,7 @@ function rotate(
 }
 
 /** The graph with one of its inputs, operators or axes another. */
-function* variantsOf(nodes: readonly Node[]): Generator<readonly Node[]> {
+function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   for (const [at, node] of nodes.entries()) {
     const before = nodes.slice(0, at).flatMap(({ outputs }) => outputs);
     const names = ["h", "g", "cos", "sin", ...before];
@@ -243,9 +243,9 @@ Deno.test("findRotation() finds a rotation only where the graph computes it", ()
   ];
   for (const { nodes, name, headDim } of forms) {
     const find = (of: readonly Node[]) =>
-      findRotation(new GraphIndex(graphOf(of, constants)), name, headDim);
+      findRotation(new GraphIndex(makeGraph(of, constants)), name, headDim);
     assert.equal(find(nodes)?.input, "h");
-    for (const variant of variantsOf(nodes)) {
+    for (const variant of makeVariants(nodes)) {
       const found = find(variant);
       if (found === undefined) continue;
       const values = new Map<string, Rows>([["h", vector(headDim, 1)], ["g", vector(headDim, 2)]]);
@@ -264,7 +264,7 @@ Deno.test("findRotation() finds a rotation only where the graph computes it", ()
   }
 });
 
-function segmentOf(
+function makeSegment(
   index: number,
   nodes: readonly Node[],
   initializers: readonly Tensor[],
@@ -273,7 +273,7 @@ function segmentOf(
     ...{ index, weightBytes: 0, inputs: [], outputs: [] },
     model: {
       ...{ irVersion: 8, operatorSets: [{ domain: "", version: 17 }], rest: [] },
-      graph: graphOf(nodes, initializers),
+      graph: makeGraph(nodes, initializers),
     },
   };
 }
@@ -291,7 +291,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
   const frequencies = constant("frequencies", [1, 3, 1], Float32Array.of(1, 0.1, 0.01));
   const constants = [frequencies, ints("one", [1], [1])];
   const segments = [
-    segmentOf(0, [
+    makeSegment(0, [
       ...angles(),
       makeNode("Concat", ["angles", "angles"], ["twice"], { attributes: { axis: -1 } }),
       makeNode("Cos", ["twice"], ["cos"]),
@@ -299,7 +299,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
       makeNode("Mul", ["x", "cos"], ["rotated"]),
     ], constants),
     // The next segment computes it again.
-    segmentOf(1, [...angles("/again"), makeNode("Cos", ["angles/again"], ["again"])], constants),
+    makeSegment(1, [...angles("/again"), makeNode("Cos", ["angles/again"], ["again"])], constants),
   ];
   const positions = { name: "positions", dtype: "int64", shape: [1, "tokens"] } as const;
   const numPositions = 3000;
@@ -307,7 +307,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
   assert.deepEqual(["cos", "again", "rotated", "x"].map((name) => tables.has(name)), [
     ...[true, true, false, false],
   ]);
-  const table = tables.tableOf("cos", 3)!;
+  const table = tables.getTable("cos", 3)!;
   assert.deepEqual(table.shape, [numPositions, 3]);
   const bytes = await bytesOfStored(table, undefined as never);
   const values = new Float32Array(bytes.slice().buffer);
@@ -318,12 +318,12 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
     assert.equal(second, Math.fround(Math.cos(Math.fround(position * tenth))));
   }
   // What is computed alike has one table; another width is none.
-  assert.equal(tables.tableOf("again", 3)?.name, tables.tableOf("narrow", 3)?.name);
-  assert.equal(tables.tableOf("cos", 4), undefined);
-  assert.equal(tables.tableOf("rotated", 3), undefined);
+  assert.equal(tables.getTable("again", 3)?.name, tables.getTable("narrow", 3)?.name);
+  assert.equal(tables.getTable("cos", 4), undefined);
+  assert.equal(tables.getTable("rotated", 3), undefined);
   const sections = { ...positions, shape: [3, 1, "tokens"] } as const;
   assert.equal(
-    new PositionTables({ segments, positions: sections }, 8).tableOf("cos", 3),
+    new PositionTables({ segments, positions: sections }, 8).getTable("cos", 3),
     undefined,
   );
 });
@@ -347,14 +347,14 @@ Deno.test("PositionTables.tableOf() takes rows of tables in the graph's file", a
     }),
   ];
   const segments = [
-    segmentOf(0, [...rows("cos"), ...rows("sin")], [
+    makeSegment(0, [...rows("cos"), ...rows("sin")], [
       ...[stored("cos"), stored("sin"), ints("one", [0], [1])],
     ]),
   ];
   const positions = { name: "positions", dtype: "int64", shape: [1, "tokens"] } as const;
   const tables = new PositionTables({ segments, positions }, numPositions);
   for (const [name, sign] of [["cos", 1], ["sin", -1]] as const) {
-    const table = tables.tableOf(`${name} twice`, 3)!;
+    const table = tables.getTable(`${name} twice`, 3)!;
     assert.deepEqual(table.shape, [numPositions, 3]);
     const bytes = await bytesOfStored(table, undefined as never);
     const wanted = Array.from({ length: numPositions * 3 }, (_, i) => sign * i);

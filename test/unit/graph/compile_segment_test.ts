@@ -4,7 +4,7 @@ import { compileSegment } from "../../../src/program/compile_segment.ts";
 import { PositionTables } from "../../../src/program/position_tables.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
-import { GAMMA, MATRIX, product, segmentOf, VECTOR, WIDTH } from "./row_segment.ts";
+import { GAMMA, makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 const TABLES = new PositionTables({ segments: [] }, 1);
 const scalar = (name: string, value: number) => constant(name, [], Float32Array.of(value));
@@ -18,7 +18,7 @@ function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
     hasTiles: false,
     writesSums: true,
   };
-  const compiled = compileSegment(segmentOf(nodes, initializers), options);
+  const compiled = compileSegment(makeSegment(nodes, initializers), options);
   assert.ok("program" in compiled, JSON.stringify(compiled));
   return compiled.program.dispatches;
 }
@@ -78,7 +78,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   assert.deepEqual([second.params.norm?.kind, second.tensors.residual], ["layer", "s"]);
   // Nothing is there to take it in.
   const refused = compileSegment(
-    segmentOf([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
+    makeSegment([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
     {
       sites: [],
       tables: TABLES,
@@ -122,13 +122,13 @@ Deno.test("compileSegment() computes a sum once, whatever reads it", () => {
   // Another product of the same rows.
   const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
   const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
-  const segment = segmentOf(postNorms("s", second), constants);
+  const segment = makeSegment(postNorms("s", second), constants);
   const options = { sites: [], tables: TABLES, allRows: true, hasTiles: false, writesSums: true };
   const both = compileSegment(segment, { ...options, kept: new Set(["y", "q"]) });
   assert.ok("program" in both, JSON.stringify(both));
   const sums = both.program.dispatches.map(({ tensors }) => "sum" in tensors && tensors.sum);
   assert.equal(sums.filter((name) => name === "s").length, 1);
-  const alone = compileSegment(segmentOf(postNorms("s"), constants), {
+  const alone = compileSegment(makeSegment(postNorms("s"), constants), {
     ...{ ...options, writesSums: false, kept: new Set(["y"]) },
   });
   assert.ok("program" in alone);
@@ -243,7 +243,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
     writesSums: true,
   };
   assert.deepEqual(
-    compileSegment(segmentOf([product(), ...cases["gelu"]!], wrong), options),
+    compileSegment(makeSegment([product(), ...cases["gelu"]!], wrong), options),
     { refused: 'It has no kernel for Erf "e".' },
   );
 });
@@ -282,7 +282,7 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
     product("part1", "q"),
     makeNode("Identity", ["q"], ["y"]),
   ];
-  const refusalOf = (nodes: readonly Node[]) => {
+  const getRefusal = (nodes: readonly Node[]) => {
     const options = {
       sites: [],
       tables: TABLES,
@@ -292,16 +292,16 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
       writesSums: true,
     };
     const constants = [MATRIX, wide, shape, ints("two", [4, 4], [2])];
-    const compiled = compileSegment(segmentOf(nodes, constants), options);
+    const compiled = compileSegment(makeSegment(nodes, constants), options);
     return "refused" in compiled ? compiled.refused : undefined;
   };
   const whole = product("x", "p", "wide");
-  assert.equal(refusalOf([whole, split("p", [], 4), ...end]), undefined);
+  assert.equal(getRefusal([whole, split("p", [], 4), ...end]), undefined);
   const heads = makeNode("Reshape", ["p", "shape"], ["h"]);
   // `[1, tokens, 4, 8]` in parts of 4 along the last axis, and evenly.
   const reason = 'Its Split "part0" takes a part of each head.';
-  assert.equal(refusalOf([whole, heads, split("h", ["two"], 2), ...end]), reason);
-  assert.equal(refusalOf([whole, heads, split("h", [], 4), ...end]), reason);
+  assert.equal(getRefusal([whole, heads, split("h", ["two"], 2), ...end]), reason);
+  assert.equal(getRefusal([whole, heads, split("h", [], 4), ...end]), reason);
 });
 
 Deno.test("compileSegment() says what it has no kernel for", () => {
@@ -320,7 +320,7 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
       hasTiles: false,
       writesSums: true,
     };
-    const compiled = compileSegment(segmentOf(nodes, [MATRIX, half]), options);
+    const compiled = compileSegment(makeSegment(nodes, [MATRIX, half]), options);
     assert.ok("refused" in compiled);
     assert.match(compiled.refused, reason);
   }

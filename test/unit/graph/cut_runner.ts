@@ -54,7 +54,7 @@ export interface TestStep {
   readonly tokens: readonly number[] | readonly Float32Array[];
 }
 
-function numbersOf(tensor: Tensor): Numbers {
+function getNumbers(tensor: Tensor): Numbers {
   return tensor.data as Numbers;
 }
 
@@ -92,7 +92,7 @@ function rotate(head: Float64Array, position: number, site: AttentionSite, table
   }
 }
 
-function headsOf(data: Numbers, rows: HeadRows, token: number, count: number, size: number) {
+function getHeads(data: Numbers, rows: HeadRows, token: number, count: number, size: number) {
   const start = token * rows.tokenStride + rows.offset;
   return Array.from(
     { length: count },
@@ -146,15 +146,15 @@ function attend(
     const values = sequence.values[site.layer] ??= [];
     const start = keys.length;
     for (let i = 0; i < tokens.length; i++) {
-      const newKeys = headsOf(k, site.k, token + i, kvHeads, headDim);
+      const newKeys = getHeads(k, site.k, token + i, kvHeads, headDim);
       for (const head of newKeys) rotate(head, start + i, site, tables);
       keys.push(Float64Array.from(newKeys.flatMap((head) => [...head])));
       values.push(
-        Float64Array.from(headsOf(v, site.v, token + i, kvHeads, vHeadDim).flatMap((x) => [...x])),
+        Float64Array.from(getHeads(v, site.v, token + i, kvHeads, vHeadDim).flatMap((x) => [...x])),
       );
     }
     for (let i = 0; i < tokens.length; i++) {
-      headsOf(q, site.q, token + i, heads, headDim).forEach((query, head) => {
+      getHeads(q, site.q, token + i, heads, headDim).forEach((query, head) => {
         rotate(query, start + i, site, tables);
         const sink = tables.sinks?.[head];
         results.push(
@@ -174,19 +174,19 @@ function advance(
   site: StateSite,
   constants: ReadonlyMap<string, Float64Array>,
   steps: readonly TestStep[],
-  operandOf: (name: string) => Numbers,
+  getOperand: (name: string) => Numbers,
 ): Float64Array {
   const { recurrence, operands } = site;
   let first = 0;
   const out = new Float64Array(
-    steps.reduce((sum, { tokens }) => sum + tokens.length, 0) * widthOf(recurrence),
+    steps.reduce((sum, { tokens }) => sum + tokens.length, 0) * computeWidth(recurrence),
   );
   for (const { sequence, tokens } of steps) {
     const isFresh = sequence.states[site.index] === undefined;
     const state = sequence.states[site.index] ??= new Float64Array(stateSize(site));
     const ranges = [{ first, end: first + tokens.length, slot: 0, isFresh }];
     first += tokens.length;
-    const numbers = operands.map(({ tensor }) => Float64Array.from(operandOf(tensor)));
+    const numbers = operands.map(({ tensor }) => Float64Array.from(getOperand(tensor)));
     if (recurrence.kind === "convolution") {
       const { weights, bias } = recurrence;
       const read = (name: string) => Float32Array.from(constants.get(name)!);
@@ -208,7 +208,7 @@ function advance(
   return out;
 }
 
-function widthOf(recurrence: StateSite["recurrence"]): number {
+function computeWidth(recurrence: StateSite["recurrence"]): number {
   return recurrence.kind === "convolution"
     ? recurrence.channels
     : recurrence.heads * recurrence.valueDim;
@@ -303,7 +303,7 @@ export class CutRunner implements AsyncDisposable {
       Object.assign(known, await session.run(feeds));
       for (const site of this.cut.attentions) {
         if (site.afterSegment !== i) continue;
-        const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) => numbersOf(known[tensor]!));
+        const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) => getNumbers(known[tensor]!));
         const result = attend(site, this.#tables[site.layer]!, steps, { q: q!, k: k!, v: v! });
         const shape = site.output.shape.map((size) =>
           size === "tokens" ? all.length : size as number
@@ -312,14 +312,14 @@ export class CutRunner implements AsyncDisposable {
       }
       for (const site of this.cut.states) {
         if (site.afterSegment !== i) continue;
-        const result = advance(site, this.#constants, steps, (name) => numbersOf(known[name]!));
+        const result = advance(site, this.#constants, steps, (name) => getNumbers(known[name]!));
         const shape = site.output.shape.map((size) =>
           size === "tokens" ? all.length : size as number
         );
         known[site.output.name] = floatTensor(site.output, shape, result);
       }
     }
-    const data = numbersOf(known[output.name]!);
+    const data = getNumbers(known[output.name]!);
     return rows.map((_, i) =>
       Float32Array.from(data.subarray(i * output.width, (i + 1) * output.width))
     );

@@ -13,26 +13,26 @@ import { inMemory } from "./test_decoder.ts";
 const EXPORTS = fileURLToPath(new URL("../../fixtures/exports", import.meta.url));
 const DEMO = fileURLToPath(new URL("../../../models/hearth-demo-chat/onnx", import.meta.url));
 
-async function cutOf(folder: string, file: string): Promise<GraphCut> {
+async function makeCut(folder: string, file: string): Promise<GraphCut> {
   await using files = new FolderFiles(folder);
   const result = splitGraph(await readModel(files, file), { contextLength: 32 });
   assert.ok("cut" in result, JSON.stringify(result));
   return result.cut;
 }
 
-function namesOf(segment: GraphCut["segments"][number]): string[] {
+function readNames(segment: GraphCut["segments"][number]): string[] {
   return segment.model.graph.initializers.map(({ name }) => name);
 }
 
 Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => {
-  const whole = await cutOf(DEMO, "model_q4.onnx");
+  const whole = await makeCut(DEMO, "model_q4.onnx");
   const cut = takeEmbedding(whole);
   // What is looked up in half precision is wanted in single.
   const { nodes } = cut.embedding!.graph;
   assert.deepEqual(nodes.map(({ opType }) => opType), ["Gather", "Cast"]);
   const [table] = cut.embedding!.graph.initializers;
   assert.deepEqual([table!.dtype, table!.shape], ["float16", [2048, 192]]);
-  assert.ok(!cut.segments.some((segment) => namesOf(segment).includes(table!.name)));
+  assert.ok(!cut.segments.some((segment) => readNames(segment).includes(table!.name)));
   assert.equal(whole.segments[0]!.weightBytes - cut.segments[0]!.weightBytes, 2048 * 192 * 2);
   const { kind, ...port } = cut.tokens;
   assert.equal(kind, "embeddings");
@@ -43,18 +43,18 @@ Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => 
 });
 
 Deno.test("takeEmbedding() leaves a table that is the projection's too to the projection", async () => {
-  const whole = await cutOf(DEMO, "model.onnx");
+  const whole = await makeCut(DEMO, "model.onnx");
   const cut = takeEmbedding(whole);
   const table = cut.embedding!.graph.initializers[0]!.name;
   assert.deepEqual(whole.sharedWeights.find(({ name }) => name === table)?.segments, [0, 4]);
   assert.equal(cut.sharedWeights.find(({ name }) => name === table), undefined);
-  assert.deepEqual(cut.segments.filter((segment) => namesOf(segment).includes(table)), [
+  assert.deepEqual(cut.segments.filter((segment) => readNames(segment).includes(table)), [
     cut.segments.at(-1),
   ]);
 });
 
 Deno.test("takeEmbedding() has embeddings that later segments read cross no segment", async () => {
-  const whole = await cutOf(DEMO, "model.onnx");
+  const whole = await makeCut(DEMO, "model.onnx");
   const cut = takeEmbedding(whole);
   const { name } = cut.tokens;
   assert.ok(whole.segments[0]!.outputs.some((port) => port.name === name));
@@ -65,7 +65,7 @@ Deno.test("takeEmbedding() has embeddings that later segments read cross no segm
 
 Deno.test("cutForGpu() leaves tables in their files, and has positions looked up by themselves", async () => {
   for (const graph of ["gpt2_script_17.onnx", "opt_script_17.onnx"]) {
-    const whole = await cutOf(EXPORTS, graph);
+    const whole = await makeCut(EXPORTS, graph);
     const cut = cutForGpu(whole, Infinity);
     assert.equal(cut.tokens.kind, "embeddings", graph);
     assert.deepEqual(cut.embedding!.graph.nodes.map(({ opType }) => opType), ["Gather"]);
@@ -82,7 +82,7 @@ Deno.test("cutForGpu() leaves tables in their files, and has positions looked up
 
 Deno.test("takeEmbedding() leaves a cut whose ids are not looked up alone as it is", async () => {
   // Its ids pass a Reshape.
-  const cut = await cutOf(EXPORTS, "gpt2_script_17.onnx");
+  const cut = await makeCut(EXPORTS, "gpt2_script_17.onnx");
   assert.equal(takeEmbedding(cut), cut);
 });
 

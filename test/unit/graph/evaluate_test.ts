@@ -147,22 +147,22 @@ const CASES: readonly Case[] = [
   },
 ];
 
-function elementsOf([, shape, elements]: Input): number[] {
+function getElements([, shape, elements]: Input): number[] {
   const count = shape.reduce((product, size) => product * size, 1);
   return Array.from({ length: count }, (_, n) => elements[n % elements.length]!);
 }
 
-function tensorOf(input: Input): Tensor {
+function makeTensor(input: Input): Tensor {
   const [dtype, shape] = input;
-  const elements = elementsOf(input);
+  const elements = getElements(input);
   if (dtype === "int64") return new Tensor("int64", BigInt64Array.from(elements, BigInt), shape);
   if (dtype === "bool") return new Tensor("bool", Uint8Array.from(elements), shape);
   return new Tensor("float32", Float32Array.from(elements), shape);
 }
 
-function valueOf(input: Input): Value {
+function makeValue(input: Input): Value {
   const [dtype, shape] = input;
-  return { dtype, shape, data: Float64Array.from(elementsOf(input)) };
+  return { dtype, shape, data: Float64Array.from(getElements(input)) };
 }
 
 for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
@@ -182,13 +182,13 @@ for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
     });
     const model = await readModel(inMemory(bytes), "model.onnx");
     const feeds = new Map(
-      inputs.flatMap((input, n): [string, Value][] => input ? [[`in${n}`, valueOf(input)]] : []),
+      inputs.flatMap((input, n): [string, Value][] => input ? [[`in${n}`, makeValue(input)]] : []),
     );
     const evaluation = new Evaluation(new GraphIndex(model.graph), feeds);
 
     const session = await openSession(bytes);
     const tensors: Tensors = Object.fromEntries(
-      inputs.flatMap((input, n) => input ? [[`in${n}`, tensorOf(input)]] : []),
+      inputs.flatMap((input, n) => input ? [[`in${n}`, makeTensor(input)]] : []),
     );
     const truth = await session.run(tensors);
     await session.release();

@@ -4,7 +4,7 @@ import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { splitRowsForHeads } from "../../../src/graph/rewrite/head_parts.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
-import { product, segmentOf, VECTOR, WIDTH } from "./row_segment.ts";
+import { makeSegment, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 /** Two heads of four elements, of which one is a head's first part. */
 const SIZES = [ints("heads", [0, 0, 2, 4]), ints("parts", [1, 3])];
@@ -17,18 +17,18 @@ const ORDER = [0, 4, 1, 2, 3, 5, 6, 7];
 const numbers = (length: number) => Float32Array.from({ length }, (_, i) => i);
 
 function rewrite(nodes: readonly Node[], constants: readonly Tensor[]) {
-  const { model } = segmentOf(nodes, [...constants, ...SIZES]);
+  const { model } = makeSegment(nodes, [...constants, ...SIZES]);
   const { graph } = splitRowsForHeads(model);
-  const tensorOf = (name: string) => graph.initializers.find((each) => each.name === name)!;
-  const floatsOf = async (name: string) => [
-    ...new Float32Array((await bytesOfStored(tensorOf(name), undefined as never)).slice().buffer),
+  const makeTensor = (name: string) => graph.initializers.find((each) => each.name === name)!;
+  const makeFloats = async (name: string) => [
+    ...new Float32Array((await bytesOfStored(makeTensor(name), undefined as never)).slice().buffer),
   ];
-  const intsOf = (name: string) => [...valueOfTensor(tensorOf(name)).data!];
-  return { nodes: graph.nodes, floatsOf, intsOf };
+  const makeInts = (name: string) => [...valueOfTensor(makeTensor(name)).data!];
+  return { nodes: graph.nodes, makeFloats, makeInts };
 }
 
 Deno.test("splitRowsForHeads() has a matrix's outputs in the order of the parts, with their vector", async () => {
-  const { nodes, floatsOf, intsOf } = rewrite([
+  const { nodes, makeFloats, makeInts } = rewrite([
     product(),
     makeNode("Add", ["vector", "p"], ["biased"]),
     ...split("biased"),
@@ -40,18 +40,18 @@ Deno.test("splitRowsForHeads() has a matrix's outputs in the order of the parts,
     ...["MatMul", "Add", "Split", "Reshape", "Reshape"],
   ]);
   const [multiply, add, parts, first, second] = nodes as [Node, Node, Node, Node, Node];
-  const rows = await floatsOf(multiply.inputs[1]!);
+  const rows = await makeFloats(multiply.inputs[1]!);
   assert.deepEqual(rows.slice(0, WIDTH), ORDER);
   assert.deepEqual(rows.slice(-WIDTH), ORDER.map((output) => WIDTH * (WIDTH - 1) + output));
-  assert.deepEqual(await floatsOf(add.inputs[0]!), ORDER);
-  assert.deepEqual([parts.inputs[0], intsOf(parts.inputs[1]!)], ["biased", [2, 6]]);
-  assert.deepEqual([first.outputs, intsOf(first.inputs[1]!)], [["a"], [0, 0, 2, 1]]);
-  assert.deepEqual([second.outputs, intsOf(second.inputs[1]!)], [["b"], [0, 0, 2, 3]]);
+  assert.deepEqual(await makeFloats(add.inputs[0]!), ORDER);
+  assert.deepEqual([parts.inputs[0], makeInts(parts.inputs[1]!)], ["biased", [2, 6]]);
+  assert.deepEqual([first.outputs, makeInts(first.inputs[1]!)], [["a"], [0, 0, 2, 1]]);
+  assert.deepEqual([second.outputs, makeInts(second.inputs[1]!)], [["b"], [0, 0, 2, 3]]);
 });
 
 Deno.test("splitRowsForHeads() moves rows of 4-bit weights with their scales", async () => {
   const attributes = { K: 32, N: WIDTH, bits: 4, block_size: 16 };
-  const { nodes, floatsOf } = rewrite([
+  const { nodes, makeFloats } = rewrite([
     makeNode("MatMulNBits", ["x", "levels", "scales"], ["p"], { attributes }),
     ...split("p"),
   ], [
@@ -59,7 +59,7 @@ Deno.test("splitRowsForHeads() moves rows of 4-bit weights with their scales", a
     constant("scales", [WIDTH * 2], numbers(WIDTH * 2)),
   ]);
   const [{ inputs }] = nodes as [Node];
-  assert.deepEqual(await floatsOf(inputs[2]!), ORDER.flatMap((row) => [2 * row, 2 * row + 1]));
+  assert.deepEqual(await makeFloats(inputs[2]!), ORDER.flatMap((row) => [2 * row, 2 * row + 1]));
 });
 
 Deno.test("splitRowsForHeads() leaves what others read as it is", () => {

@@ -20,15 +20,18 @@ Deno.test("hoistTransposes() moves the transposes of inputs to where the inputs 
       input.includes(".encoder.") ? input.replace("past_key_values", "present") : undefined,
   );
 
-  const shapeOf = (values: typeof after.user.graph.inputs, name: string) =>
+  const computeShape = (values: typeof after.user.graph.inputs, name: string) =>
     values.find((value) => value.name === name)!.shape!;
   // Keys are read transposed, values as they are.
-  assert.deepEqual(shapeOf(after.user.graph.inputs, "past_key_values.0.encoder.key").slice(1, 3), [
-    4,
-    32,
-  ]);
-  assert.equal(shapeOf(after.user.graph.inputs, "past_key_values.0.encoder.value")[3], 32);
-  assert.deepEqual(shapeOf(after.maker.graph.outputs, "present.0.encoder.key").slice(1, 3), [
+  assert.deepEqual(
+    computeShape(after.user.graph.inputs, "past_key_values.0.encoder.key").slice(1, 3),
+    [
+      4,
+      32,
+    ],
+  );
+  assert.equal(computeShape(after.user.graph.inputs, "past_key_values.0.encoder.value")[3], 32);
+  assert.deepEqual(computeShape(after.maker.graph.outputs, "present.0.encoder.key").slice(1, 3), [
     4,
     32,
   ]);

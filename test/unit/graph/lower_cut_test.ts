@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CompiledSegment } from "../../../src/program/compile_cut.ts";
-import { kernelsOf, lowerCut, segmentsOfOrt } from "../../../src/program/lower_cut.ts";
+import { listPrograms, lowerCut, segmentsOfOrt } from "../../../src/program/lower_cut.ts";
 import type { Program, SiteForm } from "../../../src/program/program.ts";
 
 /** Two layers: the first a recurrence and an attention, the second an attention. */
@@ -13,13 +13,13 @@ const CUT = {
 const ROWS = { tensor: "qkv", tokenStride: 12, offset: 0 };
 
 /** A program without dispatches that leaves the operands of the site `layer` in a form of its own. */
-function programOf(layer?: number): Program {
+function makeProgram(layer?: number): Program {
   const form = (layer: number): SiteForm => ({ layer, q: ROWS, k: ROWS, v: ROWS, scale: 1 });
   const forms = layer === undefined ? [] : [form(layer)];
   return { dispatches: [], weights: [], scratch: new Map(), forms };
 }
 
-const [few, many, last] = [programOf(0), programOf(0), programOf()];
+const [few, many, last] = [makeProgram(0), makeProgram(0), makeProgram()];
 const SEGMENTS: readonly CompiledSegment[] = [
   { few, many },
   { refused: "It has no kernel." },
@@ -38,7 +38,7 @@ Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of
     { kind: "kernels", segment: 2, program: last },
   ]);
   assert.deepEqual([...segmentsOfOrt(programs)], [1]);
-  assert.deepEqual(kernelsOf(programs), [few, last, many, last]);
+  assert.deepEqual(listPrograms(programs), [few, last, many, last]);
 });
 
 Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, and its attentions their tensors", () => {

@@ -5,7 +5,7 @@ import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { slicesToSplits } from "../../../src/graph/rewrite/slices_to_splits.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
-import { MATRIX, product, segmentOf, VECTOR, WIDTH } from "./row_segment.ts";
+import { makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {
   const bounds = [0, 2, 8].map((value) => ints(`${value}`, [value], [1]));
@@ -13,7 +13,7 @@ Deno.test("slicesToSplits() makes one split of slices that are all of a product"
   const slice = (from: string, to: string, output: string) =>
     makeNode("Slice", ["p", from, to, "axis"], [output]);
   const rewrite = (...slices: readonly Node[]) =>
-    slicesToSplits(segmentOf([product(), ...slices], [MATRIX, ...rest]).model).graph;
+    slicesToSplits(makeSegment([product(), ...slices], [MATRIX, ...rest]).model).graph;
   const { nodes, initializers } = rewrite(slice("2", "end", "b"), slice("0", "2", "a"));
   assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
   assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
@@ -31,14 +31,14 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
     Float32Array.from({ length }, (_, i) => from + i);
   const second = constant("second", [WIDTH, 4], numbers(WIDTH * 4, 100));
   const first = constant("matrix", [WIDTH, WIDTH], numbers(WIDTH * WIDTH, 0));
-  const { model } = segmentOf([
+  const { model } = makeSegment([
     product("x", "a"),
     makeNode("Add", ["a", "vector"], ["biased a"]),
     product("x", "b", "second"),
     makeNode("Add", ["b", "short"], ["biased b"]),
     product("r", "c", "third"),
   ], [first, second, VECTOR, constant("short", [4], numbers(4, 7)), { ...MATRIX, name: "third" }]);
-  const { graph } = mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 4 });
+  const { graph } = mergeProducts(model, { maxBytes: Infinity, outputsMultiple: 4 });
   assert.deepEqual(graph.nodes.map(({ opType }) => opType), ["MatMul", "Add", "Split", "MatMul"]);
   assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
   const floats = async (name: string) => {
@@ -52,7 +52,7 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
   const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
   assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
   // What would be larger than a buffer stays apart.
-  assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultipleOf: 4 }), model);
+  assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultiple: 4 }), model);
   // What a kernel would read from the middle of a group stays apart as well.
-  assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultipleOf: 8 }), model);
+  assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultiple: 8 }), model);
 });

@@ -9,7 +9,7 @@ export const GAMMA = constant("gamma", [WIDTH], new Float32Array(WIDTH).fill(1))
 export const MATRIX = constant("matrix", [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH));
 
 /** A segment from `x` and `r`, rows of 8 elements, to `y`. */
-export function segmentOf(nodes: readonly Node[], initializers: readonly Tensor[]): Segment {
+export function makeSegment(nodes: readonly Node[], initializers: readonly Tensor[]): Segment {
   const port = (name: string) => ({ name, dtype: "float32", shape: [1, "tokens", WIDTH] }) as const;
   return {
     index: 0,

@@ -9,7 +9,7 @@ import { type AddAttention, type DecoderBuilder, type Layer, projections } from 
 const LOWEST = -3.4028234663852886e38;
 const INT64_MAX = 9223372036854775807n;
 
-function sizeOf(graph: DecoderBuilder, tensor: string, axis: number): string {
+function computeSize(graph: DecoderBuilder, tensor: string, axis: number): string {
   return graph.add("Gather", [graph.add("Shape", [tensor]), graph.ints([axis], [])], {
     attributes: { axis: 0 },
   });
@@ -30,8 +30,8 @@ function sizes(graph: DecoderBuilder, parts: readonly (number | string)[]): stri
 /** Heads `[1, heads, tokens, size]` of rows, by a shape computed while running. */
 export function splitHeads(graph: DecoderBuilder, rows: string, count: number): string {
   const shape = sizes(graph, [
-    sizeOf(graph, rows, 0),
-    sizeOf(graph, rows, 1),
+    computeSize(graph, rows, 0),
+    computeSize(graph, rows, 1),
     count,
     graph.sizes.headDim,
   ]);
@@ -43,8 +43,8 @@ export function splitHeads(graph: DecoderBuilder, rows: string, count: number): 
 export function joinHeads(graph: DecoderBuilder, heads: string): string {
   const swapped = graph.add("Transpose", [heads], { attributes: { perm: [0, 2, 1, 3] } });
   const shape = sizes(graph, [
-    sizeOf(graph, swapped, 0),
-    sizeOf(graph, swapped, 1),
+    computeSize(graph, swapped, 0),
+    computeSize(graph, swapped, 1),
     graph.sizes.heads * graph.sizes.headDim,
   ]);
   return graph.add("Reshape", [swapped, shape]);
@@ -77,7 +77,7 @@ function castAndCached(
 /** Repeats key-value heads for the query heads they serve, as PyTorch's `repeat_kv` is exported. */
 export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
   const { heads, kvHeads, headDim } = graph.sizes;
-  const [batch, length] = [sizeOf(graph, tensor, 0), sizeOf(graph, tensor, 2)];
+  const [batch, length] = [computeSize(graph, tensor, 0), computeSize(graph, tensor, 2)];
   const wide = sizes(graph, [batch, kvHeads, heads / kvHeads, length, headDim]);
   const expanded = graph.add("Expand", [unsqueeze(graph, tensor, [2]), wide]);
   return graph.add("Reshape", [expanded, sizes(graph, [batch, heads, length, headDim])]);
@@ -93,7 +93,10 @@ export function additiveMask(
 ): string {
   const name = "additive_mask";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
-  const [tokens, past] = [sizeOf(graph, "input_ids", 1), sizeOf(graph, "past_key_values.0.key", 2)];
+  const [tokens, past] = [
+    computeSize(graph, "input_ids", 1),
+    computeSize(graph, "past_key_values.0.key", 2),
+  ];
   const total = graph.add("Add", [tokens, past]);
   const [zero, one] = [graph.ints([0], []), graph.ints([1], [])];
   const filled = graph.add("Expand", [graph.float(LOWEST), sizes(graph, [tokens, total])]);
@@ -123,7 +126,7 @@ function angles(graph: DecoderBuilder): [string, string] {
     const table = graph.constant(constant("frequencies", [1, half, 1], frequencies));
     const wide = graph.add("Expand", [
       table,
-      sizes(graph, [sizeOf(graph, "position_ids", 0), half, 1]),
+      sizes(graph, [computeSize(graph, "position_ids", 0), half, 1]),
     ]);
     const places = graph.add("Cast", [unsqueeze(graph, "position_ids", [1])], {
       attributes: { to: 1 },

@@ -16,12 +16,12 @@ function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Kinds of recurrences, in their order. */
-const kindsOf = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
+const readKinds = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
   states.map(({ recurrence }) => recurrence.kind);
 
 Deno.test("splitGraph() cuts short convolutions with a state, and computes around them token by token", async () => {
   const cut = await assertSameAsWhole(withStates(shortConvolution(0), shortConvolution(1)));
-  assert.deepEqual(kindsOf(cut), ["convolution", "convolution"]);
+  assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
   assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
   // Nothing is left of the order in which the convolution has channels.
   const transposes = cut.segments.flatMap(({ model }) => model.graph.nodes)
@@ -31,7 +31,7 @@ Deno.test("splitGraph() cuts short convolutions with a state, and computes aroun
 
 Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
   const cut = await assertSameAsWhole(withStates(gatedDelta(0), gatedDelta(1)));
-  assert.deepEqual(kindsOf(cut), [
+  assert.deepEqual(readKinds(cut), [
     ...["convolution", "linear_attention"],
     ...["convolution", "linear_attention"],
   ]);

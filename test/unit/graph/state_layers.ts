@@ -21,11 +21,11 @@ export interface StateLayer {
 export function statePorts(layer: StateLayer): { inputs: Declared[]; outputs: Declared[] } {
   return {
     inputs: [...layer.states],
-    outputs: layer.states.map(([name, dtype, shape = []]) => [presentOf(name), dtype, shape]),
+    outputs: layer.states.map(([name, dtype, shape = []]) => [makePresent(name), dtype, shape]),
   };
 }
 
-function presentOf(past: string): string {
+function makePresent(past: string): string {
   return past.replace("past", "present");
 }
 
@@ -55,7 +55,7 @@ export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): 
       const end = graph.constant(constant("end", [1], BigInt64Array.of(2n ** 63n - 1n)));
       const results = graph.add("Slice", [convolved, start, end, graph.ints([2])]);
       graph.add("Slice", [joined, graph.ints([-taps]), end, graph.ints([2])], {
-        outputs: [presentOf(past)],
+        outputs: [makePresent(past)],
       });
       const out = swap(graph, graph.add("Mul", [c, results]));
       return graph.add("MatMul", [out, graph.weights([width, width], 0.3)]);
@@ -94,7 +94,7 @@ export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): S
       ], {
         domain: MICROSOFT,
         attributes: { ndim: 1, activation: "silu" },
-        outputs: [`delta_${index}/convolved`, presentOf(conv)],
+        outputs: [`delta_${index}/convolved`, makePresent(conv)],
       });
       const parts = ["q", "k", "v"].map((part) => `delta_${index}/${part}`);
       graph.add("Split", [swap(graph, convolved), graph.ints([keys, keys, values])], {
@@ -120,7 +120,7 @@ export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): S
           update_rule: "gated_delta",
           scale: { float: 1 },
         },
-        outputs: [`delta_${index}/attended`, presentOf(past)],
+        outputs: [`delta_${index}/attended`, makePresent(past)],
       });
       return graph.add("MatMul", [attended, graph.weights([values, width], 1)]);
     },
@@ -154,7 +154,7 @@ export function scanned(
       const decay = project([heads], "Sigmoid");
       const rates = isDelta ? [project([heads], "Sigmoid")] : [];
       const inputs = [past, decay, v, k, q, ...rates];
-      const [made, rows] = [presentOf(past), `scan_${index}/rows`];
+      const [made, rows] = [makePresent(past), `scan_${index}/rows`];
       graph.nodes.push({
         ...makeNode("Scan", inputs, [made, rows], {
           attributes: {
@@ -165,7 +165,7 @@ export function scanned(
         }),
       });
       const scan = graph.nodes.pop()!;
-      const body = bodyOf(isDelta);
+      const body = makeBody(isDelta);
       graph.nodes.push({
         ...scan,
         attributes: [...scan.attributes, { name: "body", message: body }],
@@ -182,7 +182,7 @@ function ofAnyShape(name: string): ValueInfo {
 }
 
 /** `S = S * decay + (v - S k) rate ⊗ k`, or `+ v ⊗ k`, and `y = S q`. */
-function bodyOf(isDelta: boolean): Uint8Array {
+function makeBody(isDelta: boolean): Uint8Array {
   const nodes: Node[] = [];
   const add = (opType: string, inputs: readonly string[], output: string, attributes = {}) => {
     nodes.push(makeNode(opType, inputs, [output], { attributes }));

@@ -11,14 +11,14 @@ const WIDTH = HEADS * SIZE;
 interface Spelling {
   /** Heads and batch on one axis, as PyTorch's `bmm` has them. */
   readonly isBmm?: boolean;
-  readonly scaleOf?: "queries" | "keys" | "scores";
+  readonly makeScale?: "queries" | "keys" | "scores";
   readonly mask?: boolean;
   readonly axis?: number;
   readonly swapsWeights?: boolean;
 }
 
 /** Self-attention over rows `q`, `k` and `v`. */
-function spell({ isBmm = false, scaleOf, mask, axis = -1, swapsWeights = false }: Spelling) {
+function spell({ isBmm = false, makeScale, mask, axis = -1, swapsWeights = false }: Spelling) {
   const nodes: Node[] = [];
   const initializers: Tensor[] = [
     ints("parted", [0, -1, HEADS, SIZE]),
@@ -32,20 +32,20 @@ function spell({ isBmm = false, scaleOf, mask, axis = -1, swapsWeights = false }
     nodes.push(makeNode(opType, inputs, [output], { attributes }));
     return output;
   };
-  const scale = (tensor: string, of: Spelling["scaleOf"]) =>
-    scaleOf === of ? add("Mul", ["factor", tensor], `${tensor}/scaled`) : tensor;
-  const headsOf = (rows: string) => {
+  const scale = (tensor: string, of: Spelling["makeScale"]) =>
+    makeScale === of ? add("Mul", ["factor", tensor], `${tensor}/scaled`) : tensor;
+  const getHeads = (rows: string) => {
     const parted = add("Reshape", [rows, "parted"], `${rows}/parted`);
     const heads = add("Transpose", [parted], `${rows}/heads`, { perm: [0, 2, 1, 3] });
     return isBmm ? add("Reshape", [heads, "flat"], `${rows}/flat`) : heads;
   };
-  const q = scale(headsOf("q"), "queries");
+  const q = scale(getHeads("q"), "queries");
   const perm = isBmm ? [0, 2, 1] : [0, 1, 3, 2];
-  const k = scale(add("Transpose", [headsOf("k")], "k/transposed", { perm }), "keys");
+  const k = scale(add("Transpose", [getHeads("k")], "k/transposed", { perm }), "keys");
   let scores = scale(add("MatMul", [q, k], "scores"), "scores");
   if (mask) scores = add("Add", [scores, "hidden"], "masked");
   const weights = add("Softmax", [scores], "weights", { axis });
-  const factors = [weights, headsOf("v")];
+  const factors = [weights, getHeads("v")];
   let heads = add("MatMul", swapsWeights ? factors.reverse() : factors, "result");
   if (isBmm) heads = add("Reshape", [heads, "unflat"], "result/parted");
   const swapped = add("Transpose", [heads], "result/swapped", { perm: [0, 2, 1, 3] });
@@ -77,8 +77,8 @@ const FOUND = {
 
 Deno.test("findUnmaskedAttentions() finds rows, heads and scale, wherever the scale is", () => {
   assert.deepEqual(spell({}), [FOUND]);
-  for (const scaleOf of ["queries", "keys", "scores"] as const) {
-    assert.deepEqual(spell({ scaleOf }), [{ ...FOUND, scale: 0.5 }]);
+  for (const makeScale of ["queries", "keys", "scores"] as const) {
+    assert.deepEqual(spell({ makeScale }), [{ ...FOUND, scale: 0.5 }]);
   }
 });
 

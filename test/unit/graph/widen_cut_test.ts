@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { compileCut, refuseSegments } from "../../../src/program/compile_cut.ts";
 import { cutForCpu } from "../../../src/program/cpu_cut.ts";
-import { refusalOf } from "../../../src/device/cpu/program.ts";
+import { findRefusal } from "../../../src/device/cpu/program.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -13,13 +13,13 @@ import { widenCut } from "../../../src/graph/rewrite/widen_cut.ts";
 import { QWEN3, writeQwen3 } from "../../bench/real/qwen3.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
-async function cutOf(files: FolderFiles, graph: string): Promise<GraphCut> {
+async function makeCut(files: FolderFiles, graph: string): Promise<GraphCut> {
   const result = splitGraph(await readModel(files, graph), { contextLength: 64 });
   assert.ok("cut" in result, JSON.stringify(result));
   return result.cut;
 }
 
-function dtypesOf({ segments, attentions, output }: GraphCut): Set<string> {
+function readDtypes({ segments, attentions, output }: GraphCut): Set<string> {
   const ports = segments.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
   return new Set(
     [output, ...ports, ...attentions, ...attentions.map(({ output }) => output)]
@@ -37,16 +37,16 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
     };
     await writeQwen3(folder, { sizes, dtypes: ["q4f16"] });
     await using files = new FolderFiles(`${folder}/onnx`);
-    const cut = await cutOf(files, "model_q4f16.onnx");
-    assert.deepEqual([...dtypesOf(cut)], ["float16"]);
+    const cut = await makeCut(files, "model_q4f16.onnx");
+    assert.deepEqual([...readDtypes(cut)], ["float16"]);
     const wide = widenCut(cut);
-    assert.deepEqual([...dtypesOf(wide)], ["float32"]);
+    assert.deepEqual([...readDtypes(wide)], ["float32"]);
     const halves = wide.segments.flatMap(({ model }) => model.graph.initializers)
       .filter(({ dtype }) => dtype === "float16");
     assert.deepEqual(halves.map(({ name }) => name), ["model.embed_tokens.weight"]);
     const options = { takesForm: () => false, contextLength: 64, writesSums: false };
     const refused = (cut: GraphCut) =>
-      refuseSegments(compileCut(cutForCpu(cut), options), refusalOf).map((each) =>
+      refuseSegments(compileCut(cutForCpu(cut), options), findRefusal).map((each) =>
         "refused" in each
       );
     assert.deepEqual(refused(cut), [true, true, true]);
@@ -59,7 +59,7 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
 Deno.test("widenCut() leaves matrices of f16, and what is f32, as they are", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")}/onnx`);
   for (const graph of ["model_fp16.onnx", "model.onnx"]) {
-    const cut = await cutOf(files, graph);
+    const cut = await makeCut(files, graph);
     assert.equal(widenCut(cut), cut, graph);
   }
 });

@@ -52,16 +52,16 @@ Deno.test("readColorProfile() gives none where there is none, or one for other c
 });
 
 mattingTest("remove_background keeps the colour profile, but not with a mask", async (app) => {
-  const profileOf = async (file: Uint8Array<ArrayBuffer>, fields = {}) => {
+  const makeProfile = async (file: Uint8Array<ArrayBuffer>, fields = {}) => {
     const response = await postImage(app, file, fields);
     assert.equal(response.status, 200, await response.clone().text().catch(() => ""));
     return decode(new Uint8Array(await response.arrayBuffer())).iccEmbeddedProfile;
   };
   for (const name of ["PNG", "JPEG", "HEIC"] as const) {
-    assertSameValues((await profileOf(read(name)))!.profile, PROFILE);
+    assertSameValues((await makeProfile(read(name)))!.profile, PROFILE);
   }
-  const refined = await profileOf(read("JPEG"), { refine: "true", crop: "true" });
+  const refined = await makeProfile(read("JPEG"), { refine: "true", crop: "true" });
   assertSameValues(refined!.profile, PROFILE);
-  assert.equal(await profileOf(read("PNG"), { mask_only: "true" }), undefined);
-  assert.equal(await profileOf(read("PNG without")), undefined);
+  assert.equal(await makeProfile(read("PNG"), { mask_only: "true" }), undefined);
+  assert.equal(await makeProfile(read("PNG without")), undefined);
 });

@@ -4,7 +4,7 @@ import { separateColors, unmix } from "../../../src/media/foreground_colors.ts";
 import { type ColorPlanes, fitToGuide } from "../../../src/media/guided_filter.ts";
 import { Random } from "../engine/random.ts";
 
-function planeOf(width: number, height: number, value: (x: number, y: number) => number): Plane {
+function makePlane(width: number, height: number, value: (x: number, y: number) => number): Plane {
   const data = Float32Array.from(
     { length: width * height },
     (_, i) => value(i % width, Math.floor(i / width)),
@@ -19,7 +19,7 @@ function assertClose(got: number, want: number, within: number, what = ""): void
 Deno.test("boxMean() is the mean of what lies in the window and in the plane", () => {
   const random = new Random(4);
   for (const [width, height, radius] of [[7, 5, 1], [5, 9, 3], [1, 1, 4], [2, 8, 20], [6, 6, 0]]) {
-    const plane = planeOf(width!, height!, () => random.between(0, 100) / 100);
+    const plane = makePlane(width!, height!, () => random.between(0, 100) / 100);
     const got = boxMean(plane, radius!);
     for (let y = 0; y < height!; y++) {
       for (let x = 0; x < width!; x++) {
@@ -50,10 +50,10 @@ function applied(
 
 Deno.test("fitToGuide() finds a plane that is linear in the colours", () => {
   const random = new Random(8);
-  const noise = () => planeOf(24, 20, () => random.between(0, 1000) / 1000);
+  const noise = () => makePlane(24, 20, () => random.between(0, 1000) / 1000);
   const guide: ColorPlanes = [noise(), noise(), noise()];
   const [r, g, b] = guide;
-  const plane = planeOf(24, 20, (x, y) => {
+  const plane = makePlane(24, 20, (x, y) => {
     const at = y * 24 + x;
     return 0.4 * r.data[at]! - 0.7 * g.data[at]! + 0.2 * b.data[at]! + 0.3;
   });
@@ -65,10 +65,10 @@ Deno.test("fitToGuide() finds a plane that is linear in the colours", () => {
 
 Deno.test("fitToGuide() moves a blurred edge to where the image has its own", () => {
   const edge = (x: number) => x < 33 ? 0.8 : 0.2;
-  const color = planeOf(64, 32, edge);
-  const guide: ColorPlanes = [color, planeOf(64, 32, () => 0.5), planeOf(64, 32, () => 0.5)];
+  const color = makePlane(64, 32, edge);
+  const guide: ColorPlanes = [color, makePlane(64, 32, () => 0.5), makePlane(64, 32, () => 0.5)];
   // Three pixels off, and eight wide.
-  const blurred = planeOf(64, 32, (x) => Math.min(1, Math.max(0, (34 - x) / 8)));
+  const blurred = makePlane(64, 32, (x) => Math.min(1, Math.max(0, (34 - x) / 8)));
   const model = fitToGuide(guide, blurred, { radius: 8, epsilon: 1e-4 });
   const at = (x: number) => applied(guide, model, 16 * 64 + x);
   assert.ok(at(32) - at(33) > 0.5, `${at(32)} and ${at(33)}`);
@@ -78,9 +78,9 @@ Deno.test("fitToGuide() moves a blurred edge to where the image has its own", ()
 });
 
 Deno.test("fitToGuide() smoothes where the image is even", () => {
-  const even = planeOf(20, 20, () => 0.4);
+  const even = makePlane(20, 20, () => 0.4);
   const guide: ColorPlanes = [even, even, even];
-  const spike = planeOf(20, 20, (x, y) => x === 10 && y === 10 ? 1 : 0);
+  const spike = makePlane(20, 20, (x, y) => x === 10 && y === 10 ? 1 : 0);
   const model = fitToGuide(guide, spike, OPTIONS);
   assertClose(applied(guide, model, 10 * 20 + 10), 1 / 81, 2e-3);
 });
@@ -112,7 +112,7 @@ function enlarged(
 
 Deno.test("PlaneSampler reads what enlarging the plane gives", () => {
   const random = new Random(2);
-  const small = planeOf(6, 5, () => random.between(0, 100));
+  const small = makePlane(6, 5, () => random.between(0, 100));
   const large = { width: 31, height: 17 };
   const sampler = new PlaneSampler({ small, large });
   for (let y = 0; y < large.height; y++) {
@@ -125,11 +125,11 @@ Deno.test("PlaneSampler reads what enlarging the plane gives", () => {
 
 Deno.test("separateColors() and unmix() take the background out of a soft rim", () => {
   const [width, height] = [320, 60];
-  const alpha = planeOf(width, height, (x) => Math.min(1, Math.max(0, (x - 154) / 6)));
+  const alpha = makePlane(width, height, (x) => Math.min(1, Math.max(0, (x - 154) / 6)));
   const subject = [0.9, 0.3, 0.1];
   const behind = [0.1, 0.7, 0.9];
   const image = [0, 1, 2].map((c) =>
-    planeOf(width, height, (x, y) => {
+    makePlane(width, height, (x, y) => {
       const a = alpha.data[y * width + x]!;
       return a * subject[c]! + (1 - a) * behind[c]!;
     })

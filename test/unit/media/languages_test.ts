@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ALL_LANGUAGES, detectsLanguage, readLanguage } from "../../../src/media/languages.ts";
-import { languagesOf, languageTokenOf } from "../../../src/models/asr/whisper_config.ts";
+import { findLanguageToken, toLanguages } from "../../../src/models/asr/whisper_config.ts";
 
 /** Whisper's languages in the order of its tokens, as openai/whisper's `tokenizer.py` lists them. */
 const WHISPER =
@@ -38,10 +38,10 @@ Deno.test("readLanguage() knows common spellings of a language", () => {
 Deno.test("languagesOf() has each of Whisper's languages, under the API's codes", () => {
   const languages = new Map(WHISPER.map((code, index) => [code, index]));
   const config = { languages };
-  const codes = languagesOf(config);
+  const codes = toLanguages(config);
   assert.equal(codes.length, WHISPER.length);
   assert.deepEqual(
-    new Set(codes.map((code) => languageTokenOf(config, code))),
+    new Set(codes.map((code) => findLanguageToken(config, code))),
     new Set(WHISPER.keys()),
   );
   assert.ok(codes.every((code) => code in ALL_LANGUAGES));

@@ -4,7 +4,7 @@ import { dropOpaqueAlpha, isOpaque } from "../../../src/media/alpha.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 
 /** RGBA that is opaque. */
-function opaqueOf(width: number, height: number): Pixels {
+function makeOpaque(width: number, height: number): Pixels {
   const data = Uint8Array.from(
     { length: 4 * width * height },
     (_, i) => i % 4 === 3 ? 255 : i * 7 % 251,
@@ -16,7 +16,7 @@ const SIZES = [[1, 1], [2, 1], [3, 1], [5, 7], [255, 129], [400, 300]] as const;
 
 Deno.test("dropOpaqueAlpha() leaves the colours", () => {
   for (const [width, height] of SIZES) {
-    const pixels = opaqueOf(width, height);
+    const pixels = makeOpaque(width, height);
     const want = pixels.data.filter((_, i) => i % 4 !== 3);
     const got = dropOpaqueAlpha(pixels);
     assertSameData(got, { width, height, channels: 3, data: want });
@@ -25,7 +25,7 @@ Deno.test("dropOpaqueAlpha() leaves the colours", () => {
 
 Deno.test("isOpaque() finds a single pixel that is not, wherever it is; such an image keeps its alpha", () => {
   for (const [width, height] of SIZES) {
-    const pixels = opaqueOf(width, height);
+    const pixels = makeOpaque(width, height);
     const numPixels = width * height;
     for (const pixel of [0, 1, 2, 3, numPixels >> 1, numPixels - 2, numPixels - 1]) {
       if (pixel < 0 || pixel >= numPixels) continue;

@@ -4,7 +4,7 @@ import binary from "../../../src/media/pixel_simd.wasm.base64" with { type: "tex
 import { PixelRoom } from "../../../src/media/pixel_simd.ts";
 
 /** A room of so many bytes. */
-function roomOf(numBytes: number): PixelRoom {
+function makeRoom(numBytes: number): PixelRoom {
   const room = new PixelRoom();
   room.reserve(numBytes);
   return room;
@@ -20,13 +20,13 @@ Deno.test("PixelRoom hands out addresses that do not overlap", () => {
 
 Deno.test("PixelRoom.open() gives the memory that was used last, unless it is in use, too small or large", () => {
   const opened = (numBytes: number) => {
-    using memory = roomOf(numBytes).open();
+    using memory = makeRoom(numBytes).open();
     return memory;
   };
   const first = opened(2 ** 20);
   assert.equal(opened(1000), first);
   {
-    using inUse = roomOf(1000).open();
+    using inUse = makeRoom(1000).open();
     assert.equal(inUse, first);
     assert.notEqual(opened(1000), first);
   }

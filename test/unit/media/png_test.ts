@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 import { inflateSync } from "node:zlib";
 import { decode } from "fast-png";
 import type { Channels } from "../../../src/media/pixels.ts";
-import { bandsOf, encodePng, joinPng, packPngStripe } from "../../../src/media/png.ts";
+import { encodePng, joinPng, packPngStripe, splitBands } from "../../../src/media/png.ts";
 
 function noise(width: number, height: number, channels: Channels) {
   let state = width * 31 + height * 17 + channels;
@@ -63,7 +63,7 @@ Deno.test("joinPng() makes one file of stripes of any height, with the checksum 
   let row = 0;
   const stripes = heights.map((height) => {
     const data = pixels.data.subarray(601 * 4 * row, 601 * 4 * (row += height));
-    return packPngStripe(pixels, bandsOf({ ...pixels, height, data }));
+    return packPngStripe(pixels, splitBands({ ...pixels, height, data }));
   });
   const png = joinPng(pixels, stripes);
   assertSameValues(new Uint8Array(decode(png).data), pixels.data);

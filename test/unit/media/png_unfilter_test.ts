@@ -38,7 +38,7 @@ function noiseFile({ width, height, depth, colorType }: Rows): Uint8Array<ArrayB
 }
 
 /** An image's colours: grey has three that are equal. */
-function colorsOf({ data, channels }: { data: ArrayLike<number>; channels: number }): number[] {
+function readColors({ data, channels }: { data: ArrayLike<number>; channels: number }): number[] {
   const numColors = channels < 3 ? 1 : 3;
   return Array.from(data).filter((_, i) => i % channels < numColors);
 }
@@ -53,11 +53,11 @@ for (const colorType of [0, 2, 4, 6] as const) {
         const got = await decodeImage(file);
         const { data, channels } = decode(file);
         const want = Array.from(data, (sample) => sample >> (depth - 8));
-        const colors = colorsOf(got);
+        const colors = readColors(got);
         const isGrey = colorType === 0 || colorType === 4;
         assertSameValues(
           isGrey ? colors.filter((_, i) => i % 3 === 0) : colors,
-          colorsOf({ data: want, channels }),
+          readColors({ data: want, channels }),
           `${width} × ${height}`,
         );
       }

@@ -6,7 +6,7 @@ import cases from "../../fixtures/images/resizes.json" with { type: "json" };
 
 type Case = typeof cases[number];
 
-function optionsOf({ toWidth, toHeight, filter, box }: Case) {
+function makeOptions({ toWidth, toHeight, filter, box }: Case) {
   return {
     width: toWidth,
     height: toHeight,
@@ -15,7 +15,7 @@ function optionsOf({ toWidth, toHeight, filter, box }: Case) {
   };
 }
 
-function nameOf({ mode, width, height, toWidth, toHeight, filter, box }: Case): string {
+function getName({ mode, width, height, toWidth, toHeight, filter, box }: Case): string {
   return `${mode} ${width} × ${height} → ${toWidth} × ${toHeight} ${filter} ${box ?? ""}`;
 }
 
@@ -25,12 +25,12 @@ Deno.test("resize() equals Pillow for every filter, with and without alpha, from
     const { width, height } = golden;
     const channels = golden.channels as Channels;
     const data = Uint8Array.fromBase64(golden.input);
-    const resized = resize({ width, height, channels, data }, optionsOf(golden));
+    const resized = resize({ width, height, channels, data }, makeOptions(golden));
     assert.deepEqual(
       [resized.width, resized.height, resized.channels],
       [golden.toWidth, golden.toHeight, channels],
     );
-    assert.deepEqual(resized.data, Uint8Array.fromBase64(golden.output), nameOf(golden));
+    assert.deepEqual(resized.data, Uint8Array.fromBase64(golden.output), getName(golden));
   }
 });
 

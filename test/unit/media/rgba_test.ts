@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Channels } from "../../../src/media/pixels.ts";
 import { toRgba } from "../../../src/media/alpha.ts";
 
-function rgbaOf(channels: Channels, ...levels: number[]): number[] {
+function makeRgba(channels: Channels, ...levels: number[]): number[] {
   const pixels = { width: levels.length / channels, height: 1, channels };
   const rgba = toRgba({ ...pixels, data: Uint8Array.from(levels) });
   assert.deepEqual([rgba.width, rgba.height, rgba.channels], [pixels.width, 1, 4]);
@@ -10,9 +10,9 @@ function rgbaOf(channels: Channels, ...levels: number[]): number[] {
 }
 
 Deno.test("toRgba() gives pixels of any channels four", () => {
-  assert.deepEqual(rgbaOf(1, 7, 255), [7, 7, 7, 255, 255, 255, 255, 255]);
-  assert.deepEqual(rgbaOf(2, 7, 3, 9, 0), [7, 7, 7, 3, 9, 9, 9, 0]);
-  assert.deepEqual(rgbaOf(3, 1, 2, 3, 250, 251, 252), [1, 2, 3, 255, 250, 251, 252, 255]);
+  assert.deepEqual(makeRgba(1, 7, 255), [7, 7, 7, 255, 255, 255, 255, 255]);
+  assert.deepEqual(makeRgba(2, 7, 3, 9, 0), [7, 7, 7, 3, 9, 9, 9, 0]);
+  assert.deepEqual(makeRgba(3, 1, 2, 3, 250, 251, 252), [1, 2, 3, 255, 250, 251, 252, 255]);
 });
 
 Deno.test("toRgba() does not copy what has four channels", () => {

@@ -12,7 +12,7 @@ function tone(hz: number, seconds: number): Float32Array<ArrayBuffer> {
 }
 
 /** Of the strongest tone between 120 and 220 Hz, to a hertz. */
-function pitchOf(samples: Float32Array): number {
+function computePitch(samples: Float32Array): number {
   let [best, most] = [0, 0];
   for (let hz = 120; hz <= 220; hz++) {
     let [re, im] = [0, 0];
@@ -31,7 +31,7 @@ for (const speed of [0.25, 0.5, 0.8, 1.3, 2, 4]) {
     const stretched = stretchTime(samples, { speed, sampleRateHz: RATE_HZ });
     assert.equal(stretched.length, Math.round(RATE_HZ / speed));
     const inside = stretched.subarray(400, -900);
-    assert.ok(Math.abs(pitchOf(inside.subarray(0, RATE_HZ)) - 170) <= 2);
+    assert.ok(Math.abs(computePitch(inside.subarray(0, RATE_HZ)) - 170) <= 2);
     // Neither gaps nor bumps where frames meet.
     for (let at = 0; at + 200 < inside.length; at += 200) {
       const loudest = inside.subarray(at, at + 200).reduce((a, b) => Math.max(a, Math.abs(b)), 0);

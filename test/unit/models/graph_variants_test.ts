@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { withGenaiConfig } from "../../../src/hub/genai_config.ts";
 import type { ModelFolder } from "../../../src/hub/model_folder.ts";
-import { familyOf } from "../../../src/models/load/families.ts";
+import { identifyFamily } from "../../../src/models/load/families.ts";
 import { chooseGraphs } from "../../../src/models/folder/graph_choice.ts";
 import { chooseFiles } from "../../../src/models/load/model_files.ts";
 
 const CONFIG = { model_type: "phi3", architectures: ["Phi3ForCausalLM"] };
 const SETTINGS = ["genai_config.json", "tokenizer.json", "tokenizer_config.json"];
 
-function folderOf(files: readonly string[], path = "ada/engine"): ModelFolder {
+function makeFolder(files: readonly string[], path = "ada/engine"): ModelFolder {
   return { path, files: new Set(["config.json", ...files]), config: CONFIG };
 }
 
@@ -20,12 +20,12 @@ function variant(place: string, graph = "model"): string[] {
 
 function chosen(folder: ModelFolder, device: "cpu" | "gpu" | "gpuWithF16", dtype?: "fp16"): string {
   const { path, dtype: seen } =
-    chooseGraphs(folder, familyOf(folder).graphs(folder), { device, dtype }).main;
+    chooseGraphs(folder, identifyFamily(folder).graphs(folder), { device, dtype }).main;
   return `${path} ${seen}`;
 }
 
 Deno.test("chooseGraphs() takes the variant for the device of a repository of onnxruntime-genai", () => {
-  const phi = folderOf([
+  const phi = makeFolder([
     ...variant("cpu_and_mobile/cpu-int4-rtn-block-32"),
     ...variant(
       "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4",
@@ -48,28 +48,28 @@ Deno.test("chooseGraphs() takes the variant for the device of a repository of on
     chosen(phi, "gpuWithF16", "fp16"),
     "cuda/cuda-fp16/phi3-mini-4k-instruct-cuda-fp16.onnx fp16",
   );
-  const nested = folderOf([
+  const nested = makeFolder([
     ...variant("onnxruntime/cpu/int4"),
     ...variant("onnxruntime/webgpu/int4"),
     ...variant("onnxruntime/cuda/int4"),
   ]);
   assert.equal(chosen(nested, "cpu"), "onnxruntime/cpu/int4/model.onnx q4");
-  const below = folderOf(variant("onnx/cpu_and_mobile/cpu-int4-rtn-block-32"));
+  const below = makeFolder(variant("onnx/cpu_and_mobile/cpu-int4-rtn-block-32"));
   assert.equal(chosen(below, "cpu"), "onnx/cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx q4");
   assert.equal(chosen(nested, "gpuWithF16"), "onnxruntime/webgpu/int4/model.onnx q4f16");
 });
 
 Deno.test("chooseGraphs() takes graphs at the root, by their names' suffixes or the folder's name", () => {
-  const root = (files: readonly string[], path?: string) => chosen(folderOf(files, path), "cpu");
+  const root = (files: readonly string[], path?: string) => chosen(makeFolder(files, path), "cpu");
   assert.equal(root(["model.onnx", "model.onnx.data"]), "model.onnx fp32");
   assert.equal(root(["model.onnx"], "/models/Phi-4-int4-cpu"), "model.onnx q4");
   assert.equal(root(["model.onnx", "model_q4.onnx"]), "model_q4.onnx q4");
   assert.equal(root(["model.onnx", "onnx/model_q4.onnx"]), "onnx/model_q4.onnx q4");
   const whisper = {
-    ...folderOf(["encoder_model.onnx", "decoder_model_merged.onnx"]),
+    ...makeFolder(["encoder_model.onnx", "decoder_model_merged.onnx"]),
     config: { model_type: "whisper", architectures: ["WhisperForConditionalGeneration"] },
   };
-  const { all } = chooseGraphs(whisper, familyOf(whisper).graphs(whisper), { device: "cpu" });
+  const { all } = chooseGraphs(whisper, identifyFamily(whisper).graphs(whisper), { device: "cpu" });
   assert.deepEqual(all.map(({ path }) => path), [
     "decoder_model_merged.onnx",
     "encoder_model.onnx",
@@ -77,11 +77,11 @@ Deno.test("chooseGraphs() takes graphs at the root, by their names' suffixes or 
 });
 
 Deno.test("chooseGraphs() lists the graphs there are when it finds none, or none of a dtype", () => {
-  const other = folderOf(["graphs/decoder.onnx", "graphs/head.onnx"]);
+  const other = makeFolder(["graphs/decoder.onnx", "graphs/head.onnx"]);
   assert.throws(() => chosen(other, "cpu"), {
     message: /it has no onnx\/model\*\.onnx, but graphs\/decoder\.onnx, graphs\/head\.onnx\./,
   });
-  const cpu = folderOf(variant("cpu_and_mobile/cpu-int4-rtn-block-32"));
+  const cpu = makeFolder(variant("cpu_and_mobile/cpu-int4-rtn-block-32"));
   assert.throws(() => chosen(cpu, "cpu", "fp16"), {
     message:
       /no graph of dtype fp16: it has cpu_and_mobile\/cpu-int4-rtn-block-32\/model\.onnx \(q4\)/,
@@ -92,7 +92,7 @@ Deno.test("chooseFiles() takes a variant with its weights and the settings besid
   const cpu = "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4";
   const gpu = "gpu/gpu-int4-rtn-block-32";
   const folder = {
-    ...folderOf([...variant(cpu), ...variant(gpu), "README.md"]),
+    ...makeFolder([...variant(cpu), ...variant(gpu), "README.md"]),
     settingsIn: cpu,
   };
   const { files } = chooseFiles(folder, { device: "gpuWithF16" });
@@ -105,12 +105,12 @@ Deno.test("chooseFiles() takes a variant with its weights and the settings besid
 });
 
 Deno.test("familyOf() asks which of several models in one repository is meant", () => {
-  const folder = folderOf([
+  const folder = makeFolder([
     ...variant("gemma-3-4b-it/cpu_and_mobile/int4"),
     ...variant("gemma-3-4b-it/gpu/int4"),
     ...variant("gemma-3-12b-it/gpu/int4"),
   ]);
-  assert.throws(() => familyOf(folder), {
+  assert.throws(() => identifyFamily(folder), {
     message: /holds several models, gemma-3-12b-it, gemma-3-4b-it: .* name the folder of one/,
   });
 });
@@ -167,7 +167,7 @@ Deno.test("familyOf() refuses what has more than a decoder in onnxruntime-genai'
       config: withGenaiConfig({}, genai),
       identity: { "genai_config.json": genai },
     };
-    assert.throws(() => familyOf(folder), {
+    assert.throws(() => identifyFamily(folder), {
       message: new RegExp(`more than a decoder \\(${part}\\)`),
     });
   }

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import {
+  computeTensorForm,
   readPreprocessorConfig,
-  tensorFormOf,
 } from "../../../src/models/folder/preprocessor_config.ts";
 
 type Config = Record<string, unknown>;
 
 /** Tensor and content of an image: `[width, height, contentWidth, contentHeight]`. */
-function sizesOf(
+function makeSizes(
   config: Config,
   [width, height]: readonly [number, number],
   graph?: { width: number; height: number },
 ): number[] {
   const processor = readPreprocessorConfig(config);
-  const form = tensorFormOf(processor, { image: { width, height }, graph, layout: "nchw" });
+  const form = computeTensorForm(processor, { image: { width, height }, graph, layout: "nchw" });
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 
@@ -70,25 +70,25 @@ Deno.test("tensorFormOf() knows every form of size", () => {
     [{ do_resize: false, size: { width: 8, height: 8 } }, [100, 70], [100, 70, 100, 70]],
   ];
   for (const [config, image, want] of cases) {
-    assert.deepEqual(sizesOf(config, image), want, JSON.stringify(config));
+    assert.deepEqual(makeSizes(config, image), want, JSON.stringify(config));
   }
 });
 
 Deno.test("tensorFormOf() puts a border at the right and the bottom", () => {
   const padded = { size: { longest_edge: 100 }, do_pad: true };
   assert.deepEqual(
-    sizesOf({ ...padded, pad_size: { width: 128, height: 120 } }, [200, 50]),
+    makeSizes({ ...padded, pad_size: { width: 128, height: 120 } }, [200, 50]),
     [128, 120, 100, 25],
   );
-  assert.deepEqual(sizesOf({ ...padded, size_divisibility: 32 }, [200, 50]), [128, 32, 100, 25]);
-  assert.deepEqual(sizesOf({ ...padded, pad_size: 100 }, [50, 100]), [100, 100, 50, 100]);
+  assert.deepEqual(makeSizes({ ...padded, size_divisibility: 32 }, [200, 50]), [128, 32, 100, 25]);
+  assert.deepEqual(makeSizes({ ...padded, pad_size: 100 }, [50, 100]), [100, 100, 50, 100]);
   const whole = { size: { width: 64, height: 48 }, do_pad: true };
-  assert.deepEqual(sizesOf(whole, [200, 50]), [64, 48, 64, 48]);
+  assert.deepEqual(makeSizes(whole, [200, 50]), [64, 48, 64, 48]);
 });
 
 Deno.test("tensorFormOf() stretches to a graph of fixed size, unless the processor arrives there", () => {
   const graph = { width: 128, height: 120 };
-  assert.deepEqual(sizesOf({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
+  assert.deepEqual(makeSizes({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
   const padded = { size: { longest_edge: 100 }, do_pad: true, pad_size: graph };
-  assert.deepEqual(sizesOf(padded, [200, 50], graph), [128, 120, 100, 25]);
+  assert.deepEqual(makeSizes(padded, [200, 50], graph), [128, 120, 100, 25]);
 });

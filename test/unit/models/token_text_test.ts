@@ -16,7 +16,7 @@ for (const folder of TOKENIZER_FOLDERS) {
         const ids = Array.from(
           { length: random.between(1, 40) },
           () => random.between(0, vocabSize - 1),
-        ).filter((id) => !tokenizer.tokenOf(id)?.startsWith("<0x"));
+        ).filter((id) => !tokenizer.idToToken(id)?.startsWith("<0x"));
         const whole = tokenizer.decode([...before, ...ids]).slice(beforeText.length);
         const joined = utf8.decode(Uint8Array.from(ids.flatMap((id) => texts.of(id).bytes)));
         assert.equal(joinBroken(joined), joinBroken(whole));
@@ -47,7 +47,7 @@ tokenizerTest(
 Deno.test("TokenTexts.of() keeps the characters around stray bytes", () => {
   // "Ġ" is the space and "ð" the byte F0 in the spelling of byte-level tokens, "Ã©" is "é".
   const texts = new TokenTexts({
-    tokenOf: () => "ĠaðÃ©",
+    idToToken: () => "ĠaðÃ©",
     numIds: 1,
     decode: () => assert.fail("not needed"),
   }, { type: "ByteLevel" });
@@ -58,7 +58,7 @@ tokenizerTest(
   "TokenTexts.of() reads byte fallback and word beginnings",
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
-    const of = (token: string) => texts.of(tokenizer.idOf(token)!);
+    const of = (token: string) => texts.of(tokenizer.tokenToId(token)!);
     assert.deepEqual(of("<0xE2>"), { token: "\\xe2", bytes: [0xe2] });
     assert.deepEqual(of("<0x41>"), { token: "A", bytes: [0x41] });
     assert.deepEqual(of("▁the").token, " the");
@@ -70,10 +70,10 @@ tokenizerTest(
   "TokenTexts.bytesOfFirst() leaves out the space before the first word",
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
-    const textOf = (token: string) =>
-      new TextDecoder().decode(texts.bytesOfFirst(tokenizer.idOf(token)!));
-    assert.equal(textOf("▁the"), "the");
-    assert.equal(textOf("he"), "he");
-    assert.equal(textOf("<0x20>"), "");
+    const readText = (token: string) =>
+      new TextDecoder().decode(texts.bytesOfFirst(tokenizer.tokenToId(token)!));
+    assert.equal(readText("▁the"), "the");
+    assert.equal(readText("he"), "he");
+    assert.equal(readText("<0x20>"), "");
   },
 );

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { keepFormatting, nestingOf } from "../../../src/ui/chat/answer_html.ts";
+import { keepFormatting, measureNesting } from "../../../src/ui/chat/answer_html.ts";
 
 Deno.test("keepFormatting() keeps tags that format, without attributes", () => {
   const cases = [
@@ -21,9 +21,9 @@ Deno.test("keepFormatting() keeps tags that format, without attributes", () => {
 });
 
 Deno.test("nestingOf() counts what HTML does not end by itself", () => {
-  assert.equal(nestingOf("<b><i>x</i></b>"), 2);
-  assert.equal(nestingOf("<b>x</b>".repeat(100)), 1);
-  assert.equal(nestingOf("<li><br>".repeat(100)), 0);
-  assert.equal(nestingOf("<div>".repeat(3000)), 3000);
-  assert.equal(nestingOf("<script><T>"), 0);
+  assert.equal(measureNesting("<b><i>x</i></b>"), 2);
+  assert.equal(measureNesting("<b>x</b>".repeat(100)), 1);
+  assert.equal(measureNesting("<li><br>".repeat(100)), 0);
+  assert.equal(measureNesting("<div>".repeat(3000)), 3000);
+  assert.equal(measureNesting("<script><T>"), 0);
 });

@@ -31,7 +31,7 @@ Deno.test("readExport() makes trees of the lists of version 1", () => {
 });
 
 /** What is said of a file with a change. */
-function failureOf(
+function getFailure(
   change: (file: {
     version: unknown;
     format: unknown;
@@ -53,7 +53,7 @@ function failureOf(
 Deno.test("readExport() says what is wrong with a file, and where", () => {
   assert.throws(() => readExport("{"), /not a file of exported conversations: .*JSON/);
   assert.throws(() => readExport("[]"), /not a file of exported conversations/);
-  const cases: [Parameters<typeof failureOf>[0], RegExp][] = [
+  const cases: [Parameters<typeof getFailure>[0], RegExp][] = [
     [(file) => file.format = "other", /"format" is not/],
     [(file) => file.version = "2", /has version "2"; this page reads versions 1 and 2/],
     [(file) => file.conversations = {}, /"conversations" are not a list/],
@@ -80,8 +80,8 @@ Deno.test("readExport() says what is wrong with a file, and where", () => {
     [(file) => file.conversations[0].turns[1].tokens = [{}], /damaged "tokens"/],
     [(file) => file.conversations[0].turns[1].toolCalls = [1], /damaged "toolCalls"/],
   ];
-  for (const [change, wanted] of cases) assert.match(failureOf(change), wanted);
-  assert.equal(failureOf(() => {}), "");
+  for (const [change, wanted] of cases) assert.match(getFailure(change), wanted);
+  assert.equal(getFailure(() => {}), "");
 });
 
 Deno.test("readExport() leaves out of the settings what is none", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseMetrics, PLOTS } from "../../../src/ui/metrics.ts";
 
-function lineOf(plot: string, label: string) {
+function makeLine(plot: string, label: string) {
   const line = PLOTS.find(({ title }) => title === plot)!.lines.find((each) =>
     each.label === label
   );
@@ -22,7 +22,7 @@ Deno.test("Throughput is the growth of the counter per second", () => {
     seconds,
     scrape: parseMetrics(`hearth_completion_tokens_total ${tokens}`),
   });
-  const read = lineOf("Throughput", "generated");
+  const read = makeLine("Throughput", "generated");
   assert.equal(read(at(20, 400), at(10, 100)), 30);
   // The server was started again: its counters began anew.
   assert.equal(read(at(20, 10), at(10, 100)), 0);
@@ -39,7 +39,7 @@ Deno.test("Latency is interpolated within the window's bucket", () => {
         }\n${name}{le="${bound}",method="GET"} 99`
       ).join("\n"),
     );
-  const read = lineOf("Latency of requests", "median");
+  const read = makeLine("Latency of requests", "median");
   const then = { seconds: 0, scrape: scrape([10, 10, 10]) };
   assert.equal(Math.round(read({ seconds: 10, scrape: scrape([10, 20, 20]) }, then)!), 300);
   assert.equal(read({ seconds: 10, scrape: scrape([10, 10, 10]) }, then), null);

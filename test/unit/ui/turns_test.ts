@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import {
-  childrenOf,
+  listChildren,
+  makeTitle,
   newestLeaf,
   pathThrough,
-  titleOf,
   type Turn,
   withTurn,
 } from "../../../src/ui/chat/turns.ts";
@@ -26,34 +26,34 @@ const TURNS = [
   turn("a3", "q2", 4, { role: "assistant" }),
 ];
 
-const idsOf = (turns: readonly Turn[]) => turns.map(({ id }) => id);
+const getIds = (turns: readonly Turn[]) => turns.map(({ id }) => id);
 
 Deno.test("pathThrough() is the newest branch through a turn", () => {
-  assert.deepEqual(idsOf(pathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
-  assert.deepEqual(idsOf(pathThrough(TURNS, "q1")), ["q1", "a2"]);
-  assert.deepEqual(idsOf(pathThrough(TURNS, null)), ["q1", "a2"]);
-  assert.deepEqual(idsOf(pathThrough(TURNS, "gone")), ["q1", "a2"]);
+  assert.deepEqual(getIds(pathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
+  assert.deepEqual(getIds(pathThrough(TURNS, "q1")), ["q1", "a2"]);
+  assert.deepEqual(getIds(pathThrough(TURNS, null)), ["q1", "a2"]);
+  assert.deepEqual(getIds(pathThrough(TURNS, "gone")), ["q1", "a2"]);
   assert.deepEqual(pathThrough([], null), []);
 });
 
 Deno.test("pathThrough() passes by what was deleted", () => {
   const deleted = withTurn(TURNS, { ...TURNS[2]!, deletedMs: 9 });
-  assert.deepEqual(idsOf(pathThrough(deleted, "a3")), ["q1", "a2"]);
+  assert.deepEqual(getIds(pathThrough(deleted, "a3")), ["q1", "a2"]);
   const all = withTurn(TURNS, { ...TURNS[0]!, deletedMs: 9 });
   assert.deepEqual(pathThrough(all, "a3"), []);
 });
 
 Deno.test("childrenOf() is in the order of time, newestLeaf() the end of the newest", () => {
-  assert.deepEqual(idsOf(childrenOf(TURNS, "q1")), ["a1", "a2"]);
+  assert.deepEqual(getIds(listChildren(TURNS, "q1")), ["a1", "a2"]);
   assert.equal(newestLeaf(TURNS, "a1"), "a3");
   assert.equal(newestLeaf(TURNS, null), "a2");
 });
 
 Deno.test("titleOf() is the beginning of the first question", () => {
-  assert.equal(titleOf([turn(" What? ", null, 1)]), "What?");
+  assert.equal(makeTitle([turn(" What? ", null, 1)]), "What?");
   const image = { images: ["data:image/png;base64,AA"] };
-  assert.equal(titleOf([turn("1", null, 1, { text: "", ...image })]), "Image");
+  assert.equal(makeTitle([turn("1", null, 1, { text: "", ...image })]), "Image");
   const files = [{ name: "a.txt", text: "" }];
-  assert.equal(titleOf([turn("1", null, 1, { text: "", files })]), "a.txt");
-  assert.equal(titleOf([turn("x".repeat(100), null, 1)]).length, 60);
+  assert.equal(makeTitle([turn("1", null, 1, { text: "", files })]), "a.txt");
+  assert.equal(makeTitle([turn("x".repeat(100), null, 1)]).length, 60);
 });

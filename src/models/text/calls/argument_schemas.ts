@@ -30,12 +30,12 @@ export function schemasHolding(
   return [...found];
 }
 
-export function namesOf(holding: readonly Schema[]): string[] {
+export function listNames(holding: readonly Schema[]): string[] {
   return holding.flatMap(({ properties }) => Object.keys(asObject(properties)));
 }
 
 /** What each of them says of a property's value. */
-export function schemasOf(holding: readonly Schema[], name: string): unknown[] {
+export function listSchemas(holding: readonly Schema[], name: string): unknown[] {
   const found = holding.flatMap((schema) => {
     const named = namedSchemas(schema, name);
     const { additionalProperties: others } = schema;
@@ -47,7 +47,7 @@ export function schemasOf(holding: readonly Schema[], name: string): unknown[] {
 /** What a schema says of a property by its name, or by a pattern that is found in it. */
 function namedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
   const own = asObject(properties);
-  const byPattern = patternsOf(asObject(patternProperties))
+  const byPattern = compilePatterns(asObject(patternProperties))
     .flatMap(([isFoundIn, schema]) => isFoundIn(name) ? [schema] : []);
   return [...Object.hasOwn(own, name) ? [own[name]] : [], ...byPattern];
 }
@@ -58,7 +58,7 @@ type Pattern = readonly [isFoundIn: (name: string) => boolean, schema: unknown];
 const patterns = new WeakMap<Schema, readonly Pattern[]>();
 
 /** Those that can be read. */
-function patternsOf(patternProperties: Schema): readonly Pattern[] {
+function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   let found = patterns.get(patternProperties);
   if (found === undefined) {
     found = Object.entries(patternProperties).flatMap(([pattern, schema]): Pattern[] => {
@@ -71,11 +71,11 @@ function patternsOf(patternProperties: Schema): readonly Pattern[] {
 }
 
 /** Types that a parameter's value may have; empty if the schema does not say. */
-export function typesOf(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
+export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
   const holding = schemasHolding(parameters, BESIDE);
   const isNamed = holding.some((schema) => namedSchemas(schema, name).length > 0);
-  return isNamed ? typesOfSchemas(schemasOf(holding, name), parameters) : new Set();
+  return isNamed ? typesOfSchemas(listSchemas(holding, name), parameters) : new Set();
 }
 
 export function typesOfSchemas(schemas: readonly unknown[], document: Schema): ReadonlySet<string> {

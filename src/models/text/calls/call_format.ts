@@ -54,7 +54,7 @@ export interface CallFormat {
   /** The form of call ids that its templates accept; OpenAI's if absent. */
   readonly newCallId?: () => string;
   /** Converts any id to one that its templates accept, deterministically. */
-  readonly callIdOf?: (id: string) => string;
+  readonly toCallId?: (id: string) => string;
   /** A call in this format, without the markup around it; as JSON if absent. */
   readonly writeCall?: (name: string, values: unknown) => string;
   /** Reads an answer from its beginning to its end. */

@@ -31,6 +31,6 @@ export const CALL_FORMATS: readonly CallFormat[] = [
 ];
 
 /** The format of a chat template; a bare JSON object, Llama's, if it shows none. */
-export function callFormatOf(template: string): CallFormat {
+export function detectCallFormat(template: string): CallFormat {
   return CALL_FORMATS.find((format) => format.matches(template)) ?? LLAMA;
 }

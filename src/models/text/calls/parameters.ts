@@ -13,10 +13,10 @@ import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.t
 import type { ToolFunction } from "../../task.ts";
 import {
   asObject,
-  namesOf,
+  listNames,
+  listSchemas,
   type Schema,
   schemasHolding,
-  schemasOf,
   stringsAt,
   typesOfSchemas,
 } from "./argument_schemas.ts";
@@ -53,7 +53,7 @@ const FREE = new Set(["type", "title", "description", "default", "examples", "$c
  * @throws {HearthError} `invalid_value` when the schema is to be kept to and binds several parameters together, or
  * wants one whose name cannot be written.
  */
-export function parametersOf(
+export function listParameters(
   called: ToolFunction,
   { param, isWritable }: {
     /** Path of the schema in the request. */
@@ -66,11 +66,11 @@ export function parametersOf(
   const isBound = strict !== false;
   const holding = schemasHolding(parameters);
   const required = new Set(isBound ? holding.flatMap((each) => stringsAt(each, "required")) : []);
-  const names = new Set([...namesOf(holding), ...required]);
+  const names = new Set([...listNames(holding), ...required]);
   if (isBound) requireEnforced(holding, { least: required.size, most: names.size, param });
   const within = { schema: parameters, param };
   return [...names].flatMap((name): Parameter[] => {
-    const stated = schemasOf(holding, name);
+    const stated = listSchemas(holding, name);
     const isRequired = required.has(name);
     if (stated.includes(false) && !isRequired) return [];
     const types = typesOfSchemas(stated, parameters);

@@ -7,7 +7,7 @@ import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.t
 import type { ToolFunction } from "../../task.ts";
 import type { CallParsing } from "./call_format.ts";
 import { escape } from "./json_call.ts";
-import { listGrammar, parametersOf } from "./parameters.ts";
+import { listGrammar, listParameters } from "./parameters.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -92,12 +92,12 @@ function* readPythonValue(
   if (first === "[" || first === "(") return yield* readItems(reader, { onJson, isDict: false });
   if (first === "{") return yield* readItems(reader, { onJson, isDict: true });
   const word = yield* reader.takeRun(/[-+.\w]/);
-  const json = Object.hasOwn(WORDS, word) ? WORDS[word]! : numberOf(word);
+  const json = Object.hasOwn(WORDS, word) ? WORDS[word]! : parseNumber(word);
   if (json !== undefined) onJson(json);
   return json !== undefined;
 }
 
-function numberOf(word: string): string | undefined {
+function parseNumber(word: string): string | undefined {
   if (!/^[-+]?(\d[\d_]*)?\.?\d*(e[-+]?\d+)?$/i.test(word) || !/\d/.test(word)) return undefined;
   // Verbatim if it is valid JSON: a long number keeps its digits.
   if (/^-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?$/i.test(word)) return word;
@@ -172,7 +172,7 @@ function isWritable(name: string): boolean {
 
 /** A call in Python with JSON values, which models that write Python read as well. */
 export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
-  const named = parametersOf(called, { param, isWritable })
+  const named = listParameters(called, { param, isWritable })
     .map(({ name, isRequired, grammar }) => ({
       isRequired,
       grammar: sequence(text(`${name}=`), grammar),

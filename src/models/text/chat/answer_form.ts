@@ -4,7 +4,7 @@
  * @module
  */
 import type { CallFormat } from "../calls/call_format.ts";
-import { callFormatOf } from "../calls/call_formats.ts";
+import { detectCallFormat } from "../calls/call_formats.ts";
 import type { ChatTask, ToolFunction } from "../../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 
@@ -31,7 +31,7 @@ const MARKERS: readonly ReasoningMarkers[] = [
 ];
 
 /** The markers in a chat template; `undefined` if its model does not reason. */
-export function reasoningMarkersOf(template: string): ReasoningMarkers | undefined {
+export function findReasoningMarkers(template: string): ReasoningMarkers | undefined {
   return MARKERS.find(({ open, close }) =>
     template.includes(open.trim()) || template.includes(close)
   );
@@ -45,7 +45,7 @@ type ReasoningState = "may_open" | "is_open" | "is_closed";
  *
  * @param continues whether the prompt ends within a message of the assistant's.
  */
-export function reasoningStateOf(
+export function findReasoningState(
   prompt: string,
   { markers, continues }: { readonly markers: ReasoningMarkers; readonly continues: boolean },
 ): ReasoningState {
@@ -75,18 +75,18 @@ export interface AnswerForm {
 }
 
 /** @param prompt the rendered prompt. */
-export function answerFormOf(
+export function detectAnswerForm(
   { prompt: options, raw, tools }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
 ): AnswerForm {
   if (template === undefined || raw !== undefined) return {};
-  const markers = reasoningMarkersOf(template.source);
+  const markers = findReasoningMarkers(template.source);
   const continues = options?.continuesFinalMessage === true;
   return {
-    reasoning: markers && { markers, state: reasoningStateOf(prompt, { markers, continues }) },
+    reasoning: markers && { markers, state: findReasoningState(prompt, { markers, continues }) },
     calls: tools && tools.functions.length > 0
       ? {
-        format: callFormatOf(template.source),
+        format: detectCallFormat(template.source),
         functions: tools.functions,
         isIgnored: tools.choice === "none",
         isParallel: tools.isParallel,
@@ -96,7 +96,7 @@ export function answerFormOf(
 }
 
 /** Special tokens that parsing needs as text. */
-export function markersOf({ reasoning, calls }: AnswerForm): string[] {
+export function listMarkers({ reasoning, calls }: AnswerForm): string[] {
   return [
     ...reasoning === undefined ? [] : [reasoning.markers.open, reasoning.markers.close],
     ...calls?.format.markers ?? [],

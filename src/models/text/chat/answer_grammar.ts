@@ -19,7 +19,7 @@ export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
 }
 
 /** The grammar of the answer to `task`; `undefined` if it is free. */
-export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
+export function toAnswerGrammar(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
   const markup = form.calls?.format.markup;
   const { grammar, tools } = task;
   if (tools === undefined || markup === undefined || tools.choice === "none") {
@@ -52,17 +52,17 @@ function autoGrammar(
     return afterReasoning({ kind: "any_of", options }, form);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
-  const then = sequence(text(markup.open), ...callsOf(bound, markup), text(markup.close));
+  const then = sequence(text(markup.open), ...toCallGrammars(bound, markup), text(markup.close));
   return { kind: "lazy", triggers: [{ text: markup.trigger, then }] };
 }
 
 function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   const before = text(markup.trigger + markup.open);
-  return sequence(before, ...callsOf(tools, markup), text(markup.close));
+  return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
 
 /** Wants at least one call; at most one if the request says so or names the function. */
-function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
+function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";
   const options = functions.flatMap((called, index) =>

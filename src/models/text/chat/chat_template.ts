@@ -165,7 +165,7 @@ export class ChatTemplate {
   }
 
   #probeSystem(messages: readonly TemplateMessage[]): boolean {
-    return this.#shows([FIRST, SECOND].map(({ content }) => textOf(content)), messages, {});
+    return this.#shows([FIRST, SECOND].map(({ content }) => joinText(content)), messages, {});
   }
 
   #shows(
@@ -205,7 +205,7 @@ function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }
 
 /** A prompt up to the last word of its last message, as with transformers' `continue_final_message`. */
 function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
-  const text = textOf(content);
+  const text = joinText(content);
   const start = rendered.lastIndexOf(text.trim());
   if (start < 0 || text.trim() === "") {
     throw new HearthError(
@@ -223,11 +223,11 @@ function withFirstSystem(
   system: readonly TemplateMessage[],
   others: readonly TemplateMessage[],
 ): TemplateMessage[] {
-  const content = system.map((message) => textOf(message.content)).join("\n\n");
+  const content = system.map((message) => joinText(message.content)).join("\n\n");
   return [{ role: "system", content }, ...others];
 }
 
-function textOf(content: TemplateMessage["content"]): string {
+function joinText(content: TemplateMessage["content"]): string {
   return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("\n");
 }
 
@@ -236,12 +236,12 @@ export async function loadChatTemplate(
   folder: ModelFolder,
   config: Json,
 ): Promise<ChatTemplate | undefined> {
-  const sources = await templateSourcesOf(folder, config);
+  const sources = await readTemplateSources(folder, config);
   return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
 }
 
 /** A folder's templates, in a separate file or in `tokenizer_config.json`: the usual one first. */
-async function templateSourcesOf(
+async function readTemplateSources(
   folder: ModelFolder,
   config: Json,
 ): Promise<TemplateSources> {

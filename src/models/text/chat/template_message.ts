@@ -4,7 +4,7 @@
  * @module
  */
 import type { CallFormat } from "../calls/call_format.ts";
-import { callFormatOf } from "../calls/call_formats.ts";
+import { detectCallFormat } from "../calls/call_formats.ts";
 import type {
   ChatMessage,
   Conversation,
@@ -40,11 +40,11 @@ interface TemplateCall {
 /**
  * Messages with all fields besides content as templates name them.
  *
- * @param contentOf a message's content.
+ * @param toContent a message's content.
  */
 export function toTemplateMessages(
   messages: readonly ChatMessage[],
-  contentOf: (message: ChatMessage, index: number) => TemplateMessage["content"],
+  toContent: (message: ChatMessage, index: number) => TemplateMessage["content"],
 ): TemplateMessage[] {
   const nameOfCall = new Map<string, string>();
   return messages.map((message, index) => {
@@ -54,7 +54,7 @@ export function toTemplateMessages(
     const name = message.name ?? nameOfCall.get(toolCallId ?? "");
     return {
       role,
-      content: contentOf(message, index),
+      content: toContent(message, index),
       ...(name !== undefined && { name }),
       ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
       ...(toolCalls.length > 0 && { tool_calls: toolCalls.map(toTemplateCall) }),
@@ -86,10 +86,10 @@ export function fitCalls(
   messages: readonly TemplateMessage[],
   template: string,
 ): readonly TemplateMessage[] {
-  const format = callFormatOf(template);
+  const format = detectCallFormat(template);
   const showsCalls = template.includes("tool_calls");
-  const { callIdOf } = format;
-  if (showsCalls && callIdOf === undefined) return messages;
+  const { toCallId } = format;
+  if (showsCalls && toCallId === undefined) return messages;
   return messages.map((message) => {
     const { tool_calls: calls, tool_call_id: id, ...others } = message;
     if (calls !== undefined && !showsCalls) {
@@ -104,9 +104,9 @@ export function fitCalls(
     }
     return {
       ...others,
-      ...(id !== undefined && { tool_call_id: callIdOf?.(id) ?? id }),
+      ...(id !== undefined && { tool_call_id: toCallId?.(id) ?? id }),
       ...(calls !== undefined && {
-        tool_calls: calls.map((call) => ({ ...call, id: callIdOf?.(call.id) ?? call.id })),
+        tool_calls: calls.map((call) => ({ ...call, id: toCallId?.(call.id) ?? call.id })),
       }),
     };
   });

@@ -7,7 +7,7 @@ import { isWords } from "../../../wire/content_part.ts";
 import type { ParsedSpeechRequest } from "../../../wire/speech_request.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import { type LocatedPart, mediumOf } from "../only_media.ts";
+import { type LocatedPart, toMedium } from "../only_media.ts";
 
 /** A text and its path in the request. */
 interface SpokenText {
@@ -55,7 +55,7 @@ function requireRecordings(
   { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,
 ): void {
-  const why = mediumOf(part) !== "audio"
+  const why = toMedium(part) !== "audio"
     ? `takes text and recordings, saw a part of type ${part.type}`
     : noRecordings && `cannot clone the voice of a recording: ${noRecordings}`;
   if (why === undefined) return;

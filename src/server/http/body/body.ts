@@ -50,7 +50,7 @@ export const BODY_LIMITS: BodyLimits = {
 };
 
 /**
- * Reads and decodes a JSON body. Its media are decoded already: `inlineMediaOf` the request's signal has them.
+ * Reads and decodes a JSON body. Its media are decoded already; `getInlineMedia()` gives them by the signal of the request.
  *
  * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
  */

@@ -133,7 +133,7 @@ export class InlineMedia {
    *
    * @throws {HearthError} `payload_too_large` when it was too long to be kept.
    */
-  textOf(text: string): string {
+  decodeText(text: string): string {
     const sent = this.#texts.get(text);
     if (sent !== undefined || !this.#decoded.has(text)) return sent ?? text;
     throw new HearthError(
@@ -172,7 +172,7 @@ function unescape(text: string): string {
 const ofRequests = new WeakMap<AbortSignal, InlineMedia>();
 
 /** The media of the body of the request that has this signal. */
-export function inlineMediaOf(signal: AbortSignal): InlineMedia | undefined {
+export function getInlineMedia(signal: AbortSignal): InlineMedia | undefined {
   return ofRequests.get(signal);
 }
 

@@ -38,7 +38,7 @@ export async function readMultipart(
   { fileName, limits = BODY_LIMITS }: { fileName: string; limits?: BodyLimits | undefined },
 ): Promise<MultipartForm> {
   requirePlain(request);
-  const boundary = boundaryOf(request.headers.get("content-type") ?? "");
+  const boundary = parseBoundary(request.headers.get("content-type") ?? "");
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
@@ -54,7 +54,7 @@ export async function readMultipart(
   return parser.finish();
 }
 
-function boundaryOf(contentType: string): string {
+function parseBoundary(contentType: string): string {
   const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType);
   const boundary = match?.[1] ?? match?.[2];
   if (boundary !== undefined) return boundary;
@@ -162,7 +162,7 @@ class Parser {
   #beginPart(headers: string): void {
     if (++this.#numParts > MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
     const disposition = /\r\ncontent-disposition:\s*form-data\s*;?([^\r\n]*)/i.exec(headers)?.[1];
-    const name = parameterOf(disposition ?? "", "name");
+    const name = parseParameter(disposition ?? "", "name");
     if (name === undefined) throw malformed("a part has no name");
     const { fileName, limits, maxBytes } = this.#options;
     const isFile = name === fileName;
@@ -173,7 +173,7 @@ class Parser {
         { param: name },
       );
     }
-    const isKept = isFile || parameterOf(disposition ?? "", "filename") === undefined;
+    const isKept = isFile || parseParameter(disposition ?? "", "filename") === undefined;
     const content = new ByteCollector({
       maxBytes: Math.min(maxBytes, isFile ? limits.maxBytes : limits.maxTextBytes),
     });
@@ -208,7 +208,7 @@ class Parser {
 }
 
 /** A parameter of a header: `name="file"` or `name=file`. */
-function parameterOf(header: string, name: string): string | undefined {
+function parseParameter(header: string, name: string): string | undefined {
   const match = new RegExp(`(?:^|[;\\s])${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]*))`, "i")
     .exec(header);
   return match?.[1]?.replaceAll(/\\(.)/g, "$1") ?? match?.[2];

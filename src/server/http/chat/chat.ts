@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ChatRequest, topLogprobsOf, wantsRunningUsage } from "../../../wire/chat_request.ts";
+import { ChatRequest, readTopLogprobs, wantsRunningUsage } from "../../../wire/chat_request.ts";
 import { ChatChunk, ChatCompletion, emptyChunk } from "../../../wire/chat_response.ts";
 import { parseRequest } from "../../../wire/parse.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
@@ -15,7 +15,7 @@ import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
-import { thoughtPlaceOf } from "./thought_place.ts";
+import { chooseThoughtPlace } from "./thought_place.ts";
 import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
 import { warn } from "../warnings.ts";
 
@@ -52,7 +52,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
-    thoughtPlace: thoughtPlaceOf(request, deps.settings.reasoningField),
+    thoughtPlace: chooseThoughtPlace(request, deps.settings.reasoningField),
     wantsFunctionCall: wantsFunctionCall(request),
   };
   if (!request.stream) {
@@ -60,7 +60,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
       await completeChat(events, {
         ...answer,
         n: request.n ?? 1,
-        hasLogprobs: topLogprobsOf(request) !== undefined,
+        hasLogprobs: readTopLogprobs(request) !== undefined,
         numPromptTop: request.prompt_logprobs ?? undefined,
       }),
     );

@@ -175,7 +175,7 @@ export function createChatFormat(
       case "delta": {
         const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPlace);
         thoughts.set(event.index, thought);
-        const delta = deltaOf(event, { ...options, thought });
+        const delta = toDelta(event, { ...options, thought });
         const { logprobs } = event;
         // Hidden reasoning leaves nothing to write.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
@@ -201,7 +201,7 @@ export function createChatFormat(
   };
 }
 
-function deltaOf(
+function toDelta(
   { text, reasoning = "", toolCalls = [] }: DeltaEvent,
   { thought, wantsFunctionCall }: Pick<AnswerOptions, "wantsFunctionCall"> & {
     readonly thought: ThoughtParts;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type ChatRequest, maxTokensOf } from "../../../wire/chat_request.ts";
+import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../../../models/task.ts";
@@ -34,7 +34,7 @@ export async function transcribeChat(
   const { session, requestId, signal, onTruncated } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
-  const maxTokens = maxTokensOf(request);
+  const maxTokens = readMaxTokens(request);
   const task = { type: "transcribe", requestId, audio, param, temperature, maxTokens } as const;
   return new TranscriptAsChat(session.stream(task, { signal }), onTruncated);
 }

@@ -18,12 +18,12 @@ interface Found {
  *
  * @throws {HearthError} `invalid_value` when two fields set it, or a schema's text is not JSON.
  */
-export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
-  return formatOf(request)?.spec;
+export function toGrammar(request: ChatRequest): GrammarSpec | undefined {
+  return findFormat(request)?.spec;
 }
 
-/** Like {@linkcode grammarOf}, with the field. @throws what that throws. */
-export function formatOf(request: ChatRequest): Found | undefined {
+/** Like {@linkcode toGrammar}, with the field. @throws what that throws. */
+export function findFormat(request: ChatRequest): Found | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
   const [first, second] = found;
   if (second === undefined) return first;

@@ -14,7 +14,7 @@ import type { ChatMessage, MessagePart, ToolCall } from "../../../models/task.ts
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { BODY_LIMITS } from "../body/body.ts";
 import { type MediaDeps, type MediaPart, readPart } from "../media.ts";
-import { mediumOf } from "../only_media.ts";
+import { toMedium } from "../only_media.ts";
 
 /** Kinds that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
@@ -37,26 +37,26 @@ export async function readMessages(
   const read: ChatMessage[] = [];
   const meter = new MediaMeter();
   for (const [index, message] of messages.entries()) {
-    const parts = partsOf(message);
+    const parts = toParts(message);
     const param = `messages[${index}].content`;
     read.push({
-      role: roleOf(message),
+      role: toRole(message),
       content: await readContent(parts, { ...options, meter, param }),
       name: message.name ?? undefined,
-      toolCallId: toolCallIdOf(message),
-      toolCalls: toolCallsOf(message),
-      reasoning: reasoningOf(message, parts),
+      toolCallId: readToolCallId(message),
+      toolCalls: toToolCalls(message),
+      reasoning: readReasoning(message, parts),
     });
   }
   return read;
 }
 
-function roleOf({ role }: RequestMessage): ChatMessage["role"] {
+function toRole({ role }: RequestMessage): ChatMessage["role"] {
   if (role === "developer") return "system";
   return role === "function" ? "tool" : role;
 }
 
-function partsOf({ content, refusal }: RequestMessage): readonly ContentPart[] {
+function toParts({ content, refusal }: RequestMessage): readonly ContentPart[] {
   if (typeof content === "string") return [{ type: "text", text: content }];
   if (content !== null && content !== undefined && content.length > 0) return content;
   return refusal ? [{ type: "refusal", refusal }] : [];
@@ -67,11 +67,11 @@ function idOfFunction(name: string | null | undefined): string {
   return `call_${name}`;
 }
 
-function toolCallIdOf({ role, name, tool_call_id: id }: RequestMessage): string | undefined {
+function readToolCallId({ role, name, tool_call_id: id }: RequestMessage): string | undefined {
   return role === "function" ? idOfFunction(name) : id ?? undefined;
 }
 
-function toolCallsOf(
+function toToolCalls(
   { tool_calls: calls, function_call: call }: RequestMessage,
 ): ToolCall[] | undefined {
   if (call) return [{ id: idOfFunction(call.name), name: call.name, arguments: call.arguments }];
@@ -82,7 +82,7 @@ function toolCallsOf(
   }));
 }
 
-function reasoningOf(
+function readReasoning(
   { reasoning_content: content, reasoning }: RequestMessage,
   parts: readonly ContentPart[],
 ): string | undefined {
@@ -181,7 +181,7 @@ function requireSupport(
   { info, param }: { readonly info: ModelInfo; readonly param: string },
 ): void {
   const takesImages = IMAGE_KINDS.has(info.kind);
-  const medium = mediumOf(part);
+  const medium = toMedium(part);
   if (medium === "file" || takesImages && medium === "image") return;
   throw new HearthError(
     "unsupported_by_model",

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { type ChatRequest, maxTokensOf, topLogprobsOf } from "../../../wire/chat_request.ts";
-import { dryOf, effortOf, repeatPenaltyOf } from "../../../wire/spellings.ts";
+import { type ChatRequest, readMaxTokens, readTopLogprobs } from "../../../wire/chat_request.ts";
+import { findDry, findEffort, findRepeatPenalty } from "../../../wire/spellings.ts";
 import { findWritten } from "../../../wire/written_json.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
-import { grammarOf } from "./chat_grammar.ts";
+import { toGrammar } from "./chat_grammar.ts";
 import { toolOptions } from "./tool_options.ts";
 
 /** What other servers take for no seed. */
@@ -37,14 +37,14 @@ export async function chatTask(
     prompt: promptOptions(request),
     tools: toolOptions(request),
     options: generationOptions(request),
-    grammar: grammarOf(request),
+    grammar: toGrammar(request),
   };
 }
 
 /** How a request wants its prompt rendered. */
 export function promptOptions(
   request:
-    & Parameters<typeof effortOf>[0]
+    & Parameters<typeof findEffort>[0]
     & Partial<
       Pick<ChatRequest, "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs">
     >,
@@ -56,7 +56,7 @@ export function promptOptions(
     continuesFinalMessage: goesOn ?? undefined,
     variables: templateVariables(variables),
     variablesJson: variables ? findWritten(variables) : undefined,
-    reasoningEffort: effortOf(request) ?? undefined,
+    reasoningEffort: findEffort(request) ?? undefined,
   };
 }
 
@@ -74,7 +74,7 @@ function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOp
 /** How a request wants its answer generated. */
 export function generationOptions(request: ChatRequest): GenerationOptions {
   const stop = request.stop ?? request.stop_sequences ?? [];
-  const repeat = repeatPenaltyOf(request);
+  const repeat = findRepeatPenalty(request);
   return {
     temperature: request.temperature ?? undefined,
     topP: request.top_p ?? undefined,
@@ -85,14 +85,14 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     frequencyPenalty: request.frequency_penalty ?? undefined,
     repetitionPenalty: request.repetition_penalty ?? repeat?.penalty,
     repetitionWindow: (request.repetition_penalty ?? null) === null ? repeat?.window : undefined,
-    dry: dryOf(request),
+    dry: findDry(request),
     logitBias: request.logit_bias
       ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
       : undefined,
     seed: typeof request.seed === "number" && request.seed !== RANDOM_SEED
       ? foldSeed(request.seed)
       : undefined,
-    maxTokens: maxTokensOf(request),
+    maxTokens: readMaxTokens(request),
     minTokens: request.min_tokens ?? undefined,
     stop: [stop].flat().filter((each) => each !== ""),
     includesStop: request.include_stop_str_in_output ?? undefined,
@@ -101,7 +101,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     ignoreEos: request.ignore_eos ?? undefined,
     n: request.n ?? 1,
     promptLogprobs: request.prompt_logprobs ?? undefined,
-    topLogprobs: topLogprobsOf(request),
+    topLogprobs: readTopLogprobs(request),
   };
 }
 

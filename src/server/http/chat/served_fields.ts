@@ -7,7 +7,7 @@ import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { changesNothing } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import { formatOf } from "./chat_grammar.ts";
+import { findFormat } from "./chat_grammar.ts";
 import { toolOptions } from "./tool_options.ts";
 
 /** Why a model does not serve a field, by field. */
@@ -82,7 +82,7 @@ export function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] 
   };
   const { choice = "none" } = toolOptions(request) ?? {};
   if (choice !== "none") refuse("tools", "calls no functions");
-  const format = formatOf(request);
+  const format = findFormat(request);
   if (format !== undefined) {
     refuse(format.param, "writes what it reads or hears; the form of its answer cannot be set");
   }

@@ -22,7 +22,7 @@ const OPEN = "<think>\n";
 const CLOSE = "\n</think>\n\n";
 
 /** The place that `request` asks for, by the names that several servers have for it; `usual` if by none. */
-export function thoughtPlaceOf(request: ChatRequest, usual: ReasoningField): ThoughtPlace {
+export function chooseThoughtPlace(request: ChatRequest, usual: ReasoningField): ThoughtPlace {
   const { include_reasoning: includes, reasoning_format: format } = request;
   if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
   const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
@@ -48,14 +48,14 @@ export class ThoughtParts {
 
   /** The next part; fields that it adds nothing to are absent. */
   next({ text, reasoning }: Written): Placed {
-    if (this.#place === "content") return contentOf(this.#mark(reasoning) + this.#unmark(text));
+    if (this.#place === "content") return toContent(this.#mark(reasoning) + this.#unmark(text));
     const hasThought = reasoning !== "" && this.#place !== "hidden";
-    return { ...contentOf(text), ...(hasThought && { [this.#place]: reasoning }) };
+    return { ...toContent(text), ...(hasThought && { [this.#place]: reasoning }) };
   }
 
   /** What the end adds: the closing mark, if the message ended in a thought. */
   end(): Placed {
-    return this.#isOpen ? contentOf(this.#close()) : {};
+    return this.#isOpen ? toContent(this.#close()) : {};
   }
 
   #mark(reasoning: string): string {
@@ -75,6 +75,6 @@ export class ThoughtParts {
 }
 
 /** Log-probabilities of markup come without text: clients take an empty one for the beginning of an answer. */
-function contentOf(text: string): Placed {
+function toContent(text: string): Placed {
   return text === "" ? {} : { content: text };
 }

@@ -10,11 +10,11 @@ import { nestedError } from "../../../wire/error_body.ts";
 import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import { parseRequest } from "../../../wire/parse.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
-import { otherLimitOf } from "../../../wire/spellings.ts";
+import { findOtherLimit } from "../../../wire/spellings.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent, ChatTask } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
-import { grammarOf } from "../chat/chat_grammar.ts";
+import { toGrammar } from "../chat/chat_grammar.ts";
 import { generationOptions } from "../chat/chat_task.ts";
 import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
 import { mergeEvents } from "../merge_events.ts";
@@ -63,7 +63,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, PATH);
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
-  const prompts = promptsOf(request);
+  const prompts = listPrompts(request);
   const tasks = prompts.map((prompt) => completionTask(request, { prompt, requestId }));
   const events = mergeEvents(await openAll(tasks, (task) => session.stream(task, { signal })));
   const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
@@ -108,7 +108,7 @@ async function openAll(
   return opened;
 }
 
-function promptsOf({ prompt }: CompletionsRequest): readonly Prompt[] {
+function listPrompts({ prompt }: CompletionsRequest): readonly Prompt[] {
   if (typeof prompt === "string") return [prompt];
   return typeof prompt[0] === "number" ? [prompt as number[]] : prompt as Prompt[];
 }
@@ -119,7 +119,7 @@ function completionTask(
 ): ChatTask {
   const { suffix, echo, logprobs, max_tokens: maxTokens, add_special_tokens: adds, ...others } =
     request;
-  const limit = maxTokens ?? otherLimitOf(request) ?? DEFAULT_MAX_TOKENS;
+  const limit = maxTokens ?? findOtherLimit(request) ?? DEFAULT_MAX_TOKENS;
   const hasLogprobs = (logprobs ?? null) !== null;
   const numToGenerate = choicesToGenerate(request);
   const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
@@ -144,6 +144,6 @@ function completionTask(
       addsSpecialTokens: adds ?? undefined,
     },
     options: { ...generationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
-    grammar: grammarOf(chat),
+    grammar: toGrammar(chat),
   };
 }

@@ -68,7 +68,7 @@ export class CompletionBuilder {
       case "finish": {
         const piece = this.#grow({ index: event.index, text: "" }, from);
         const reason = event.reason === "length" ? "length" : "stop";
-        this.#choiceOf(event.index, from).finish_reason = reason;
+        this.#toChoice(event.index, from).finish_reason = reason;
         return { ...piece, finish_reason: reason };
       }
       case "done":
@@ -108,7 +108,7 @@ export class CompletionBuilder {
       const ofPrompt = this.#choices.slice(first, first + this.#numPerPrompt);
       return this.#numPerPrompt === numWanted
         ? ofPrompt
-        : ofPrompt.sort((a, b) => this.#meanOf(b.index) - this.#meanOf(a.index))
+        : ofPrompt.sort((a, b) => this.#meanLogprob(b.index) - this.#meanLogprob(a.index))
           .slice(0, numWanted);
     });
     const choices = best.map((choice, index) => ({ ...choice, index }));
@@ -125,21 +125,21 @@ export class CompletionBuilder {
     return { index, text: "", logprobs: hasLogprobs ? noLogprobs() : null, finish_reason: null };
   }
 
-  #choiceOf(index: number, from: number): Choice {
+  #toChoice(index: number, from: number): Choice {
     return this.#choices[from * this.#numPerPrompt + index]!;
   }
 
   /** Mean log-probability of a choice's tokens. */
-  #meanOf(index: number): number {
+  #meanLogprob(index: number): number {
     const logprobs = this.#logprobs[index]!;
     return logprobs.reduce((sum, each) => sum + each, 0) / Math.max(1, logprobs.length);
   }
 
   #grow({ index, text, logprobs = [] }: Pick<Delta, "index" | "text" | "logprobs">, from: number) {
-    const choice = this.#choiceOf(index, from);
+    const choice = this.#toChoice(index, from);
     const piece = this.#begin(choice, from);
     this.#logprobs[choice.index]!.push(...logprobs.map(({ logprob }) => logprob));
-    if (piece.logprobs) addLogprobs(piece.logprobs, logprobs, this.#startOf(from));
+    if (piece.logprobs) addLogprobs(piece.logprobs, logprobs, this.#findStart(from));
     piece.text += text;
     choice.text += piece.text;
     if (choice.logprobs && piece.logprobs) append(choice.logprobs, piece.logprobs);
@@ -160,7 +160,7 @@ export class CompletionBuilder {
   }
 
   /** Where the generated text begins in a choice's. */
-  #startOf(from: number): number {
+  #findStart(from: number): number {
     return this.#request.echo ? this.#beginnings[from]!.text.length : 0;
   }
 
@@ -201,7 +201,7 @@ function addLogprobs(
     const { token, logprob, top, offset } = chosen;
     all.tokens.push(token);
     all.token_logprobs.push(logprob);
-    all.top_logprobs.push(topOf(top, chosen));
+    all.top_logprobs.push(toTop(top, chosen));
     all.text_offset.push(start + offset);
   }
 }
@@ -217,7 +217,7 @@ function addPrompt(
     const logprob = exact === undefined ? null : Math.max(exact, -9999);
     all.token_logprobs.push(logprob);
     all.top_logprobs.push(
-      logprob === null ? null : topOf(top.slice(0, numTop), { token, logprob }),
+      logprob === null ? null : toTop(top.slice(0, numTop), { token, logprob }),
     );
   }
 }
@@ -228,7 +228,7 @@ interface Scored {
 }
 
 /** The most likely, and as with OpenAI the token itself, which may be one more; none where none are asked for. */
-function topOf(top: readonly Scored[], own: Scored): Record<string, number> {
+function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
   if (top.length === 0) return {};
   return Object.fromEntries([...top, own].map(({ token, logprob }) => [token, logprob]));
 }

@@ -17,13 +17,13 @@ const PROBE_EVERY_MS = 5_000;
 const BLIND_MS = 1_000;
 
 /** Makes `server` answer half-closed clients, and drop those that are gone. */
-export function allowHalfClosed(server: Server, answersOf: AnswersOf): void {
+export function allowHalfClosed(server: Server, getAnswers: AnswersOf): void {
   // Node's own option, missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on("connection", (socket: Socket) => {
     socket.once("end", () => {
       // Without an answer under way there is nothing to wait for.
-      if (answersOf(socket).size === 0) socket.end();
+      if (getAnswers(socket).size === 0) socket.end();
     });
   });
   server.on("request", (incoming, outgoing) => {
@@ -46,7 +46,7 @@ export function allowHalfClosed(server: Server, answersOf: AnswersOf): void {
     outgoing.once("close", () => {
       clearTimeout(timer);
       socket.off("end", onEnd);
-      const isLast = answersOf(socket).size === 0;
+      const isLast = getAnswers(socket).size === 0;
       if (isLast && socket.readableEnded && !socket.destroyed) socket.end();
     });
   });

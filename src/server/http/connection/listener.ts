@@ -111,11 +111,11 @@ export class Listener {
     // `node:http` keeps connections alive only while it listens.
     Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
     this.#connections.watch(server);
-    const answersOf = trackAnswers(server);
-    allowHalfClosed(server, answersOf);
+    const trackedAnswers = trackAnswers(server);
+    allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
     if (upgradeHandler !== undefined) server.on("upgrade", upgradeHandler);
-    answerMalformed(server, answersOf);
+    answerMalformed(server, trackedAnswers);
     return server;
   }
 

@@ -10,10 +10,10 @@ import { log } from "../../../base/log.ts";
 import type { AnswersOf } from "./answers.ts";
 
 /** Makes `server` answer them with the usual error body. */
-export function answerMalformed(server: Server, answersOf: AnswersOf): void {
+export function answerMalformed(server: Server, getAnswers: AnswersOf): void {
   server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
     // An answer in progress cannot be followed by another, and after a reset nobody reads it.
-    const hasBegun = [...answersOf(socket)].some(({ headersSent }) => headersSent);
+    const hasBegun = [...getAnswers(socket)].some(({ headersSent }) => headersSent);
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
     const error = explain(cause);
     const requestId = crypto.randomUUID();

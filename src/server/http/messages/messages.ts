@@ -10,7 +10,7 @@ import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
-import { inlineMediaOf } from "../body/inline_media.ts";
+import { getInlineMedia } from "../body/inline_media.ts";
 import { ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
@@ -85,8 +85,10 @@ async function open(
   options: Parameters<typeof openChat>[1],
 ): Promise<OpenedChat> {
   try {
-    const media = inlineMediaOf(options.call.req.raw.signal);
-    const read = media === undefined ? request : withTexts(request, (text) => media.textOf(text));
+    const media = getInlineMedia(options.call.req.raw.signal);
+    const read = media === undefined
+      ? request
+      : withTexts(request, (text) => media.decodeText(text));
     return await openChat(toChatRequest(read), options);
   } catch (error) {
     throw inOwnWords(error, (param) => ownParam(param, request));

@@ -19,7 +19,7 @@ import { writeAsWritten } from "../../../wire/written_json.ts";
 /** The chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
   const { tool_choice: choice } = request;
-  const system = systemOf(request);
+  const system = toSystem(request);
   const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
   const tools = shownTools(request);
   const format = request.output_config?.format ?? request.output_format;
@@ -28,7 +28,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
     : undefined;
   return {
     model: request.model,
-    messages: [...first, ...sourcesOf(request).map(({ message }) => message)],
+    messages: [...first, ...listSources(request).map(({ message }) => message)],
     response_format: format && { type: "json_schema", json_schema: { schema: format.schema } },
     tools: tools.map(({ tool: { name, description, input_schema: parameters, strict } }) => ({
       type: "function",
@@ -36,7 +36,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
     })),
     tool_choice: toolChoice(request),
     parallel_tool_calls: isParallel,
-    reasoning_effort: effortOf(request),
+    reasoning_effort: toEffort(request),
     continue_final_message: beginsAnswer(request.messages.at(-1)),
     ...("max_tokens" in request && {
       max_tokens: request.max_tokens,
@@ -72,7 +72,7 @@ export function withTexts<Request extends CountTokensRequest>(
 /** Claude Code's first line, which is for billing and differs in each conversation: no prompt would begin as another. */
 const BILLING_HEADER = /^x-anthropic-billing-header:/;
 
-function systemOf({ system }: CountTokensRequest): string {
+function toSystem({ system }: CountTokensRequest): string {
   if (typeof system === "string") return system;
   const texts = (system ?? []).map(({ text }) => text);
   return texts.filter((text) => !BILLING_HEADER.test(text)).join("\n\n");
@@ -86,7 +86,7 @@ function beginsAnswer(last: Message | undefined): boolean {
     last.content.some((block) => block.type === "text" && block.text.trim() !== "");
 }
 
-function effortOf(
+function toEffort(
   { thinking, output_config: output }: CountTokensRequest,
 ): ChatRequest["reasoning_effort"] {
   if (!thinking) return undefined;
@@ -98,9 +98,9 @@ function effortOf(
 export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
   return param
     .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
-      const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
+      const position = Number(index) - (toSystem(request) === "" ? 0 : 1);
       if (position < 0) return "system";
-      const { own, paths } = sourcesOf(request)[position] ?? { own: position, paths: [] };
+      const { own, paths } = listSources(request)[position] ?? { own: position, paths: [] };
       const path = part === undefined ? undefined : paths[Number(part)];
       return `messages[${own}].content${path ?? ""}`;
     })
@@ -136,7 +136,7 @@ interface Source {
 }
 
 /** The messages of the chat, each with the position of the request's message that it comes from. */
-function sourcesOf({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
+function listSources({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
   return messages.flatMap((message, own) => {
     const isCleared = message.role === "system" && message.clear_at === "next_user_message" &&
@@ -152,14 +152,14 @@ function toMessages(request: Message): Source[] {
   if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
   const results = content.flatMap((block, index): Source[] => {
     if (block.type !== "tool_result") return [];
-    const located = resultOf(block, index);
+    const located = toResult(block, index);
     const parts = located.map(({ part }) => part);
     return [{
       message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
       paths: located.map(({ path }) => path),
     }];
   });
-  const located = content.flatMap((block, index) => partOf(block, `[${index}]`));
+  const located = content.flatMap((block, index) => toPart(block, `[${index}]`));
   const calls = content.flatMap((block) =>
     block.type === "tool_use"
       ? [{
@@ -195,7 +195,7 @@ function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
   return parts.length === 0 ? "" : parts;
 }
 
-function resultOf(
+function toResult(
   { content, is_error: failed }: Extract<ContentBlock, { type: "tool_result" }>,
   index: number,
 ): PartAtPath[] {
@@ -203,13 +203,13 @@ function resultOf(
     ? (content === ""
       ? []
       : [{ part: { type: "text" as const, text: content }, path: `[${index}]` }])
-    : (content ?? []).flatMap((block, at) => partOf(block, `[${index}].content[${at}]`));
+    : (content ?? []).flatMap((block, at) => toPart(block, `[${index}].content[${at}]`));
   if (!failed) return parts;
   const text = parts.length === 0 ? "Error" : "Error:";
   return [{ part: { type: "text", text }, path: `[${index}]` }, ...parts];
 }
 
-function partOf(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
+function toPart(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
   const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
   if (block.type === "text") return [{ part: block, path }];
   if (block.type === "document") return documentParts(block, path);
@@ -239,6 +239,6 @@ function documentParts(
   }
   const { content } = source;
   if (typeof content === "string") return [...head, textPart(content)];
-  const inner = content.flatMap((each, at) => partOf(each, `${path}.source.content[${at}]`));
+  const inner = content.flatMap((each, at) => toPart(each, `${path}.source.content[${at}]`));
   return [...head, ...inner];
 }

@@ -23,7 +23,7 @@ export function shownTools({ tools, messages }: CountTokensRequest): readonly To
     all.flatMap(({ tool: { name, defer_loading: waits } }) => waits ? [] : [name]),
   );
   for (const [index, message] of messages.entries()) {
-    for (const change of changesOf(message, `messages[${index}].content`)) {
+    for (const change of findChanges(message, `messages[${index}].content`)) {
       if (change.isRemoval) names.delete(change.name);
       else names.add(change.name);
       if (change.defined) all.push(change.defined);
@@ -50,7 +50,7 @@ interface ToolChange {
   readonly defined?: ToolAtPath;
 }
 
-function changesOf({ role, content }: Message, path: string): ToolChange[] {
+function findChanges({ role, content }: Message, path: string): ToolChange[] {
   if (content === undefined || typeof content === "string") return [];
   if (role !== "system") {
     return content.flatMap((block) =>

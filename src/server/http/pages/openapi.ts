@@ -81,13 +81,13 @@ const TAGS: Readonly<Record<string, readonly string[]>> = {
   texts: ["/embeddings", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
 };
 
-function tagOf(path: string): string {
+function toTag(path: string): string {
   const isIn = ([, beginnings]: [string, readonly string[]]) =>
     beginnings.some((beginning) => path.startsWith(beginning));
   return Object.entries(TAGS).find(isIn)?.[0] ?? "server";
 }
 
-function idOf({ path, method }: Endpoint): string {
+function toOperationId({ path, method }: Endpoint): string {
   const name = path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, "");
   return method === "DELETE" ? `delete_${name}` : name;
 }
@@ -104,8 +104,8 @@ function describeOperation(operation: Operation, endpoint: Endpoint): Json {
   return {
     summary,
     ...(description !== undefined && { description }),
-    tags: [tagOf(endpoint.path)],
-    operationId: idOf(endpoint),
+    tags: [toTag(endpoint.path)],
+    operationId: toOperationId(endpoint),
     ...(request && {
       requestBody: {
         required: true,

@@ -22,14 +22,14 @@ export function* droppedTurns(
   const starts = items.flatMap((item, index) => isFromUser(item) ? [index] : []);
   const most = Math.max(0, starts.length - 1);
   const first = Math.min(most, countTooLong(items, { starts, contextLength }));
-  for (let more = 0;; more = nextOf(more, most - first)) {
+  for (let more = 0;; more = chooseNext(more, most - first)) {
     const dropped = first + more;
     yield dropped > 0 ? starts[dropped]! : 0;
     if (dropped >= most) return;
   }
 }
 
-function nextOf(more: number, most: number): number {
+function chooseNext(more: number, most: number): number {
   if (more < most / 2) return Math.min(most, Math.max(1, 2 * more));
   return more + Math.ceil((most - more) / 2);
 }
@@ -52,9 +52,9 @@ function countTooLong(
 function numChars(item: InputItem): number {
   switch (item.type) {
     case "message":
-      return charsOf(item.content);
+      return countChars(item.content);
     case "function_call_output":
-      return charsOf(item.output);
+      return countChars(item.output);
     case "function_call":
       return item.arguments.length;
     default:
@@ -62,7 +62,7 @@ function numChars(item: InputItem): number {
   }
 }
 
-function charsOf(content: string | readonly object[]): number {
+function countChars(content: string | readonly object[]): number {
   if (typeof content === "string") return content.length;
   return content.reduce(
     (sum, part) => sum + ("text" in part ? String(part.text).length : 0),

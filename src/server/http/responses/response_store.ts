@@ -102,7 +102,7 @@ export class ResponseStore {
     const turns: StoredItem[][] = [];
     for (let next: string | null = id; next !== null;) {
       const { response, input }: StoredResponse = this.get(next, query);
-      turns.unshift([...input, ...response.output.map(itemOf)]);
+      turns.unshift([...input, ...response.output.map(toItem)]);
       next = response.previous_response_id;
     }
     return turns.flat();
@@ -114,7 +114,7 @@ export class ResponseStore {
     for (const { response, input, owner: keptFor } of this.#entries.values()) {
       if (keptFor !== owner) continue;
       const item = input.find((each) => each.id === id) ??
-        response.output.filter((each) => each.id === id).map(itemOf)[0];
+        response.output.filter((each) => each.id === id).map(toItem)[0];
       if (item !== undefined) return item;
     }
     throw new HearthError(
@@ -125,7 +125,7 @@ export class ResponseStore {
   }
 }
 
-function itemOf(item: OutputItem): StoredItem {
+function toItem(item: OutputItem): StoredItem {
   if (item.type !== "message") return item as StoredItem;
   const content = item.content.map(({ text }) => ({ type: "output_text" as const, text }));
   return { type: "message", id: item.id, role: "assistant", content };

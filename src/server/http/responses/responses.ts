@@ -16,15 +16,15 @@ import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
-import { inlineMediaOf } from "../body/inline_media.ts";
+import { getInlineMedia } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { droppedTurns } from "./dropped_turns.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
-import { itemsOf, mapMedia, ownParam, toChatRequest } from "./responses_chat.ts";
+import { mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
 import { newId } from "./new_response.ts";
 import { ResponseBuilder } from "./responses_events.ts";
-import { hostedToolsOf } from "./responses_tools.ts";
+import { listHostedTools } from "./responses_tools.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
@@ -154,12 +154,12 @@ async function openResponse(
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(ResponsesRequest, body);
   warn(call, ...findUnserved(body, "response"));
-  const media = inlineMediaOf(call.req.raw.signal);
+  const media = getInlineMedia(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
   // What is kept, or sent to the model more than once, is needed as text.
   const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
   const owner = call.get("keyLabel");
-  const input = itemsOf(request).map((item, index): StoredItem =>
+  const input = toItems(request).map((item, index): StoredItem =>
     item.type === "item_reference"
       ? store.findItem(item.id, { owner, param: `input[${index}].id` })
       : {
@@ -200,7 +200,7 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
       endpoint.store.add({ response, input, owner: call.get("keyLabel") });
     }
   };
-  const hosted = hostedToolsOf(request);
+  const hosted = listHostedTools(request);
   const passedOver = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
   if (passedOver.length > 0) {
     warn(call, `input items of tools that this server does not have: ${passedOver.join(" ")}`);

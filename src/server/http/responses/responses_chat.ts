@@ -4,7 +4,7 @@
  * @module
  */
 import type { ChatMessage } from "../../../wire/chat_message.ts";
-import { type ChatRequest, maxTokensOf } from "../../../wire/chat_request.ts";
+import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
 import type { ContentPart } from "../../../wire/content_part.ts";
 import {
   GENERATION_FIELDS,
@@ -13,10 +13,10 @@ import {
   type ResponsesRequest,
 } from "../../../wire/responses_request.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { functionsOf, hostedToolsOf, shownName } from "./responses_tools.ts";
+import { listFunctions, listHostedTools, shownName } from "./responses_tools.ts";
 
 /** The input as items. */
-export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
+export function toItems({ input }: ResponsesRequest): readonly InputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
 }
 
@@ -37,13 +37,13 @@ export function toChatRequest(
   return {
     model: request.model,
     messages: [...first, ...toMessages(items).map(({ message }) => message)],
-    max_tokens: maxTokensOf(request),
+    max_tokens: readMaxTokens(request),
     temperature: request.temperature,
     top_p: request.top_p,
-    ...generationFieldsOf(request),
+    ...toGenerationFields(request),
     ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
     response_format: responseFormat(request),
-    tools: functionsOf(request).map((named) => {
+    tools: listFunctions(request).map((named) => {
       const { description, parameters, strict } = named.tool;
       return {
         type: "function",
@@ -58,7 +58,7 @@ export function toChatRequest(
   };
 }
 
-function generationFieldsOf(
+function toGenerationFields(
   request: ResponsesRequest,
 ): Pick<ResponsesRequest, keyof typeof GENERATION_FIELDS> {
   const names = Object.keys(GENERATION_FIELDS) as (keyof typeof GENERATION_FIELDS)[];
@@ -85,7 +85,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
   for (const [position, item] of items.entries()) {
     switch (item.type) {
       case "message": {
-        const content = contentOf(item.content);
+        const content = toContent(item.content);
         if (item.role !== "assistant") {
           assistant = undefined;
           sources.push({ message: { role: item.role, content }, position });
@@ -116,7 +116,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
       case "function_call_output":
         assistant = undefined;
         sources.push({
-          message: { role: "tool", tool_call_id: item.call_id, content: contentOf(item.output) },
+          message: { role: "tool", tool_call_id: item.call_id, content: toContent(item.output) },
           position,
         });
         break;
@@ -143,7 +143,7 @@ export function mapMedia(item: InputItem, change: (reference: string) => string)
   return item;
 }
 
-function contentOf(content: string | readonly InputPart[]): string | ContentPart[] {
+function toContent(content: string | readonly InputPart[]): string | ContentPart[] {
   if (typeof content === "string") return content;
   return content.map((part): ContentPart => {
     switch (part.type) {
@@ -164,8 +164,8 @@ function contentOf(content: string | readonly InputPart[]): string | ContentPart
 function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
   const { tool_choice: choice } = request;
   if (choice === null || choice === undefined || typeof choice === "string") {
-    const isServed = choice !== "required" || functionsOf(request).length > 0;
-    if (!isServed) throw needsHosted(hostedToolsOf(request)[0] ?? "none");
+    const isServed = choice !== "required" || listFunctions(request).length > 0;
+    if (!isServed) throw needsHosted(listHostedTools(request)[0] ?? "none");
     return choice;
   }
   if (!("tools" in choice)) {
@@ -214,7 +214,7 @@ export function ownParam(
     })
     .replace(/^response_format(\.json_schema)?/, "text.format")
     .replace(/^max_tokens/, () => limitName(request))
-    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${functionsOf(request)[index]!.path}.`)
+    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${listFunctions(request)[index]!.path}.`)
     .replace(/^tool_choice\.function\./, "tool_choice.");
 }
 

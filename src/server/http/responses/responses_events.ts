@@ -50,7 +50,7 @@ export class ResponseBuilder {
       case "delta":
         return [
           ...this.#pushReasoning(event.reasoning ?? ""),
-          ...this.#pushText(event.text, (event.logprobs ?? []).map(logprobOf)),
+          ...this.#pushText(event.text, (event.logprobs ?? []).map(toLogprob)),
           ...(event.toolCalls ?? []).flatMap((call) => this.#pushCall(call)),
         ];
       case "finish":
@@ -80,7 +80,7 @@ export class ResponseBuilder {
       summary: this.#summarises ? [{ type: "summary_text", text: "" }] : [],
       content: this.#summarises ? [] : [{ type: "reasoning_text", text: "" }],
     }));
-    const { part, text, index } = partOf(item);
+    const { part, text, index } = toPart(item);
     part.text += delta;
     return [...events, this.#at(item, `${text}.delta`, { delta, ...index })];
   }
@@ -90,7 +90,7 @@ export class ResponseBuilder {
       this.#unplacedLogprobs.push(...ofDelta);
       return [];
     }
-    const logprobs = [...beginningOf(delta, this.#unplacedLogprobs), ...ofDelta];
+    const logprobs = [...sliceBeginning(delta, this.#unplacedLogprobs), ...ofDelta];
     this.#unplacedLogprobs = [];
     const [item, events] = this.#openItem("message", () => ({
       id: newId("msg"),
@@ -142,7 +142,7 @@ export class ResponseBuilder {
     const empty = item.type === "message" ? { content: [] } : { content: [], summary: [] };
     const added = this.#add({ ...item, ...empty } as OutputItem);
     this.response.output[this.response.output.length - 1] = this.#open = item;
-    const { part, frame, index } = partOf(item);
+    const { part, frame, index } = toPart(item);
     const part_added = this.#at(item, `${frame}.added`, { part: structuredClone(part), ...index });
     return [item as Item<Type>, [...closing, added, part_added]];
   }
@@ -167,7 +167,7 @@ export class ResponseBuilder {
       const type = "response.function_call_arguments.done";
       events.push(this.#at(item, type, { name, arguments: json }));
     } else {
-      const { part, text, frame, index } = partOf(item);
+      const { part, text, frame, index } = toPart(item);
       const logprobs = part.type === "output_text" && { logprobs: part.logprobs };
       events.push(
         this.#at(item, `${text}.done`, { text: part.text, ...logprobs, ...index }),
@@ -217,7 +217,7 @@ export class ResponseBuilder {
 }
 
 /** The one part of an item's text, and what the events about it begin with and tell its place by. */
-function partOf(item: Item<"message" | "reasoning">) {
+function toPart(item: Item<"message" | "reasoning">) {
   const frame = "response.content_part";
   const index = { content_index: 0 };
   if (item.type === "message") {
@@ -238,7 +238,7 @@ function partOf(item: Item<"message" | "reasoning">) {
 const encoder = new TextEncoder();
 
 /** The last of these tokens that `text` begins with; those before them were markup. */
-function beginningOf(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
+function sliceBeginning(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
   const bytes = encoder.encode(text);
   const first = tokens.findIndex((_, start) => {
     let at = 0;
@@ -251,7 +251,7 @@ function beginningOf(text: string, tokens: readonly OutputLogprob[]): OutputLogp
 
 type DeltaLogprob = NonNullable<Extract<ChatEvent, { type: "delta" }>["logprobs"]>[number];
 
-function logprobOf({ token, logprob, bytes, top }: DeltaLogprob): OutputLogprob {
+function toLogprob({ token, logprob, bytes, top }: DeltaLogprob): OutputLogprob {
   return {
     token,
     logprob,

@@ -18,7 +18,7 @@ interface FunctionAtPath extends CallName {
 }
 
 /** All functions in order; tools that only OpenAI hosts are none. */
-export function functionsOf({ tools }: ResponsesRequest): readonly FunctionAtPath[] {
+export function listFunctions({ tools }: ResponsesRequest): readonly FunctionAtPath[] {
   return (tools ?? []).flatMap((tool, index): FunctionAtPath[] => {
     const path = `tools[${index}]`;
     if (!("tools" in tool)) return "name" in tool ? [{ name: tool.name, tool, path }] : [];
@@ -32,7 +32,7 @@ export function functionsOf({ tools }: ResponsesRequest): readonly FunctionAtPat
 }
 
 /** Types of hosted tools, which are ignored. */
-export function hostedToolsOf({ tools }: ResponsesRequest): string[] {
+export function listHostedTools({ tools }: ResponsesRequest): string[] {
   return (tools ?? []).flatMap((tool) => "tools" in tool ? tool.tools : [tool])
     .flatMap((tool) => "name" in tool ? [] : [tool.type]);
 }
@@ -47,7 +47,7 @@ export function callNames(
   request: ResponsesRequest,
 ): ReadonlyMap<string, { readonly name: string; readonly namespace: string }> {
   return new Map(
-    functionsOf(request).flatMap(({ name, namespace }) =>
+    listFunctions(request).flatMap(({ name, namespace }) =>
       namespace ? [[shownName({ name, namespace }), { name, namespace }]] : []
     ),
   );

@@ -13,7 +13,7 @@ import { EmbeddingList, writeEmbeddings } from "../../../wire/embedding_response
 import type { TextInput } from "../../../models/task.ts";
 import { inOwnWords } from "../chat/own_param.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
-import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+import { readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
 
 /** The endpoint. */
 export function embeddingsRoute(deps: AppDeps): Route {
@@ -49,13 +49,15 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
     ...readPurpose(request),
     dimensions: request.dimensions ?? request.output_dimension ?? undefined,
     normalizes: readNormalization(request),
-    truncation: truncationOf(request),
+    truncation: readTruncation(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
     throw inOwnWords(error, (param) => ownParam(param, request));
   });
   const format = readVectorType(request);
   const id = call.get("requestId");
-  return jsonOf(writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }));
+  return toJsonResponse(
+    writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }),
+  );
 }
 
 function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
@@ -73,7 +75,7 @@ function ownParam(param: string, request: EmbeddingRequest): string {
 }
 
 /** A JSON answer written in pieces; other requests run between the pieces of a large one. */
-function jsonOf(pieces: Generator<string>): Response {
+function toJsonResponse(pieces: Generator<string>): Response {
   const first = pieces.next().value!;
   const second = pieces.next();
   const headers = { "content-type": "application/json" };

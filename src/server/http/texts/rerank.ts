@@ -7,7 +7,7 @@ import { RerankRequest } from "../../../wire/rerank_request.ts";
 import { CohereRerankList, orderResults, RerankList } from "../../../wire/rerank_response.ts";
 import type { RerankTask } from "../../../models/task.ts";
 import type { AppDeps, Call, Operation, Route } from "../route.ts";
-import { isCut, readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+import { isCut, readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
 
 /** Cohere's. */
 const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
@@ -56,7 +56,7 @@ export function rerankRoutes(deps: AppDeps): Route[] {
 
 async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
   const { model, request, answer } = await score(call, deps, (request) => ({
-    truncation: truncationOf(request),
+    truncation: readTruncation(request),
     maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
   }));
   return {
@@ -69,7 +69,7 @@ async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
 
 async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
   const { request, answer } = await score(call, deps, (request) => ({
-    truncation: truncationOf(request) ?? (isCut(request) === false ? undefined : "model"),
+    truncation: readTruncation(request) ?? (isCut(request) === false ? undefined : "model"),
     maxDocumentTokens: request.max_tokens_per_doc ?? DEFAULT_MAX_TOKENS_PER_DOC,
   }));
   return {
@@ -94,11 +94,11 @@ function wantsDocuments(request: RerankRequest): boolean | undefined {
   return request.return_documents ?? request.return_text ?? undefined;
 }
 
-/** @param cutsOf where texts that are too long are cut. */
+/** @param findCuts where texts that are too long are cut. */
 async function score(
   call: Call,
   deps: AppDeps,
-  cutsOf: (request: RerankRequest) => Pick<RerankTask, "truncation" | "maxDocumentTokens">,
+  findCuts: (request: RerankRequest) => Pick<RerankTask, "truncation" | "maxDocumentTokens">,
 ) {
   const { modelId, request } = await readTextRequest(call, deps, {
     path: "/rerank",
@@ -113,7 +113,7 @@ async function score(
       typeof document === "string" ? document : document.text
     ),
     instruction: request.instruction ?? undefined,
-    ...cutsOf(request),
+    ...findCuts(request),
   }, { signal: call.req.raw.signal });
   return { model: modelId, request, answer };
 }

@@ -6,7 +6,7 @@
 import { wantsLogits } from "../../../wire/rerank_request.ts";
 import { listTexts, ScoreList, ScoreRequest } from "../../../wire/score_request.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
-import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+import { readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
 
 /** The endpoint. */
 export function scoreRoute(deps: AppDeps): Route {
@@ -42,7 +42,7 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
     requestId,
     query: queries.length === 1 ? queries[0]! : queries,
     documents: listTexts(request.text_2),
-    truncation: truncationOf(request),
+    truncation: readTruncation(request),
   }, { signal: call.req.raw.signal });
   return {
     id: `score-${requestId}`,

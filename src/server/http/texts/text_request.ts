@@ -40,7 +40,7 @@ export async function readTextRequest<S extends z.ZodType>(
 }
 
 /** The truncation options of a request; `undefined` if texts must not be cut. */
-export function truncationOf(
+export function readTruncation(
   { truncate, truncation, truncate_prompt_tokens: maxTokens }: {
     readonly truncate?: boolean | "END" | "NONE" | null | undefined;
     readonly truncation?: boolean | null | undefined;

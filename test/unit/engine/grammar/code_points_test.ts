@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {
   type CodePoints,
-  complementOf,
+  complementPoints,
   encodeSet,
   hasCodePoint,
   intersect,
@@ -40,7 +40,7 @@ Deno.test("unite(), complementOf(), intersect() and encodeSet() are right about 
     const ranges = randomRanges(random);
     const others = randomRanges(random);
     const [set, other] = [unite(ranges), unite(others)];
-    const complement = complementOf(set);
+    const complement = complementPoints(set);
     const both = intersect(set, other);
     for (const points of [set, complement, both]) assertApart(points);
     const expressions = new Expressions();

@@ -106,7 +106,7 @@ Deno.test("PdfDocument does not keep the memory of files that used it up", async
 });
 
 Deno.test("PdfDocument draws pages of any size within the limits", async () => {
-  const sizeOf = async (fields: string) => {
+  const computeSize = async (fields: string) => {
     using document = await PdfDocument.open(writePage(fields), { maxMs });
     const limits = { ...resolution, maxPixels: 1e6 };
     const { width, height, data } = document.renderPage(0, { resolution: limits, maxMs });
@@ -114,13 +114,13 @@ Deno.test("PdfDocument draws pages of any size within the limits", async () => {
     assert.ok(width * height <= 1e6, `${width} × ${height}`);
     return [width, height];
   };
-  assert.deepEqual(await sizeOf("/MediaBox [0 0 0.4 0.4]"), [1, 1]);
-  assert.deepEqual(await sizeOf("/MediaBox [0 0 14400 1]"), [16384, 2]);
-  assert.deepEqual(await sizeOf("/MediaBox [0 0 14400 14400] /UserUnit 10"), [1000, 1000]);
-  assert.deepEqual(await sizeOf("/MediaBox [0 0 99999999 99999999]"), [1000, 1000]);
+  assert.deepEqual(await computeSize("/MediaBox [0 0 0.4 0.4]"), [1, 1]);
+  assert.deepEqual(await computeSize("/MediaBox [0 0 14400 1]"), [16384, 2]);
+  assert.deepEqual(await computeSize("/MediaBox [0 0 14400 14400] /UserUnit 10"), [1000, 1000]);
+  assert.deepEqual(await computeSize("/MediaBox [0 0 99999999 99999999]"), [1000, 1000]);
   // Letter, where a file does not say.
-  assert.deepEqual(await sizeOf(""), await sizeOf("/MediaBox [0 0 612 792]"));
-  assert.deepEqual(await sizeOf("/MediaBox [0 0 1e400 foo]"), await sizeOf(""));
+  assert.deepEqual(await computeSize(""), await computeSize("/MediaBox [0 0 612 792]"));
+  assert.deepEqual(await computeSize("/MediaBox [0 0 1e400 foo]"), await computeSize(""));
 });
 
 Deno.test("isPdf() tells PDF files from others", () => {

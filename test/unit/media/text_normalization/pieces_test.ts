@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { cleanText } from "../../../../src/media/text_normalization/clean_text.ts";
 import { halve, splitPieces } from "../../../../src/media/text_normalization/pieces.ts";
 
-function textsOf(text: string, maxChars = 300): string[] {
+function splitTexts(text: string, maxChars = 300): string[] {
   return [...splitPieces(text, { language: "en", maxChars })].map((piece) => piece.text);
 }
 
 Deno.test("splitPieces() ends sentences where they end, and not at short forms", () => {
   assert.deepEqual(
-    textsOf(
+    splitTexts(
       'Dr. J. R. Smith left the U.S. yesterday. He said "Hi." Then (see fig. 3) he paid $5.50! ' +
         "Version 2.5.1 is out, e.g. Here. What?! Yes",
     ),
@@ -21,7 +21,7 @@ Deno.test("splitPieces() ends sentences where they end, and not at short forms",
       "Yes",
     ],
   );
-  assert.deepEqual(textsOf("Hello\u3002\u4f60\u597d\uff01\u597d\u7684"), [
+  assert.deepEqual(splitTexts("Hello\u3002\u4f60\u597d\uff01\u597d\u7684"), [
     "Hello\u3002",
     "\u4f60\u597d\uff01",
     "\u597d\u7684",
@@ -39,7 +39,7 @@ Deno.test("splitPieces() tells short forms within a sentence from those that end
     "They work at Acme Inc.",
     "It is late.",
   ];
-  assert.deepEqual(textsOf(english.join(" ")), english);
+  assert.deepEqual(splitTexts(english.join(" ")), english);
   const german = [
     "Er wohnt in der Hauptstr. 5.",
     "Das 21. Jahrhundert begann.",
@@ -50,7 +50,7 @@ Deno.test("splitPieces() tells short forms within a sentence from those that end
 });
 
 Deno.test("splitPieces() ends no sentence within an address", () => {
-  assert.deepEqual(textsOf("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
+  assert.deepEqual(splitTexts("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
 });
 
 Deno.test("splitPieces() pauses longer after a paragraph than after a sentence", () => {
@@ -68,7 +68,7 @@ Deno.test("splitPieces() pauses longer after a paragraph than after a sentence",
 
 Deno.test("splitPieces() keeps numbers with their items, and images whole, and ends headings and rows", () => {
   assert.deepEqual(
-    textsOf("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
+    splitTexts("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
     [
       "# Title",
       "Text goes on.",
@@ -77,18 +77,22 @@ Deno.test("splitPieces() keeps numbers with their items, and images whole, and e
       "Look: ![a cat](cat.png)",
     ],
   );
-  assert.deepEqual(textsOf("| a | b |\n|---|---|\n| 1 | 2 |").map(cleanText), ["a, b", "", "1, 2"]);
+  assert.deepEqual(splitTexts("| a | b |\n|---|---|\n| 1 | 2 |").map(cleanText), [
+    "a, b",
+    "",
+    "1, 2",
+  ]);
 });
 
 Deno.test("splitPieces() cuts long sentences at clauses, then at blanks, then anywhere", () => {
   const clauses =
     "When the night had come, and the land was dark; then the moon was the only light we saw";
-  assert.deepEqual(textsOf(clauses, 60), [
+  assert.deepEqual(splitTexts(clauses, 60), [
     "When the night had come, and the land was dark;",
     "then the moon was the only light we saw",
   ]);
-  assert.deepEqual(textsOf("word ".repeat(30), 40).map((text) => text.length), [39, 39, 39, 29]);
-  const pieces = textsOf("\u{1f600}".repeat(100), 33);
+  assert.deepEqual(splitTexts("word ".repeat(30), 40).map((text) => text.length), [39, 39, 39, 29]);
+  const pieces = splitTexts("\u{1f600}".repeat(100), 33);
   assert.equal(pieces.join(""), "\u{1f600}".repeat(100));
   assert.ok(pieces.every((piece) => piece.length <= 33 && piece.isWellFormed()));
 });
@@ -113,7 +117,7 @@ Deno.test("splitPieces() keeps every word of any text, in order", () => {
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
   for (let i = 0; i < 500; i++) {
     const text = Array.from({ length: next(120) }, () => alphabet[next(alphabet.length)]).join("");
-    const kept = textsOf(text, 20);
+    const kept = splitTexts(text, 20);
     assert.equal(kept.join("").replaceAll(/\s/g, ""), text.replaceAll(/\s/g, ""));
     assert.ok(kept.every((piece) => piece.trim() !== "" && piece.length <= 20));
   }

@@ -6,7 +6,7 @@ const CLASSES = ["", " ", "a", "b", "c", ""];
 const VOCABULARY = { blank: 0, texts: CLASSES };
 
 /** Logits that like one class in each frame: `_` the blank, `|` the space, `?` a special token. */
-function logitsOf(path: string): Float32Array {
+function makeLogits(path: string): Float32Array {
   const logits = new Float32Array(path.length * CLASSES.length);
   [...path].forEach((letter, frame) =>
     logits[frame * CLASSES.length + "_|abc?".indexOf(letter)] = 9
@@ -21,7 +21,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
     // With neighbours on both sides that do not count.
-    const logits = logitsOf(`cb${part}ac`);
+    const logits = makeLogits(`cb${part}ac`);
     tokens.push(
       ...reader.push({ rows: logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }),
     );
@@ -53,29 +53,29 @@ Deno.test("CtcGreedyDecoder gives a token the logarithm of its softmax where it 
   assert.ok(Math.abs(token!.logprob - Math.log(0.8)) < 1e-6);
 });
 
-function segmentsOf(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): string[] {
+function readSegments(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): string[] {
   const segments = new FrameSegments(rules);
   const found = read(path).flatMap((token) => segments.push([token]));
   return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
 }
 
 Deno.test("FrameSegments starts a new segment after a pause, wherever in it the space is", () => {
-  assert.deepEqual(segmentsOf("ab____c"), ["abc"]);
-  assert.deepEqual(segmentsOf("ab_____c"), ["ab", "c"]);
-  assert.deepEqual(segmentsOf("ab|____c"), ["ab ", "c"]);
-  assert.deepEqual(segmentsOf("ab____|c"), ["ab ", "c"]);
-  assert.deepEqual(segmentsOf("ab|a__|___c"), ["ab a ", "c"]);
+  assert.deepEqual(readSegments("ab____c"), ["abc"]);
+  assert.deepEqual(readSegments("ab_____c"), ["ab", "c"]);
+  assert.deepEqual(readSegments("ab|____c"), ["ab ", "c"]);
+  assert.deepEqual(readSegments("ab____|c"), ["ab ", "c"]);
+  assert.deepEqual(readSegments("ab|a__|___c"), ["ab a ", "c"]);
 });
 
 Deno.test("FrameSegments ends between words where a segment grows too long, but never within a word", () => {
-  assert.deepEqual(segmentsOf("abcabc|abcabc|abcabc|abc"), ["abcabc abcabc abcabc ", "abc"]);
-  assert.deepEqual(segmentsOf("abcabcabcabcabcabcabcabcabcabc"), [
+  assert.deepEqual(readSegments("abcabc|abcabc|abcabc|abc"), ["abcabc abcabc abcabc ", "abc"]);
+  assert.deepEqual(readSegments("abcabcabcabcabcabcabcabcabcabc"), [
     "abcabcabcabcabcabcabcabcabcabc",
   ]);
 });
 
 Deno.test("FrameSegments leaves out special tokens, and segments without text", () => {
-  assert.deepEqual(segmentsOf("?a?b??"), ["ab"]);
-  assert.deepEqual(segmentsOf("??||__|"), []);
-  assert.deepEqual(segmentsOf(""), []);
+  assert.deepEqual(readSegments("?a?b??"), ["ab"]);
+  assert.deepEqual(readSegments("??||__|"), []);
+  assert.deepEqual(readSegments(""), []);
 });

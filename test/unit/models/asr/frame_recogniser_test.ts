@@ -14,7 +14,7 @@ const KERNEL_SAMPLES = 400;
 const LETTER_SECONDS = 0.1;
 const GAP_SECONDS = 0.06;
 
-function frequencyOf(letter: number): number {
+function computeFrequency(letter: number): number {
   return 200 + 200 * letter;
 }
 
@@ -30,7 +30,7 @@ function hearTones(samples: Float32Array): Float32Array {
     for (let letter = 1; letter < LETTERS.length; letter++) {
       let [cosine, sine] = [0, 0];
       sound.forEach((sample, i) => {
-        const phase = 2 * Math.PI * frequencyOf(letter) * i / RATE_HZ;
+        const phase = 2 * Math.PI * computeFrequency(letter) * i / RATE_HZ;
         cosine += sample * Math.cos(phase);
         sine += sample * Math.sin(phase);
       });
@@ -55,7 +55,7 @@ function spell(
   const spelt = words.map(([text, start]) => {
     let at = start;
     for (const letter of `${text} `) {
-      const frequency = frequencyOf(LETTERS.indexOf(letter));
+      const frequency = computeFrequency(LETTERS.indexOf(letter));
       const first = Math.round(at * RATE_HZ);
       for (let i = first; i < first + LETTER_SECONDS * RATE_HZ; i++) {
         samples[i] = 0.5 * Math.sin(2 * Math.PI * frequency * i / RATE_HZ);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ShortFirst } from "../../../../src/models/asr/short_first.ts";
 
 /** A clock by which each piece of work takes so many milliseconds. */
-function clockOf(pieceMs: number): () => number {
+function makeClock(pieceMs: number): () => number {
   let now = 0;
   return () => now += pieceMs;
 }
@@ -11,12 +11,12 @@ const HOUR_MS = 3_600_000;
 const { signal } = new AbortController();
 
 Deno.test("ShortFirst lets a long recording work where there is no short one", async () => {
-  const turn = new ShortFirst(clockOf(HOUR_MS)).turnsOfLong(signal);
+  const turn = new ShortFirst(makeClock(HOUR_MS)).turnsOfLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
 });
 
 Deno.test("ShortFirst has long recordings wait until the last short one has ended", async () => {
-  const shortFirst = new ShortFirst(clockOf(HOUR_MS));
+  const shortFirst = new ShortFirst(makeClock(HOUR_MS));
   const events: string[] = [];
   const ends = [shortFirst.begin(), shortFirst.begin()];
   const longs = ["first", "second"].map(async (name) => {
@@ -33,14 +33,14 @@ Deno.test("ShortFirst has long recordings wait until the last short one has ende
 });
 
 Deno.test("ShortFirst lets a long recording go on after a while, though a short one never ends", async () => {
-  const shortFirst = new ShortFirst(clockOf(1));
+  const shortFirst = new ShortFirst(makeClock(1));
   shortFirst.begin();
   const turn = shortFirst.turnsOfLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
 });
 
 Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the reason", async () => {
-  const shortFirst = new ShortFirst(clockOf(HOUR_MS));
+  const shortFirst = new ShortFirst(makeClock(HOUR_MS));
   shortFirst.begin();
   const abort = new AbortController();
   const waiting = shortFirst.turnsOfLong(abort.signal)();
@@ -50,7 +50,7 @@ Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the r
 });
 
 Deno.test("ShortFirst leaves nothing behind at a recording's signal, however often it waited", async () => {
-  const shortFirst = new ShortFirst(clockOf(1));
+  const shortFirst = new ShortFirst(makeClock(1));
   shortFirst.begin();
   const { signal } = new AbortController();
   let numListeners = 0;

@@ -31,7 +31,7 @@ function bestSum(rows: readonly (readonly number[])[], row = 0, column = 0): num
 }
 
 /** The largest sum of the paths whose rows begin in these columns. */
-function sumOf(rows: readonly (readonly number[])[], begins: readonly number[]): number {
+function computeSum(rows: readonly (readonly number[])[], begins: readonly number[]): number {
   let sum = 0;
   for (const [row, values] of rows.entries()) {
     const begin = begins[row]!;
@@ -56,6 +56,9 @@ Deno.test("warpRows() finds the best of all paths", () => {
     assert.equal(begins[0], 0);
     assert.ok(begins.every((begin, row) => row === 0 || begin >= begins[row - 1]!));
     const want = bestSum(rows);
-    assert.ok(Math.abs(sumOf(rows, begins) - want) < 1e-5, JSON.stringify({ rows, begins, want }));
+    assert.ok(
+      Math.abs(computeSum(rows, begins) - want) < 1e-5,
+      JSON.stringify({ rows, begins, want }),
+    );
   }
 });

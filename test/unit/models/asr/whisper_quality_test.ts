@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
 import {
-  languageNameOf,
-  languagesOf,
-  languageTokenOf,
-  promptOf,
+  findLanguageToken,
+  getLanguageName,
+  makePrompt,
+  toLanguages,
 } from "../../../../src/models/asr/whisper_config.ts";
 import {
   type Attempt,
-  compressionRatioOf,
+  computeCompressionRatio,
   decodeWithFallback,
   isGoodEnough,
   temperaturesFrom,
@@ -31,20 +31,24 @@ const CONFIG: WhisperConfig = {
 
 Deno.test("promptOf() names the task: to write what is spoken, or English", () => {
   const { startToken } = CONFIG;
-  assert.deepEqual(promptOf(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
-  assert.deepEqual(promptOf(CONFIG, { languageToken: 55, translates: true }), [startToken, 55, 58]);
+  assert.deepEqual(makePrompt(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
+  assert.deepEqual(makePrompt(CONFIG, { languageToken: 55, translates: true }), [
+    startToken,
+    55,
+    58,
+  ]);
 });
 
 /** Decodes a window with attempts that are given. @returns what each was asked to do, too. */
 async function decode(
   attempts: readonly Attempt[],
-  { temperature = 0, textOf = (tokens: readonly number[]) => tokens.join(" ") } = {},
+  { temperature = 0, getText = (tokens: readonly number[]) => tokens.join(" ") } = {},
 ) {
   const asked: { temperature: number; seed: number }[] = [];
   const window = await decodeWithFallback((sampling) => {
     asked.push(sampling);
     return Promise.resolve(attempts[asked.length - 1]!);
-  }, { temperature, seed: 7, noSpeechProbability: 0, textOf });
+  }, { temperature, seed: 7, noSpeechProbability: 0, getText });
   return { window, asked };
 }
 
@@ -70,9 +74,9 @@ Deno.test("decodeWithFallback() tries again, hotter and with other randomness, w
 });
 
 Deno.test("decodeWithFallback() tries again what repeats itself", async () => {
-  const textOf = (tokens: readonly number[]) => " and then".repeat(tokens[0]!);
+  const getText = (tokens: readonly number[]) => " and then".repeat(tokens[0]!);
   const attempts = [{ ...LIKELY, tokens: [50] }, { ...LIKELY, tokens: [1] }];
-  const { window } = await decode(attempts, { textOf });
+  const { window } = await decode(attempts, { getText });
   assert.deepEqual(window.tokens, [1]);
   assert.ok(window.compressionRatio < 2);
 });
@@ -93,18 +97,18 @@ Deno.test("temperaturesFrom() rises to 1 in steps of 0.2", () => {
 });
 
 Deno.test("compressionRatioOf() is high for repetition and low for speech", () => {
-  assert.ok(compressionRatioOf("thank you ".repeat(30)) > 10);
-  assert.ok(compressionRatioOf("Ask Michael to feed the horse.") < 1);
-  assert.equal(compressionRatioOf(""), 0);
+  assert.ok(computeCompressionRatio("thank you ".repeat(30)) > 10);
+  assert.ok(computeCompressionRatio("Ask Michael to feed the horse.") < 1);
+  assert.equal(computeCompressionRatio(""), 0);
 });
 
 Deno.test("languageTokenOf() maps the API's codes, which languagesOf() names, to Whisper's", () => {
-  assert.equal(languageTokenOf(CONFIG, "en"), 52);
-  assert.equal(languageTokenOf(CONFIG, "fil"), 53);
-  assert.deepEqual(languagesOf(CONFIG), ["en", "fil"]);
+  assert.equal(findLanguageToken(CONFIG, "en"), 52);
+  assert.equal(findLanguageToken(CONFIG, "fil"), 53);
+  assert.deepEqual(toLanguages(CONFIG), ["en", "fil"]);
   const english = { ...CONFIG, languages: new Map(), transcribeToken: undefined };
-  assert.equal(languageTokenOf(english, "en"), undefined);
-  assert.deepEqual(languagesOf(english), ["en"]);
-  assert.equal(languageNameOf(CONFIG, 53), "filipino");
-  assert.equal(languageNameOf(english, undefined), "english");
+  assert.equal(findLanguageToken(english, "en"), undefined);
+  assert.deepEqual(toLanguages(english), ["en"]);
+  assert.equal(getLanguageName(CONFIG, 53), "filipino");
+  assert.equal(getLanguageName(english, undefined), "english");
 });

@@ -28,7 +28,7 @@ function timestamp(seconds: number): number {
   return TIMES + Math.round(seconds * 50);
 }
 
-function windowOf(
+function makeWindow(
   tokens: readonly number[],
   figures: Partial<DecodingResult> = {},
 ): DecodingResult {
@@ -118,7 +118,7 @@ for (const atCut of ["omits", "opens", "writes"] as const) {
         const isCut = script.some(({ start, end }) =>
           start > offset - 0.011 && start < offset + 30 && end > offset + 30
         );
-        return windowOf(
+        return makeWindow(
           atCut === "omits" && isCut && tokens.length > 0 ? [...tokens, tokens.at(-1)!] : tokens,
         );
       });
@@ -139,20 +139,20 @@ Deno.test("Sequential begins the next window where the last complete segment end
     timestamp(25),
     3,
   ];
-  const { seeks } = run(60, (offset) => windowOf(offset === 0 ? tokens : []));
+  const { seeks } = run(60, (offset) => makeWindow(offset === 0 ? tokens : []));
   assert.deepEqual(seeks, [0, 2500, 5500]);
 });
 
 Deno.test("Sequential takes the whole window when its text is complete", () => {
   const tokens = [timestamp(0), 1, timestamp(10), timestamp(12), 2, timestamp(25)];
-  const { heard, seeks } = run(40, (offset) => windowOf(offset === 0 ? tokens : []));
+  const { heard, seeks } = run(40, (offset) => makeWindow(offset === 0 ? tokens : []));
   assert.deepEqual(seeks, [0, 3000]);
   assert.deepEqual(heard, [{ start: 0, end: 10, words: [1] }, { start: 12, end: 25, words: [2] }]);
 });
 
 Deno.test("Sequential leaves a single sentence that the window cuts to the next window", () => {
   const { heard, seeks } = run(50, (offset) =>
-    windowOf(
+    makeWindow(
       offset === 0 ? [timestamp(24), 1, 2] : [timestamp(0), 1, 2, 3, timestamp(10)],
     ));
   assert.deepEqual(seeks, [0, 2400]);
@@ -160,17 +160,17 @@ Deno.test("Sequential leaves a single sentence that the window cuts to the next 
 });
 
 Deno.test("Sequential ends text without an end where the recording ends", () => {
-  const { heard } = run(12.34, () => windowOf([timestamp(2), 1]));
+  const { heard } = run(12.34, () => makeWindow([timestamp(2), 1]));
   assert.deepEqual(heard, [{ start: 2, end: 12.34, words: [1] }]);
 });
 
 Deno.test("Sequential skips windows without speech, whatever their text", () => {
   const silent = { meanLogprob: -1.5, noSpeechProbability: 0.9 };
   const speech = [timestamp(1), 7, timestamp(2)];
-  const { heard, seeks } = run(90, (offset) => windowOf(speech, offset === 60 ? {} : silent));
+  const { heard, seeks } = run(90, (offset) => makeWindow(speech, offset === 60 ? {} : silent));
   assert.deepEqual(seeks, [0, 3000, 6000]);
   assert.deepEqual(heard, [{ start: 61, end: 62, words: [7] }]);
-  const likely = run(30, () => windowOf(speech, { noSpeechProbability: 0.9 }));
+  const likely = run(30, () => makeWindow(speech, { noSpeechProbability: 0.9 }));
   assert.equal(likely.heard.length, 1);
 });
 
@@ -178,15 +178,15 @@ Deno.test("Sequential advances when a decoder makes no progress, repeats itself,
   const stuck = [timestamp(0), 1, timestamp(0), timestamp(0), 2];
   const looping = [timestamp(0), ...new Array(223).fill(5)];
   for (const tokens of [stuck, looping, [], [timestamp(0)], [timestamp(0.02)], [5, 6]]) {
-    const { seeks } = run(300, () => windowOf(tokens));
+    const { seeks } = run(300, () => makeWindow(tokens));
     assert.deepEqual(seeks, Array.from({ length: 10 }, (_, i) => i * 3000), String(tokens));
   }
 });
 
 Deno.test("Sequential skips an end too short for a word, but not a short recording", () => {
-  assert.deepEqual(run(30.05, () => windowOf([])).seeks, [0]);
-  assert.deepEqual(run(30.2, () => windowOf([])).seeks, [0, 3000]);
-  assert.deepEqual(run(0.05, () => windowOf([])).seeks, [0]);
+  assert.deepEqual(run(30.05, () => makeWindow([])).seeks, [0]);
+  assert.deepEqual(run(30.2, () => makeWindow([])).seeks, [0, 3000]);
+  assert.deepEqual(run(0.05, () => makeWindow([])).seeks, [0]);
 });
 
 Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
@@ -196,7 +196,7 @@ Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
   ]] as const;
   const { seeks, ends, heard } = run(600, (start, end) => {
     const inside = speech.filter(([from, to]) => from >= start && to <= end);
-    return windowOf(
+    return makeWindow(
       inside.flatMap(([from, to]) => [timestamp(from - start), 1, timestamp(to - start)]),
     );
   }, speech);
@@ -207,7 +207,7 @@ Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
 
 Deno.test("Sequential cuts speech that is longer than a window, and leaves the sentence at the cut to the next", () => {
   const { seeks, ends, heard } = run(90, (start) =>
-    windowOf(
+    makeWindow(
       start === 10
         ? [timestamp(0), 1, timestamp(20), timestamp(20), 2]
         : [timestamp(0), 2, 3, timestamp(15)],
@@ -221,7 +221,7 @@ Deno.test("Sequential cuts speech that is longer than a window, and leaves the s
 });
 
 Deno.test("Sequential ends no segment after the speech, and transcribes nothing without speech", () => {
-  const late = windowOf([timestamp(0.2), 1, timestamp(29)]);
+  const late = makeWindow([timestamp(0.2), 1, timestamp(29)]);
   const { heard } = run(60, () => late, [[3, 7]]);
   assert.deepEqual(heard, [{ start: 3.2, end: 7, words: [1] }]);
   assert.deepEqual(run(60, () => late, []).seeks, []);

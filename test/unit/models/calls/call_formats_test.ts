@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CALL_FORMATS, callFormatOf } from "../../../../src/models/text/calls/call_formats.ts";
+import { CALL_FORMATS, detectCallFormat } from "../../../../src/models/text/calls/call_formats.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 import { EXAMPLES, FUNCTIONS, NO_CALLS } from "./examples.ts";
@@ -178,8 +178,8 @@ Deno.test("call formats are detected from templates, each by itself", () => {
     gemma: "<|tool_call>call:",
   };
   for (const [name, template] of Object.entries(templates)) {
-    assert.equal(callFormatOf(template).name, name);
+    assert.equal(detectCallFormat(template).name, name);
   }
   assert.deepEqual(Object.keys(templates).sort(), CALL_FORMATS.map(({ name }) => name).sort());
-  assert.equal(callFormatOf("{{ tools }}").name, "llama");
+  assert.equal(detectCallFormat("{{ tools }}").name, "llama");
 });

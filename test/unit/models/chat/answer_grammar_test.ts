@@ -3,7 +3,7 @@ import { GrammarCompiler } from "../../../../src/engine/grammar/compiler.ts";
 import type { GrammarMatcher } from "../../../../src/engine/grammar/grammar.ts";
 import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
-import { answerGrammarOf } from "../../../../src/models/text/chat/answer_grammar.ts";
+import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_grammar.ts";
 import type { AnswerForm } from "../../../../src/models/text/chat/answer_form.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ChatTask, ToolOptions } from "../../../../src/models/task.ts";
@@ -14,14 +14,14 @@ const END = 256;
 /** A vocabulary of single bytes. */
 const BYTES = new GrammarCompiler(() => ({
   vocabSize: 257,
-  bytesOf: (id) => id === END ? undefined : Uint8Array.of(id),
+  getBytes: (id) => id === END ? undefined : Uint8Array.of(id),
   addedTokens: new Map(),
   endTokenIds: new Set([END]),
 }));
 
 const THINK = { open: "<think>", close: "</think>" };
 
-function taskOf(tools: Partial<ToolOptions>, grammar?: ChatTask["grammar"]): ChatTask {
+function makeTask(tools: Partial<ToolOptions>, grammar?: ChatTask["grammar"]): ChatTask {
   return {
     type: "chat",
     requestId: "test",
@@ -32,7 +32,7 @@ function taskOf(tools: Partial<ToolOptions>, grammar?: ChatTask["grammar"]): Cha
   };
 }
 
-function formOf(format: CallFormat, extra: Partial<AnswerForm> = {}): AnswerForm {
+function makeForm(format: CallFormat, extra: Partial<AnswerForm> = {}): AnswerForm {
   return { calls: { format, functions: FUNCTIONS, isIgnored: false }, ...extra };
 }
 
@@ -42,7 +42,7 @@ function allows({ mask }: GrammarMatcher, token: number): boolean {
 
 /** How much of a text the grammar lets through, and whether it may end there. */
 function follow(task: ChatTask, form: AnswerForm, text: string) {
-  const spec = answerGrammarOf(task, form);
+  const spec = toAnswerGrammar(task, form);
   assert.ok(spec);
   const matcher = BYTES.compile(spec).createMatcher();
   const bytes = new TextEncoder().encode(text);
@@ -88,27 +88,31 @@ const ANSWERS: Readonly<Record<string, string>> = {
 Deno.test("answerGrammarOf() forces calls in every format, which its parser reads", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
-    const form = formOf(format);
-    assert.deepEqual(follow(taskOf({}), form, answer), { at: answer, isWhole: true }, format.name);
+    const form = makeForm(format);
+    assert.deepEqual(
+      follow(makeTask({}), form, answer),
+      { at: answer, isWhole: true },
+      format.name,
+    );
     const parser = new AnswerParser(form);
     const deltas = [...parser.push(answer), ...parser.end()].flatMap(({ toolCalls }) => toolCalls);
     const calls = deltas.filter(({ name }) => name !== undefined);
     assert.deepEqual(calls.map(({ name }) => name), ["get_weather", "ping"], format.name);
     assert.deepEqual(JSON.parse(calls[0]!.arguments), { city: "Paris", days: 2 });
     // Nothing else may come, and no other function.
-    assert.equal(follow(taskOf({}), form, "Hello").at.length < 3, true);
+    assert.equal(follow(makeTask({}), form, "Hello").at.length < 3, true);
     const wrong = answer.replaceAll("ping", "pong");
-    assert.equal(follow(taskOf({}), form, wrong).isWhole, false, format.name);
+    assert.equal(follow(makeTask({}), form, wrong).isWhole, false, format.name);
   }
 });
 
 Deno.test("answerGrammarOf() binds a named function, and one call where there may be one only", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
-    const form = formOf(format);
-    const named = taskOf({ choice: { name: "ping" } });
+    const form = makeForm(format);
+    const named = makeTask({ choice: { name: "ping" } });
     assert.equal(follow(named, form, answer).isWhole, false, format.name);
-    const alone = taskOf({ isParallel: false });
+    const alone = makeTask({ isParallel: false });
     assert.equal(follow(alone, form, answer).isWhole, false, format.name);
   }
 });
@@ -117,7 +121,7 @@ Deno.test("answerGrammarOf() keeps arguments to the schema: what is required, an
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const call = (json: string) =>
     `<tool_call>\n{"name": "get_weather", "arguments": ${json}}\n</tool_call>`;
-  const check = (json: string) => follow(taskOf({}), formOf(hermes), call(json)).isWhole;
+  const check = (json: string) => follow(makeTask({}), makeForm(hermes), call(json)).isWhole;
   assert.equal(check('{"city": "Paris"}'), true);
   assert.equal(check('{"days": 2}'), false);
   assert.equal(check('{"city": 5}'), false);
@@ -137,9 +141,9 @@ Deno.test("answerGrammarOf() takes parameters that are composed, and generates n
     { $ref: "#/$defs/both", $defs: { both: { ...city, allOf: [days] } } },
     { ...city, type: ["object", "null"], nullable: true, anyOf: [days] },
   ];
-  const form = formOf(CALL_FORMATS.find(({ name }) => name === "hermes")!);
+  const form = makeForm(CALL_FORMATS.find(({ name }) => name === "hermes")!);
   for (const parameters of compositions) {
-    const task = taskOf({ functions: [{ name: "f", parameters }] });
+    const task = makeTask({ functions: [{ name: "f", parameters }] });
     const check = (json: string) => {
       const text = `<tool_call>\n{"name": "f", "arguments": ${json}}\n</tool_call>`;
       return follow(task, form, text).isWhole;
@@ -174,9 +178,9 @@ Deno.test("answerGrammarOf() takes hundreds of optional arguments in every forma
   const names = Array.from({ length: 300 }, (_, index) => `p${index}`);
   const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
   const task = (required: string[]) =>
-    taskOf({ functions: [{ name: "f", parameters: { type: "object", properties, required } }] });
+    makeTask({ functions: [{ name: "f", parameters: { type: "object", properties, required } }] });
   for (const [name, write] of Object.entries(ONE_BY_ONE)) {
-    const form = formOf(CALL_FORMATS.find((each) => each.name === name)!);
+    const form = makeForm(CALL_FORMATS.find((each) => each.name === name)!);
     const check = (args: Record<string, unknown>, required: string[] = []) =>
       follow(task(required), form, write(args)).isWhole;
     for (const args of [{}, { p0: 1 }, { p299: 1 }, { p3: 1, p4: 2, p299: 3 }]) {
@@ -197,9 +201,9 @@ Deno.test("answerGrammarOf() keeps single arguments to the patterns that are fou
     additionalProperties: false,
     required: ["n_a", "n_c"],
   };
-  const task = taskOf({ functions: [{ name: "f", parameters }] });
+  const task = makeTask({ functions: [{ name: "f", parameters }] });
   for (const [name, write] of Object.entries(ONE_BY_ONE)) {
-    const form = formOf(CALL_FORMATS.find((each) => each.name === name)!);
+    const form = makeForm(CALL_FORMATS.find((each) => each.name === name)!);
     const check = (args: Record<string, unknown>) => follow(task, form, write(args)).isWhole;
     assert.equal(check({ n_a: 1, n_c: 2 }), true, name);
     assert.equal(check({ n_a: 1, n_c: 2, n_b: 4 }), true, name);
@@ -211,17 +215,17 @@ Deno.test("answerGrammarOf() keeps single arguments to the patterns that are fou
       const wrong = {
         functions: [{ name: "f", parameters: { ...parameters, patternProperties } }],
       };
-      follow(taskOf(wrong), form, "");
+      follow(makeTask(wrong), form, "");
     }, { kind: "invalid_value", param: 'tools[0].function.parameters.patternProperties["("]' });
   }
 });
 
 Deno.test("answerGrammarOf() with auto binds strict functions only from where a call begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
-  const form = formOf(hermes);
-  assert.equal(answerGrammarOf(taskOf({ choice: "auto" }), form), undefined);
+  const form = makeForm(hermes);
+  assert.equal(toAnswerGrammar(makeTask({ choice: "auto" }), form), undefined);
   const functions = FUNCTIONS.map((each) => ({ ...each, strict: true }));
-  const strict = taskOf({ choice: "auto", functions });
+  const strict = makeTask({ choice: "auto", functions });
   for (const text of ["Hello.", "", "<tool", `Look: ${ANSWERS["hermes"]!}`, ANSWERS["hermes"]!]) {
     assert.equal(follow(strict, form, text).isWhole, true, text);
   }
@@ -244,8 +248,8 @@ Deno.test("answerGrammarOf() with auto leaves the arguments of functions free th
     },
   };
   const functions = [...FUNCTIONS.map((each) => ({ ...each, strict: true })), beside];
-  const task = taskOf({ choice: "auto", functions });
-  const form = formOf(CALL_FORMATS.find(({ name }) => name === "hermes")!);
+  const task = makeTask({ choice: "auto", functions });
+  const form = makeForm(CALL_FORMATS.find(({ name }) => name === "hermes")!);
   const call = (name: string, json: string) =>
     follow(task, form, `<tool_call>\n{"name": "${name}", "arguments": ${json}}\n</tool_call>`)
       .isWhole;
@@ -258,10 +262,14 @@ Deno.test("answerGrammarOf() with auto leaves the arguments of functions free th
   for (const format of CALL_FORMATS) {
     const loose = FUNCTIONS.map((each) => ({ ...each, strict: each.name === "ping" }));
     const text = ANSWERS[format.name]!;
-    const { isWhole } = follow(taskOf({ choice: "auto", functions: loose }), formOf(format), text);
+    const { isWhole } = follow(
+      makeTask({ choice: "auto", functions: loose }),
+      makeForm(format),
+      text,
+    );
     assert.equal(isWhole, true, format.name);
   }
-  const qwen = formOf(CALL_FORMATS.find(({ name }) => name === "qwen_xml")!);
+  const qwen = makeForm(CALL_FORMATS.find(({ name }) => name === "qwen_xml")!);
   const xml = (parameter: string) =>
     `<tool_call>\n<function=look_up>\n${parameter}</function>\n</tool_call>`;
   assert.equal(follow(task, qwen, xml("")).isWhole, true, "nothing is required");
@@ -272,7 +280,7 @@ Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins",
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
   const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
-    follow(taskOf({}), formOf(hermes, { reasoning: { markers: THINK, state } }), text).isWhole;
+    follow(makeTask({}), makeForm(hermes, { reasoning: { markers: THINK, state } }), text).isWhole;
   assert.equal(check("is_open", `Hm, {}.\n</think>\n\n${answer}`), true);
   assert.equal(check("may_open", `<think>Hm.</think>${answer}`), true);
   assert.equal(check("may_open", answer), true);
@@ -281,7 +289,7 @@ Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins",
   assert.equal(check("is_closed", `<think>Hm.</think>${answer}`), false);
 
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
-  const asked = { ...taskOf({}, choice), tools: undefined };
+  const asked = { ...makeTask({}, choice), tools: undefined };
   const form = { reasoning: { markers: THINK, state: "is_open" } } as const;
   assert.equal(follow(asked, form, "Hm.</think>yes").isWhole, true);
   assert.equal(follow(asked, form, "yes").isWhole, false);
@@ -290,8 +298,8 @@ Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins",
 Deno.test("answerGrammarOf() with auto and a form of its own takes either", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
-  const task = taskOf({ choice: "auto" }, choice);
-  assert.equal(follow(task, formOf(hermes), "yes").isWhole, true);
-  assert.equal(follow(task, formOf(hermes), ANSWERS["hermes"]!).isWhole, true);
-  assert.equal(follow(task, formOf(hermes), "perhaps").isWhole, false);
+  const task = makeTask({ choice: "auto" }, choice);
+  assert.equal(follow(task, makeForm(hermes), "yes").isWhole, true);
+  assert.equal(follow(task, makeForm(hermes), ANSWERS["hermes"]!).isWhole, true);
+  assert.equal(follow(task, makeForm(hermes), "perhaps").isWhole, false);
 });

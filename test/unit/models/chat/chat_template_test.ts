@@ -6,12 +6,12 @@ import {
   toTemplateMessages,
 } from "../../../../src/models/text/chat/template_message.ts";
 import {
-  reasoningMarkersOf,
-  reasoningStateOf,
+  findReasoningMarkers,
+  findReasoningState,
 } from "../../../../src/models/text/chat/answer_form.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
-function templateOf(source: string, name = "default"): ChatTemplate {
+function makeTemplate(source: string, name = "default"): ChatTemplate {
   return new ChatTemplate(new Map([[name, source]]), { bos_token: "<s>" });
 }
 
@@ -29,23 +29,23 @@ const CONVERSATION = [
 const FUNCTIONS = [{ name: "f", parameters: { type: "object", properties: {} } }];
 
 Deno.test("ChatTemplate.render() merges leading system messages where the template refuses more than one", () => {
-  assert.equal(templateOf(ROLES).render(CONVERSATION), "[system]A.[system]B.[user]Hi");
-  assert.equal(templateOf(ONE_SYSTEM).render(CONVERSATION), "[system]A.\n\nB.[user]Hi");
+  assert.equal(makeTemplate(ROLES).render(CONVERSATION), "[system]A.[system]B.[user]Hi");
+  assert.equal(makeTemplate(ONE_SYSTEM).render(CONVERSATION), "[system]A.\n\nB.[user]Hi");
   // Dropped in silence is refused, too.
   const first =
     "{{ messages[0].content }}{% for m in messages %}{% if m.role == 'user' %}[user]{{ m.content }}{% endif %}{% endfor %}";
-  assert.equal(templateOf(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
+  assert.equal(makeTemplate(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
 });
 
 Deno.test("ChatTemplate.render() merges later system messages into the first where the template refuses them", () => {
   const [first, second, user] = CONVERSATION;
   for (const late of [[first, user, second], [user, first, second]]) {
     const shown = late.map(({ role, content }) => `[${role}]${content}`).join("");
-    assert.equal(templateOf(ROLES).render(late), shown);
-    assert.equal(templateOf(ONE_SYSTEM).render(late), "[system]A.\n\nB.[user]Hi");
+    assert.equal(makeTemplate(ROLES).render(late), shown);
+    assert.equal(makeTemplate(ONE_SYSTEM).render(late), "[system]A.\n\nB.[user]Hi");
   }
   assert.equal(
-    templateOf(ONE_SYSTEM).render([first, second, user, first]),
+    makeTemplate(ONE_SYSTEM).render([first, second, user, first]),
     "[system]A.\n\nB.\n\nA.[user]Hi",
   );
 });
@@ -55,12 +55,12 @@ Deno.test("ChatTemplate.render() merges turns of one role in a row where the tem
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}{{ m.content | map(attribute='type') | join('+') }}{% endif %}{% endfor %}";
   const say = (role: "user" | "assistant", content: string) => ({ role, content });
   const twice = [say("user", "A"), say("user", "B"), say("assistant", "C"), say("assistant", "D")];
-  assert.equal(templateOf(ROLES).render(twice), "[user]A[user]B[assistant]C[assistant]D");
-  assert.equal(templateOf(alternating).render(twice), "[user]A\n\nB[assistant]C\n\nD");
+  assert.equal(makeTemplate(ROLES).render(twice), "[user]A[user]B[assistant]C[assistant]D");
+  assert.equal(makeTemplate(alternating).render(twice), "[user]A\n\nB[assistant]C\n\nD");
   const image = { role: "user" as const, content: [{ type: "image" }] };
-  assert.equal(templateOf(alternating).render([twice[0]!, image]), "[user]text+image");
+  assert.equal(makeTemplate(alternating).render([twice[0]!, image]), "[user]text+image");
   assert.equal(
-    templateOf(alternating).render(twice, { continuesFinalMessage: true }),
+    makeTemplate(alternating).render(twice, { continuesFinalMessage: true }),
     "[user]A\n\nB[assistant]C\n\nD",
   );
   const called = {
@@ -71,7 +71,7 @@ Deno.test("ChatTemplate.render() merges turns of one role in a row where the tem
       function: { name: "f", arguments: new JsonText("{}") },
     }],
   };
-  assert.throws(() => templateOf(alternating).render([twice[0]!, called, called]), {
+  assert.throws(() => makeTemplate(alternating).render([twice[0]!, called, called]), {
     kind: "invalid_value",
     message: /roles must alternate/,
   });
@@ -81,7 +81,7 @@ Deno.test("ChatTemplate.render() continues the final message as transformers doe
   const source = `${ROLES}</s>{% if add_generation_prompt %}[assistant]{% endif %}`;
   const begun = (content: string) => [CONVERSATION[2], { role: "assistant" as const, content }];
   const go = (content: string, template = source) =>
-    templateOf(template).render(begun(content), { continuesFinalMessage: true });
+    makeTemplate(template).render(begun(content), { continuesFinalMessage: true });
   assert.equal(go("Hello"), "[user]Hi[assistant]Hello");
   assert.equal(go("Hello "), "[user]Hi[assistant]Hello ");
   assert.equal(
@@ -92,16 +92,16 @@ Deno.test("ChatTemplate.render() continues the final message as transformers doe
 });
 
 Deno.test("ChatTemplate.takesTools finds out whether the template shows them", () => {
-  assert.equal(templateOf(ROLES).takesTools, false);
-  assert.equal(templateOf(`{{ tools | tojson }}${ROLES}`).takesTools, true);
+  assert.equal(makeTemplate(ROLES).takesTools, false);
+  assert.equal(makeTemplate(`{{ tools | tojson }}${ROLES}`).takesTools, true);
   assert.equal(
-    templateOf(`{% if xml_tools %}{{ xml_tools | tojson }}{% endif %}`).takesTools,
+    makeTemplate(`{% if xml_tools %}{{ xml_tools | tojson }}{% endif %}`).takesTools,
     true,
   );
   const phi =
     "{% for message in messages %}{% if 'tools' in message %}<|tool|>{{ message['tools'] }}<|/tool|>{% endif %}{{ message.content }}{% endfor %}";
-  assert.equal(templateOf(phi).takesTools, true);
-  const rendered = templateOf(phi).render([CONVERSATION[2]], { functions: FUNCTIONS });
+  assert.equal(makeTemplate(phi).takesTools, true);
+  const rendered = makeTemplate(phi).render([CONVERSATION[2]], { functions: FUNCTIONS });
   assert.equal(
     rendered,
     `<|tool|>[{"name":"f","parameters":{"type":"object","properties":{}}}]<|/tool|>Hi`,
@@ -114,7 +114,7 @@ Deno.test("ChatTemplate.takesTools finds out whether the template shows them", (
 });
 
 Deno.test("renderOptions() refuses tools where the template has no words for them", () => {
-  const template = templateOf(ROLES);
+  const template = makeTemplate(ROLES);
   const tools = { functions: FUNCTIONS, choice: "auto", isParallel: true } as const;
   const base = { type: "chat", requestId: "x", options: { stop: [], n: 1 } } as const;
   const user: ChatMessage = { role: "user", content: "Hi" };
@@ -134,7 +134,7 @@ Deno.test("renderOptions() refuses tools where the template has no words for the
 Deno.test("ChatTemplate.render() turns an effort into what the template knows", () => {
   const source = "{{ enable_thinking }},{{ reasoning_effort }}";
   const of = (reasoningEffort: string | undefined, variables = {}) =>
-    templateOf(source).render([CONVERSATION[2]], { reasoningEffort, variables });
+    makeTemplate(source).render([CONVERSATION[2]], { reasoningEffort, variables });
   assert.equal(of("none"), "False,");
   assert.equal(of("high"), "True,high");
   assert.equal(of("high", { enable_thinking: false }), "False,high");
@@ -155,7 +155,7 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
     { role: "tool", content: "x", toolCallId: "2" },
   ];
   const [assistant, tool] = toTemplateMessages(messages, ({ content }) => content as string);
-  const rendered = templateOf(
+  const rendered = makeTemplate(
     "{% for c in messages[0].tool_calls %}{{ c.function.name }}={{ c.function.arguments }};{% endfor %}",
   ).render([assistant!]);
   assert.equal(rendered, `f={'a': [1]};g={"a": ;h={};`);
@@ -164,16 +164,16 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
 });
 
 Deno.test("reasoningStateOf() tells where the prompt leaves its reader", () => {
-  const markers = reasoningMarkersOf("... '</think>' in content ...")!;
+  const markers = findReasoningMarkers("... '</think>' in content ...")!;
   assert.deepEqual(markers, { open: "<think>", close: "</think>" });
   const state = (prompt: string, continues = false) =>
-    reasoningStateOf(prompt, { markers, continues });
+    findReasoningState(prompt, { markers, continues });
   assert.equal(state("<|assistant|>\n"), "may_open");
   assert.equal(state("<|assistant|>\n<think>\n"), "is_open");
   assert.equal(state("<|assistant|>\n<think>\n\n</think>\n\n"), "is_closed");
   assert.equal(state("<|assistant|><think>I wonder", true), "is_open");
   assert.equal(state("<|assistant|>The", true), "is_closed");
-  assert.equal(reasoningMarkersOf("{{ messages }}"), undefined);
+  assert.equal(findReasoningMarkers("{{ messages }}"), undefined);
 });
 
 Deno.test("ChatTemplate.render() ends a template that would not, as an error of the request", () => {
@@ -182,7 +182,7 @@ Deno.test("ChatTemplate.render() ends a template that would not, as an error of 
   const doubling =
     "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x * 2 %}{% endfor %}";
   for (const source of [endless, doubling, "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"]) {
-    assert.throws(() => templateOf(source).render([CONVERSATION[2]]), {
+    assert.throws(() => makeTemplate(source).render([CONVERSATION[2]]), {
       kind: "invalid_value",
       message: /^The model's chat template refused these messages: it /,
     });
@@ -200,7 +200,7 @@ Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as
     content: "",
     toolCalls: [{ id: "1", name: "f", arguments: json }],
   };
-  const rendered = templateOf(source).render(
+  const rendered = makeTemplate(source).render(
     toTemplateMessages([call], ({ content }) => content as string),
     {
       functions: [{ name: "f", parameters: JSON.parse(json), parametersJson: json }],
@@ -223,7 +223,7 @@ b" }}|{{ 'c\d\U0001f600\u00e9\x41\101\0\a\"\'\\n' }}|{{ "%}" }}|{{ "}}\d" }}\
 {%- set x = {"k": "v\w"} %}{{ x.k }}`;
   // What Jinja 3.1 prints.
   assert.equal(
-    templateOf(source).render([CONVERSATION[2]]),
+    makeTemplate(source).render([CONVERSATION[2]]),
     "ab|c\\d\u{1f600}\u00e9AA\x00\x07\"'\\n|%}|}}\\d\\v\\w",
   );
 });

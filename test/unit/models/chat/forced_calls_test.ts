@@ -3,11 +3,11 @@ import { HearthError } from "../../../../src/base/errors.ts";
 import type { Grammar } from "../../../../src/engine/grammar/grammar.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
 import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
-import { answerGrammarOf } from "../../../../src/models/text/chat/answer_grammar.ts";
+import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_grammar.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ToolFunction } from "../../../../src/models/task.ts";
 import { BYTES, walkGrammar } from "../../../fixtures/grammar_walk.ts";
-import { faultsOf } from "../../../fixtures/json_validator.ts";
+import { getFaults } from "../../../fixtures/json_validator.ts";
 import { RandomSchemas } from "../../../fixtures/random_schemas.ts";
 import { Random } from "../../engine/random.ts";
 
@@ -15,7 +15,7 @@ const DRAFT = { $schema: "https://json-schema.org/draft/2020-12/schema" };
 
 /** What an answer must be that has to call one of these. */
 function forcedGrammar(format: CallFormat, functions: readonly ToolFunction[]): Grammar {
-  const spec = answerGrammarOf({
+  const spec = toAnswerGrammar({
     type: "chat",
     requestId: "test",
     messages: [],
@@ -58,7 +58,7 @@ function checkWalks(
     if (answer === undefined) continue;
     for (const { name, value } of readCalls(format, functions, answer)) {
       if (name === "ping") continue;
-      const faults = faultsOf({ ...DRAFT, ...parameters }, value);
+      const faults = getFaults({ ...DRAFT, ...parameters }, value);
       assert.equal(faults, "", `${format.name}: ${answer}\n${JSON.stringify(parameters)}`);
       numCalls++;
     }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { callFormatOf } from "../../../../src/models/text/calls/call_formats.ts";
+import { detectCallFormat } from "../../../../src/models/text/calls/call_formats.ts";
 import { type AnswerDelta, AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
 import { toTemplateMessages } from "../../../../src/models/text/chat/template_message.ts";
 import {
-  reasoningMarkersOf,
-  reasoningStateOf,
+  findReasoningMarkers,
+  findReasoningState,
 } from "../../../../src/models/text/chat/answer_form.ts";
 import { unlessThere } from "../../../fixtures/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
@@ -71,7 +71,7 @@ Deno.test("a template without a word for calls gets them in the text, as the mod
   const rendered = render(LFM2);
   assert.ok(rendered.includes(`<|im_start|>assistant\n${call}<|im_end|>`), rendered);
   assert.ok(rendered.includes("<|tool_response_start|>sunny<|tool_response_end|>"));
-  const form = { format: callFormatOf(LFM2), functions: FUNCTIONS, isIgnored: false };
+  const form = { format: detectCallFormat(LFM2), functions: FUNCTIONS, isIgnored: false };
   const [{ toolCalls: [read] }] = new AnswerParser({ calls: form }).push(call) as [AnswerDelta];
   assert.deepEqual(JSON.parse(read!.arguments), { city: "Paris", days: 2 });
 });
@@ -95,11 +95,11 @@ Deno.test({
       rendered,
     );
     assert.ok(rendered.includes("<tool_response>\nsunny\n</tool_response>"));
-    assert.equal(callFormatOf(source).name, "hermes");
-    const markers = reasoningMarkersOf(source)!;
+    assert.equal(detectCallFormat(source).name, "hermes");
+    const markers = findReasoningMarkers(source)!;
     assert.deepEqual(markers, { open: "<think>", close: "</think>" });
     // This version of the template closes the thought itself.
-    assert.equal(reasoningStateOf(rendered, { markers, continues: false }), "is_closed");
+    assert.equal(findReasoningState(rendered, { markers, continues: false }), "is_closed");
     const [, , assistant, result] = HISTORY;
     const thoughtful = [HISTORY[1]!, { ...assistant!, reasoning: "Let me look." }, result!];
     assert.ok(render(source, thoughtful).includes("<think>\nLet me look.\n</think>"));

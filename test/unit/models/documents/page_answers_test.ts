@@ -8,7 +8,7 @@ interface Page {
   readonly stopSequence?: string;
 }
 
-function eventsOf({ text, reason = "stop", stopSequence }: Page): ChatEvent[] {
+function readEvents({ text, reason = "stop", stopSequence }: Page): ChatEvent[] {
   const numTokens = text.length;
   const logprobs = [...text].map((token, offset) => ({
     ...{ token, offset, bytes: [], logprob: -1, top: [] },
@@ -28,7 +28,7 @@ function join(pages: readonly Page[]): { readonly events: ChatEvent[]; readonly 
   let numRead = 0;
   for (const page of pages) {
     if (numRead++ > 0) answers.turn();
-    const goesOn = eventsOf(page).map((event) => answers.push(event)).at(-1);
+    const goesOn = readEvents(page).map((event) => answers.push(event)).at(-1);
     if (!goesOn) break;
   }
   return { events, numRead };

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { maxTokensOf } from "../../../../src/models/embedding/text_load.ts";
+import { readMaxTokens } from "../../../../src/models/embedding/text_load.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 
 /** The limit of a folder with these files. */
-async function limitOf(files: Readonly<Record<string, unknown>>): Promise<number | undefined> {
+async function getLimit(files: Readonly<Record<string, unknown>>): Promise<number | undefined> {
   const path = await Deno.makeTempDir({ prefix: "hearth-limits-" });
   try {
     for (const [name, json] of Object.entries(files)) {
       await Deno.writeTextFile(join(path, name), JSON.stringify(json));
     }
-    return await maxTokensOf(await openFolder(path));
+    return await readMaxTokens(await openFolder(path));
   } finally {
     await Deno.remove(path, { recursive: true });
   }
@@ -19,15 +19,18 @@ async function limitOf(files: Readonly<Record<string, unknown>>): Promise<number
 Deno.test("maxTokensOf() takes the least of what a folder's files say", async () => {
   const config = { model_type: "bert", max_position_embeddings: 512 };
   const bare = { "config.json": config };
-  assert.equal(await limitOf(bare), 512);
+  assert.equal(await getLimit(bare), 512);
   const sentence = { ...bare, "sentence_bert_config.json": { max_seq_length: 256 } };
-  assert.equal(await limitOf(sentence), 256);
-  assert.equal(await limitOf({ ...bare, "tokenizer_config.json": { model_max_length: 128 } }), 128);
+  assert.equal(await getLimit(sentence), 256);
+  assert.equal(
+    await getLimit({ ...bare, "tokenizer_config.json": { model_max_length: 128 } }),
+    128,
+  );
 });
 
 Deno.test("maxTokensOf() knows that some models count positions from behind the padding token", async () => {
   const roberta = { model_type: "xlm-roberta", max_position_embeddings: 514, pad_token_id: 1 };
-  assert.equal(await limitOf({ "config.json": roberta }), 512);
+  assert.equal(await getLimit({ "config.json": roberta }), 512);
 });
 
 Deno.test("maxTokensOf() takes a tokenizer's huge number for no limit", async () => {
@@ -35,5 +38,5 @@ Deno.test("maxTokensOf() takes a tokenizer's huge number for no limit", async ()
     "config.json": { model_type: "model2vec" },
     "tokenizer_config.json": { model_max_length: 1e30 },
   };
-  assert.equal(await limitOf(files), undefined);
+  assert.equal(await getLimit(files), undefined);
 });

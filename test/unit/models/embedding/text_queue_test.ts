@@ -12,32 +12,32 @@ function texts(owner: string, ...lengths: number[]): QueuedText<string>[] {
   return lengths.map((length, index) => ({ owner, index, text: { ids: Array(length).fill(7) } }));
 }
 
-function lengthsOf(batch: readonly QueuedText<string>[]): number[] {
+function getLengths(batch: readonly QueuedText<string>[]): number[] {
   return batch.map(({ text }) => text.ids.length);
 }
 
 Deno.test("TextQueue.take() puts texts of like length together, longest first", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 5, 40, 8, 38, 6, 45));
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [45, 40]);
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [38]);
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [8, 6, 5]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [45, 40]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [38]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [8, 6, 5]);
   assert.deepEqual(queue.take(LIMITS), []);
 });
 
 Deno.test("TextQueue.take() keeps to the most texts and the most tokens, padding included", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", ...Array(20).fill(4), ...Array(5).fill(30)));
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [30, 30, 30]);
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [30, 30]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [30, 30, 30]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [30, 30]);
   assert.equal(queue.take(LIMITS).length, 8);
 });
 
 Deno.test("TextQueue.take() runs a text longer than the limit by itself", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 300, 295));
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [300]);
-  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [295]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [300]);
+  assert.deepEqual(getLengths(queue.take(LIMITS)), [295]);
 });
 
 Deno.test("TextQueue.take() takes along a first text shorter than the rest, by as much as a run costs", () => {
@@ -46,7 +46,7 @@ Deno.test("TextQueue.take() takes along a first text shorter than the rest, by a
   queue.add(texts("b", 28, 31));
   const batch = queue.take(LIMITS);
   assert.deepEqual(batch.map(({ owner }) => owner), ["b", "a"]);
-  assert.deepEqual(lengthsOf(batch), [28, 20]);
+  assert.deepEqual(getLengths(batch), [28, 20]);
 });
 
 Deno.test("TextQueue.take() lets a newcomer go before the rest of a large request", () => {
@@ -102,7 +102,7 @@ Deno.test("TextQueue hands out every text once, whatever comes and goes", () => 
       open.delete(owner!);
     }
     const batch = queue.take(LIMITS);
-    const lengths = lengthsOf(batch);
+    const lengths = getLengths(batch);
     assert.ok(batch.length > 0 || queue.numTexts === 0);
     assert.ok(batch.length <= LIMITS.maxTexts);
     assert.ok(batch.length <= 1 || lengths[0]! * batch.length <= LIMITS.maxTokens);
@@ -130,7 +130,7 @@ Deno.test("TextQueue.take() without padding puts texts of any lengths together, 
   queue.add(texts("c", 20, 1));
   const batch = queue.take(UNPADDED);
   assert.deepEqual(new Set(batch.map(({ owner }) => owner)), new Set(["a", "b", "c"]));
-  const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+  const numTokens = getLengths(batch).reduce((sum, length) => sum + length, 0);
   assert.ok(numTokens <= 100 && numTokens >= 80, `${numTokens}`);
   const rest = queue.take(UNPADDED);
   assert.equal(batch.length + rest.length, 6);
@@ -141,8 +141,8 @@ Deno.test("TextQueue.take() without padding runs a text longer than the limit by
   const queue = new TextQueue<string>();
   queue.add(texts("a", 300));
   queue.add(texts("b", 20));
-  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [300]);
-  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [20]);
+  assert.deepEqual(getLengths(queue.take(UNPADDED)), [300]);
+  assert.deepEqual(getLengths(queue.take(UNPADDED)), [20]);
 });
 
 Deno.test("TextQueue.take() without padding lets a newcomer go before the rest of a large request", () => {
@@ -169,14 +169,14 @@ Deno.test("TextQueue.take() without padding gives every text out once, in batche
       queue.add(added);
     }
     const batch = queue.take(UNPADDED);
-    const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+    const numTokens = getLengths(batch).reduce((sum, length) => sum + length, 0);
     assert.ok(batch.length <= 8 && (batch.length === 1 || numTokens <= 100));
     for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);
   }
   let last: number[] = [];
   while (queue.numTexts > 0) {
     const batch = queue.take(UNPADDED);
-    const lengths = lengthsOf(batch);
+    const lengths = getLengths(batch);
     const withNext = [...last, lengths[0]!].reduce((sum, length) => sum + length, 0);
     assert.ok(last.length === 0 || last.length === 8 || withNext > 100, `${last} and ${lengths}`);
     for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);

@@ -34,7 +34,7 @@ function randomMask(): Mask {
   return { values, form: { ...size, filter: "bilinear" } };
 }
 
-function copyOf(pixels: Pixels): Pixels {
+function makeCopy(pixels: Pixels): Pixels {
   return { ...pixels, data: pixels.data.slice() };
 }
 
@@ -45,8 +45,8 @@ Deno.test("Codec.encode() makes in stripes what one thread makes in one go", asy
   const background = [10, 200, 30] as const;
   for (const options of [{}, { background }, { maskOnly: true }]) {
     for (const image of [disc, toRgba(disc)]) {
-      const want = makeCutOut(compositeAlpha(copyOf(image), mask), options);
-      const png = await threads.encode({ pixels: copyOf(image), mask, options }, never);
+      const want = makeCutOut(compositeAlpha(makeCopy(image), mask), options);
+      const png = await threads.encode({ pixels: makeCopy(image), mask, options }, never);
       assertSameValues(new Uint8Array(decode(png).data), want.data);
     }
     const png = await threads.encode({ pixels: toRgba(disc), options }, never);
@@ -63,12 +63,12 @@ Deno.test("Codec.make() refines and crops as this thread does, whoever applied t
   for (const options of [{ refine: true }, { crop: true }, { refine: true, crop: true }]) {
     for (const image of [disc, toRgba(disc)]) {
       const cutOut = () => {
-        const original = copyOf(image);
+        const original = makeCopy(image);
         return { original, masked: { pixels: original, mask }, maskSide: 9, options };
       };
       const want = makeWholeCutOut(cutOut());
       assertSameData(await threads.make(cutOut(), never), want);
-      const masked = { pixels: compositeAlpha(copyOf(image), mask) };
+      const masked = { pixels: compositeAlpha(makeCopy(image), mask) };
       assertSameData(await threads.make({ ...cutOut(), masked }, never), want);
     }
   }

@@ -4,24 +4,24 @@ import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { Random } from "../../engine/random.ts";
 
 /** Four columns of two rows, whose alphas are given. */
-function imageOf(...alphas: number[]): Pixels {
+function makeImage(...alphas: number[]): Pixels {
   const data = Uint8Array.from(alphas.flatMap((alpha, i) => [10 * i, 100, 200, alpha]));
   return { width: 4, height: 2, channels: 4, data };
 }
 
-const EMPTY = imageOf(0, 0, 0, 0, 0, 0, 0, 0);
+const EMPTY = makeImage(0, 0, 0, 0, 0, 0, 0, 0);
 
 Deno.test("makeCutOut() leaves the image as it is without options", () => {
-  const image = imageOf(0, 1, 2, 3, 4, 5, 6, 7);
+  const image = makeImage(0, 1, 2, 3, 4, 5, 6, 7);
   assert.equal(makeCutOut(image, {}), image);
 });
 
 Deno.test("makeCutOut() crops to what is more than a trace of the subject", () => {
-  const image = imageOf(0, 7, 8, 0, 0, 0, 255, 0);
+  const image = makeImage(0, 7, 8, 0, 0, 0, 255, 0);
   const { width, height, data } = makeCutOut(image, { crop: true });
   assert.deepEqual([width, height], [1, 2]);
   assert.deepEqual([...data], [20, 100, 200, 8, 60, 100, 200, 255]);
-  const corners = makeCutOut(imageOf(9, 0, 0, 0, 0, 0, 0, 9), { crop: true });
+  const corners = makeCutOut(makeImage(9, 0, 0, 0, 0, 0, 0, 9), { crop: true });
   assert.deepEqual([corners.width, corners.height], [4, 2]);
   assert.equal(makeCutOut(EMPTY, { crop: true }), EMPTY);
 });
@@ -46,7 +46,7 @@ Deno.test("makeCutOut() crops to the box that a look at every pixel finds", () =
 });
 
 Deno.test("makeCutOut() lays a colour behind the subject", () => {
-  const { data } = makeCutOut(imageOf(0, 255, 128, 1, 0, 0, 0, 0), { background: [255, 0, 50] });
+  const { data } = makeCutOut(makeImage(0, 255, 128, 1, 0, 0, 0, 0), { background: [255, 0, 50] });
   assert.deepEqual([...data.subarray(0, 16)], [
     ...[255, 0, 50, 255],
     ...[10, 100, 200, 255],
@@ -68,8 +68,8 @@ Deno.test("makeCutOut() lays a translucent colour behind the subject, as Pillow'
 });
 
 Deno.test("makeCutOut() gives the alpha alone, cropped too", () => {
-  const mask = makeCutOut(imageOf(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
+  const mask = makeCutOut(makeImage(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
   assert.deepEqual([mask.channels, ...mask.data], [1, 0, 90, 0, 0, 0, 80, 0, 0]);
   const options = { maskOnly: true, crop: true };
-  assert.deepEqual([...makeCutOut(imageOf(0, 90, 0, 0, 0, 80, 0, 0), options).data], [90, 80]);
+  assert.deepEqual([...makeCutOut(makeImage(0, 90, 0, 0, 0, 80, 0, 0), options).data], [90, 80]);
 });

@@ -9,15 +9,15 @@ const [WIDTH, HEIGHT] = [256, 64];
 const EDGE = 131;
 
 /** The subject left of the edge. */
-function originalOf(): Pixels {
+function makeOriginal(): Pixels {
   const data = new Uint8Array(3 * WIDTH * HEIGHT);
   for (let i = 0; i < WIDTH * HEIGHT; i++) data.set(i % WIDTH < EDGE ? SUBJECT : BEHIND, 3 * i);
   return { width: WIDTH, height: HEIGHT, channels: 3, data };
 }
 
 /** Cut out by a mask whose edge is soft and a little off. */
-function cutOutOf(maskEdge: number): Pixels {
-  const { data: seen } = originalOf();
+function makeCutOut(maskEdge: number): Pixels {
+  const { data: seen } = makeOriginal();
   const data = new Uint8Array(4 * WIDTH * HEIGHT);
   for (let i = 0; i < WIDTH * HEIGHT; i++) {
     const alpha = Math.min(1, Math.max(0, 0.5 - (i % WIDTH - maskEdge) / 16));
@@ -27,7 +27,7 @@ function cutOutOf(maskEdge: number): Pixels {
   return { width: WIDTH, height: HEIGHT, channels: 4, data };
 }
 
-const OPTIONS = { maskSide: 64, original: originalOf() };
+const OPTIONS = { maskSide: 64, original: makeOriginal() };
 
 function alphaAt({ data }: Pixels, x: number): number {
   return data[4 * (32 * WIDTH + x) + 3]!;
@@ -35,7 +35,7 @@ function alphaAt({ data }: Pixels, x: number): number {
 
 Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
   for (const maskEdge of [EDGE - 4, EDGE, EDGE + 4]) {
-    const cutOut = cutOutOf(maskEdge);
+    const cutOut = makeCutOut(maskEdge);
     refineCutOut(cutOut, OPTIONS);
     assert.ok(alphaAt(cutOut, EDGE - 2) > 150, `${alphaAt(cutOut, EDGE - 2)}`);
     assert.ok(alphaAt(cutOut, EDGE + 1) < 110, `${alphaAt(cutOut, EDGE + 1)}`);
@@ -43,7 +43,7 @@ Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
 });
 
 Deno.test("refineCutOut() leaves alone what is certain", () => {
-  const cutOut = cutOutOf(EDGE);
+  const cutOut = makeCutOut(EDGE);
   const before = cutOut.data.slice();
   refineCutOut(cutOut, OPTIONS);
   for (let at = 0; at < before.length; at += 4) {
@@ -53,7 +53,7 @@ Deno.test("refineCutOut() leaves alone what is certain", () => {
 });
 
 Deno.test("refineCutOut() takes the background's colour out of what is half transparent", () => {
-  const cutOut = cutOutOf(EDGE);
+  const cutOut = makeCutOut(EDGE);
   refineCutOut(cutOut, OPTIONS);
   let numSeen = 0;
   for (let x = EDGE; x < EDGE + 8; x++) {
@@ -67,8 +67,8 @@ Deno.test("refineCutOut() takes the background's colour out of what is half tran
 });
 
 Deno.test("refineCutOut() makes nothing more opaque than it was", () => {
-  const cutOut = cutOutOf(EDGE);
-  const { width, height, data: seen } = originalOf();
+  const cutOut = makeCutOut(EDGE);
+  const { width, height, data: seen } = makeOriginal();
   const data = new Uint8Array(4 * width * height);
   for (let i = 0; i < width * height; i++) {
     const own = i % width < 125 ? 255 : 90;

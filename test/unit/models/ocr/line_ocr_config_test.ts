@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { StartupError } from "../../../../src/base/errors.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
-import { familyOf } from "../../../../src/models/load/families.ts";
+import { identifyFamily } from "../../../../src/models/load/families.ts";
 import { readLineOcrConfig } from "../../../../src/models/ocr/line_ocr_config.ts";
 
 const LEVELS = { image_mean: [0.5, 0.25, 0], image_std: [0.5, 0.5, 1] };
@@ -44,7 +44,7 @@ async function withConfig(config: object, use: (folder: string) => Promise<void>
 Deno.test("readLineOcrConfig() reads dictionaries with blank and space, and levels by channel", () =>
   withConfig({ ...CONFIG, channel_order: "bgr" }, async (path) => {
     const folder = await openFolder(path);
-    assert.equal(familyOf(folder).name, "detection and recognition of lines");
+    assert.equal(identifyFamily(folder).name, "detection and recognition of lines");
     const { detection, classification, recognition: [recognition] } = await readLineOcrConfig(
       folder,
     );

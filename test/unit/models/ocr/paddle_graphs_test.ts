@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../../src/base/errors.ts";
-import { familyOf } from "../../../../src/models/load/families.ts";
+import { identifyFamily } from "../../../../src/models/load/families.ts";
 import { chooseFiles } from "../../../../src/models/load/model_files.ts";
 import { choosePaddleGraphs } from "../../../../src/models/ocr/paddle_graphs.ts";
 
-function folderOf(...files: readonly string[]) {
+function makeFolder(...files: readonly string[]) {
   return { path: "some/folder", files: new Set(files), config: {} };
 }
 
@@ -15,7 +15,7 @@ interface Chosen {
 }
 
 function choose(...files: readonly string[]): Chosen {
-  const { detection, classification, recognition } = choosePaddleGraphs(folderOf(...files));
+  const { detection, classification, recognition } = choosePaddleGraphs(makeFolder(...files));
   return {
     det: detection.file,
     cls: classification?.file,
@@ -105,13 +105,13 @@ const KNOWN: Readonly<Record<string, readonly [readonly string[], Chosen]>> = {
 
 for (const [name, [files, wanted]] of Object.entries(KNOWN)) {
   Deno.test(`choosePaddleGraphs() tells the graphs of ${name}`, () => {
-    assert.equal(familyOf(folderOf(...files)).name, "PP-OCR as it is published");
+    assert.equal(identifyFamily(makeFolder(...files)).name, "PP-OCR as it is published");
     assert.deepEqual(choose(...files), wanted);
   });
 }
 
 Deno.test("chooseFiles() wants PP-OCR's graphs, its settings and dictionaries, and nothing else", () => {
-  const folder = folderOf(
+  const folder = makeFolder(
     ...KNOWN["PaddleOCR's folders"]![0],
     "en_dict.txt",
     "README.md",
@@ -149,8 +149,8 @@ const UNCLEAR: Readonly<Record<string, readonly [readonly string[], RegExp]>> = 
 
 for (const [name, [files, message]] of Object.entries(UNCLEAR)) {
   Deno.test(`a folder of PP-OCR with ${name} is refused, saying what was seen and is wanted`, () => {
-    const folder = folderOf(...files);
-    assert.equal(familyOf(folder).kind, "ocr");
+    const folder = makeFolder(...files);
+    assert.equal(identifyFamily(folder).kind, "ocr");
     assert.throws(() => choosePaddleGraphs(folder), (error: unknown) => {
       assert.ok(error instanceof StartupError);
       assert.match(error.message, message);
@@ -160,7 +160,7 @@ for (const [name, [files, message]] of Object.entries(UNCLEAR)) {
 }
 
 Deno.test("familyOf() says of a folder of other graphs alone what it wants", () => {
-  assert.throws(() => familyOf(folderOf("yolo.onnx")), {
+  assert.throws(() => identifyFamily(makeFolder("yolo.onnx")), {
     name: "StartupError",
     message: /has no config\.json: wanted a model in the layout of transformers\.js .* PP-OCR/,
   });

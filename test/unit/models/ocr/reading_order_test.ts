@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { rowsOf, type UprightBox } from "../../../../src/models/ocr/reading_order.ts";
+import { groupRows, type UprightBox } from "../../../../src/models/ocr/reading_order.ts";
 
 const box = (left: number, top: number, width = 40, height = 10): UprightBox => ({
   left,
@@ -10,7 +10,7 @@ const box = (left: number, top: number, width = 40, height = 10): UprightBox => 
 
 /** Rows as places in the list of boxes. */
 function order(boxes: readonly UprightBox[]): number[][] {
-  return rowsOf([...boxes.keys()], (index) => boxes[index]!);
+  return groupRows([...boxes.keys()], (index) => boxes[index]!);
 }
 
 Deno.test("rowsOf() puts boxes of one height side by side, from the left", () => {

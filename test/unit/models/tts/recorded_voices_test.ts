@@ -16,30 +16,30 @@ function openVoices(numBytes: number) {
     },
   };
   const voices = new RecordedVoices(cloner, () => made.push(made.length));
-  const voiceOf = (pitchHz: number) => {
+  const makeVoice = (pitchHz: number) => {
     const audio = recordSomebody({ pitchHz, seconds: 1, sampleRateHz: 8_000 });
-    return voices.voiceOf({ audio, param: "x" });
+    return voices.encodeVoice({ audio, param: "x" });
   };
-  return { made, voiceOf };
+  return { made, makeVoice };
 }
 
 Deno.test("RecordedVoices.voiceOf() makes one voice of one recording, also of several at once", async () => {
-  const { made, voiceOf } = openVoices(MIB);
-  const [first, second] = await Promise.all([voiceOf(100), voiceOf(100)]);
+  const { made, makeVoice } = openVoices(MIB);
+  const [first, second] = await Promise.all([makeVoice(100), makeVoice(100)]);
   assert.equal(first, second);
-  assert.equal(await voiceOf(100), first);
+  assert.equal(await makeVoice(100), first);
   assert.equal(made.length, 1);
-  assert.notEqual(await voiceOf(101), first);
+  assert.notEqual(await makeVoice(101), first);
   assert.equal(made.length, 2);
 });
 
 Deno.test("RecordedVoices.voiceOf() forgets the voice that was unused for longest", async () => {
-  const { made, voiceOf } = openVoices(30 * MIB);
-  for (const pitchHz of [100, 101, 100, 102]) await voiceOf(pitchHz);
+  const { made, makeVoice } = openVoices(30 * MIB);
+  for (const pitchHz of [100, 101, 100, 102]) await makeVoice(pitchHz);
   assert.equal(made.length, 3);
-  await voiceOf(100);
+  await makeVoice(100);
   assert.equal(made.length, 3);
-  await voiceOf(101);
+  await makeVoice(101);
   assert.equal(made.length, 4);
 });
 
@@ -50,7 +50,7 @@ Deno.test("RecordedVoices.voiceOf() tries a recording again that failed, and nam
   }, () => {});
   const audio = recordSomebody({ pitchHz: 100, seconds: 0.2, sampleRateHz: 8_000 });
   const seen = await Promise.allSettled(
-    ["one", "two", "three"].map((param) => voices.voiceOf({ audio, param })),
+    ["one", "two", "three"].map((param) => voices.encodeVoice({ audio, param })),
   );
   for (const [index, param] of ["one", "two", "three"].entries()) {
     const result = seen[index]!;

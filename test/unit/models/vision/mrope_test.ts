@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { mropePositions } from "../../../../src/models/vision/mrope.ts";
 
-function positionsOf(...args: Parameters<typeof mropePositions>) {
+function getPositions(...args: Parameters<typeof mropePositions>) {
   const { prompt, offset } = mropePositions(...args);
   return { prompt: prompt.map((section) => [...section]), offset };
 }
 
 Deno.test("mropePositions() counts text on all scales alike", () => {
   const text = [0, 1, 2];
-  assert.deepEqual(positionsOf(3, []), { prompt: [text, text, text], offset: 0 });
+  assert.deepEqual(getPositions(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
 Deno.test("mropePositions() begins what follows an image after its longer side, also another image", () => {
@@ -16,7 +16,7 @@ Deno.test("mropePositions() begins what follows an image after its longer side, 
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },
   ] as const;
-  assert.deepEqual(positionsOf(12, spans), {
+  assert.deepEqual(getPositions(12, spans), {
     prompt: [
       [0, 1, 1, 1, 1, 1, 1, 4, 5, 5, 7, 8],
       [0, 1, 1, 1, 2, 2, 2, 4, 5, 6, 7, 8],
@@ -27,7 +27,7 @@ Deno.test("mropePositions() begins what follows an image after its longer side, 
 });
 
 Deno.test("mropePositions() gives the frames of a film their times", () => {
-  assert.deepEqual(positionsOf(5, [{ start: 0, grid: [2, 1, 2] }]), {
+  assert.deepEqual(getPositions(5, [{ start: 0, grid: [2, 1, 2] }]), {
     prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
     offset: -2,
   });

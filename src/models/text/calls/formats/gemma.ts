@@ -3,7 +3,7 @@ import type { ToolFunction } from "../../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { escape, readString } from "../json_call.ts";
 import { markedFormat } from "../marked_calls.ts";
-import { isText, listGrammar, parametersOf } from "../parameters.ts";
+import { isText, listGrammar, listParameters } from "../parameters.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
 
 /** What differs between generations. */
@@ -54,7 +54,7 @@ function callGrammar(
   called: ToolFunction,
   { param, quote }: { readonly param: string; readonly quote: string },
 ): GrammarSpec {
-  const named = parametersOf(called, {
+  const named = listParameters(called, {
     param,
     isWritable: (name) => name !== "" && !name.includes(quote),
   }).map((parameter) => {

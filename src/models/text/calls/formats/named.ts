@@ -94,7 +94,7 @@ function newCallId(): string {
 const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
 
 /** Templates refuse ids of any other form, which conversations from other servers have. */
-function callIdOf(id: string): string {
+function toCallId(id: string): string {
   if (OWN_ID.test(id)) return id;
   // FNV-1a, 64 bits.
   let hash = 0xcbf29ce484222325n;
@@ -121,7 +121,7 @@ export const MISTRAL = markedFormat({
   end: "",
   markers: [START, ARGS, CALL_ID],
   newCallId,
-  callIdOf,
+  toCallId,
   readCalls: readMistral,
   open: "[",
   separator: ", ",

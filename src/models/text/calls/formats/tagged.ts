@@ -8,8 +8,8 @@ import type { ToolFunction } from "../../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { escape } from "../json_call.ts";
 import { markedFormat } from "../marked_calls.ts";
-import { typesOf } from "../argument_schemas.ts";
-import { isText, jsonOfRaw, parametersOf } from "../parameters.ts";
+import { findTypes } from "../argument_schemas.ts";
+import { isText, jsonOfRaw, listParameters } from "../parameters.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
@@ -83,7 +83,7 @@ function taggedFormat(form: TaggedForm): CallFormat {
     call: (function_, param) =>
       sequence(
         text(`${called[0]}${function_.name}${called[1]}\n`),
-        ...parametersOf(function_, { param, isWritable }).map((parameter): GrammarSpec => {
+        ...listParameters(function_, { param, isWritable }).map((parameter): GrammarSpec => {
           const { isRequired, grammar, types } = parameter;
           const ending = `${lineBreak}${value[1]}`;
           const item = sequence(
@@ -151,7 +151,7 @@ function* readArgument(
   if (!(yield* reader.take(value[0]))) return false;
   sink.write(`${isFirst ? "" : ", "}${JSON.stringify(name)}: `);
   const endings = [...isInLines ? [`\n${value[1]}`] : [], value[1]];
-  const types = typesOf(called, name);
+  const types = findTypes(called, name);
   if (isText(types)) {
     sink.write('"');
     const found = yield* reader.until(endings, (piece) => sink.write(escape(piece)));
