@@ -10,7 +10,7 @@ import { type Rule, verbatim } from "./token.ts";
 export interface Abbreviations {
   /** Written with a full stop, which is part of them: `Dr` is "Doctor". */
   readonly stopped: string;
-  /** The same, before a number alone: `p. 3`. */
+  /** The same, before a number alone: `p. 3`, `vol. II`. */
   readonly counted: string;
   /** Written as they are: `w/o`. */
   readonly plain: string;
@@ -33,7 +33,11 @@ export function abbreviationRules({ stopped, counted, plain }: Abbreviations): R
   };
   return [
     ...rule(plain, (names) => String.raw`${names}(?![\p{L}\d])`),
-    ...rule(counted, (names) => String.raw`${names}\.(?=\s?\(?[\d#])`),
+    ...rule(
+      counted,
+      (names) =>
+        String.raw`${names}\.(?=\s?\(?(?:[\d#]|[IVXL]{2,}(?![\p{L}\d])|[VX](?![\p{L}\d])))`,
+    ),
     ...rule(stopped, (names) => names + STOP),
   ];
 }

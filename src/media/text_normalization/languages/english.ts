@@ -34,6 +34,16 @@ const AMOUNTS: AmountSyntax = {
   codes: ["A", "B", "J", "N", "d"],
 };
 
+const ROADS: Readonly<Record<string, string>> = {
+  St: "Street",
+  Ave: "Avenue",
+  Rd: "Road",
+  Blvd: "Boulevard",
+  Ln: "Lane",
+  Dr: "Drive",
+  Hwy: "Highway",
+};
+
 /** Words of letters with full stops between them, roads, saints and signs between words. */
 const WORD_RULES: readonly Rule[] = [
   { pattern: /(?<!\p{L})Ph\.?\s?D\b(?:\.(?=\s*[^\s"')]))?/uy, read: () => verbatim("P H D") },
@@ -46,6 +56,23 @@ const WORD_RULES: readonly Rule[] = [
     read: () => verbatim("Drive"),
   },
   { pattern: /(?<!\p{L})Dr(?:\.(?=\s*[^\s"')])|(?=\.))/uy, read: () => verbatim("Doctor") },
+  // In an address a full stop may be left out.
+  {
+    pattern:
+      /(?<=\b\d+[a-z]?\s(?:\p{Lu}[\p{Ll}']+\s){1,2}|\d(?:st|nd|rd|th)\s)(St|Ave|Rd|Blvd|Ln|Dr|Hwy)(?=,|$|\n|\s\p{Lu})/uy,
+    read: ([road]) => verbatim(ROADS[road!]!),
+  },
+  // AT&T, R&D.
+  {
+    pattern: /(?<![\p{L}\d&])(\p{Lu}{1,4})&(\p{Lu}{1,3})(?![\p{L}\d&])/uy,
+    read: ([first, last]) => verbatim(`${[...first!].join(" ")} and ${[...last!].join(" ")}`),
+  },
+  // A grade; with a plus the sign is read.
+  {
+    pattern:
+      /(?<=(?:^|[\s("]))([A-F])-(?=\s(?:student|grade|average|in|on|for)\b|[,;)]|\.(?:\s|$))/uy,
+    read: ([grade]) => verbatim(`${grade} minus`),
+  },
   { pattern: /(?<!\p{L})e\.\s?g\.,?/uy, read: () => verbatim("for example,") },
   { pattern: /(?<!\p{L})i\.\s?e\.,?/uy, read: () => verbatim("that is,") },
   // Before a name a saint, after one a street.
@@ -61,6 +88,7 @@ const WORD_RULES: readonly Rule[] = [
       /(?:(?<=\d(?:,| and| or) )|(?<!\b(?:said|says?|answer(?:ed|s)?|is|was|and|or) ))(?<!\p{L})no\.(?=\s*\d)/uy,
     read: () => verbatim("number"),
   },
+  { pattern: /(?<![\p{L}\d])vs(?![\p{L}\d.])/uy, read: () => verbatim("versus") },
   { pattern: /(?<!\p{L})w\/(?=\s?\p{L})/uy, read: () => verbatim("with ") },
   // U.S. and b.i.d., letter by letter.
   {

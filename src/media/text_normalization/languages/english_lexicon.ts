@@ -16,7 +16,8 @@ export const ENGLISH_LEXICON: LexiconData = {
     V=µmk volt|volts; A=µmk amp|amps; Ah=mk amp hour|amp hours; Hz=kMGT hertz; J=kM joule|joules;
     N=k newton|newtons; Pa=hkMG pascal|pascals; cal=k calorie|calories; mol=m mole|moles`,
   units: `
-    in=inch|inches; ft=foot|feet; yd=yard|yards; mi=mile|miles;
+    in=inch|inches; ft=foot|feet; yd yds=yard|yards; cu_ft=cubic foot|cubic feet; cu_in=cubic inch|cubic inches;
+    cu_m=cubic meter|cubic meters; cu_yd=cubic yard|cubic yards; mi=mile|miles;
     kph kmh=kilometer per hour|kilometers per hour; mph=mile per hour|miles per hour;
     mpg=mile per gallon|miles per gallon; lb lbs=pound|pounds;
     lb-ft ft-lb ft-lbs=pound foot|pound feet; oz=ounce|ounces; fl_oz=fluid ounce|fluid ounces;
@@ -43,7 +44,7 @@ export const ENGLISH_LEXICON: LexiconData = {
     NZ$ NZD=New Zealand dollar|New Zealand dollars+cent|cents;
     HK$ HKD=Hong Kong dollar|Hong Kong dollars+cent|cents;
     SGD=Singapore dollar|Singapore dollars+cent|cents; € EUR=euro|euros+cent|cents;
-    £ GBP=pound|pounds+penny|pence; ¥ JPY=yen; CNY=yuan; ₹ INR=rupee|rupees+paisa|paise;
+    £ GBP=pound|pounds+penny|pence; ¥ JPY=yen; CNY=yuan; ₹ INR Rs. Rs=rupee|rupees+paisa|paise;
     CHF=Swiss franc|Swiss francs+centime|centimes; SEK=Swedish krona|Swedish kronor;
     NOK=Norwegian krone|Norwegian kroner; DKK=Danish krone|Danish kroner; PLN=zloty|zlotys;
     CZK=Czech koruna|Czech korunas; MXN=Mexican peso|Mexican pesos;
@@ -79,9 +80,9 @@ export const ENGLISH_ABBREVIATIONS: Abbreviations = {
     p=page; pp=pages; ch=chapter; Ch=Chapter; sec=section; Sec=Section; eq=equation; Eq=Equation;
     eqs=equations; art=article; Art=Article; Fig=Figure; fig=figure; Figs=Figures; figs=figures;
     Vol=Volume; vol=volume; No=Number; Nos=Numbers; nos=numbers; ext=extension; Ext=Extension;
-    tel=telephone; chap=chapter; Chap=Chapter; Tel=Telephone; Apt=Apartment; apt=apartment; Ste=Suite; Rm=Room; min=minimum;
+    tel=telephone; chap=chapter; Chap=Chapter; Tel=Telephone; Apt=Apartment; apt=apartment; Ste=Suite; Rm=Room; Bldg=Building; bldg=building; Fl=Floor; min=minimum;
     max=maximum; ca=circa; c=circa; ver=version; ed=edition`,
   plain: `
-    c/o=care of; b/c=because; w/o=without; n/a=not applicable; N/A=not applicable; and/or=and or;
-    vs=versus; et al=et al; Ctrl=Control; Cmd=Command; WWII=World War two; WWI=World War one`,
+    c/o=care of; b/c=because; b/w=between; w/o=without; n/a=not applicable; N/A=not applicable; and/or=and or;
+    et al=et al; Ctrl=Control; Cmd=Command; WWII=World War two; WWI=World War one`,
 };

@@ -162,7 +162,7 @@ export function englishYearRules({ english }: EnglishTools): Rule[] {
         verbatim(`${[...era!.replaceAll(".", "")].join(" ")} ${english.year(Number(year))}`),
     ),
     rule(
-      /(?<![\d.,$])(\d{1,5})\s?(AD|BC|BCE|CE|A\.D\.|B\.C\.)(?![\p{L}\d])/uy,
+      /(?<![\d.,$])(\d{1,5})\s?(AD|BC|BCE|CE)(?![\p{L}\d])/uy,
       ([year, era]) =>
         verbatim(`${english.year(Number(year))} ${[...era!.replaceAll(".", "")].join(" ")}`),
     ),
@@ -205,9 +205,15 @@ const RATIO =
 const HALF = String.raw`([ap])(?:\.m(?:\.(?=\s*[^\s"')])|(?=\.|$))|m\b)`;
 
 /** Times with halves of the day, verses, scores and proportions. */
-export function englishTimeRules({ numbers }: EnglishTools): Rule[] {
+export function englishTimeRules({ numbers, english }: EnglishTools): Rule[] {
   const say = (figures: string) => numbers.cardinal(figures.replace(/^0+(?=\d)/, ""));
   return [
+    // Before a B can be bytes.
+    rule(
+      /(?<![\d.,$])(\d{1,5})\s?(B\.C\.(?:E\.)?|A\.D\.|C\.E\.)(?![\p{L}\d])/uy,
+      ([year, era]) =>
+        verbatim(`${english.year(Number(year))} ${[...era!.replaceAll(".", "")].join(" ")}`),
+    ),
     rule(
       /(?<![\d-])(\d{4})-(\d\d)-(\d\d)[T ](?=\d\d:\d\d)/uy,
       ([year, month, day]) => ({
@@ -329,6 +335,13 @@ export function englishAmountRules({ numbers, english, lexicon }: EnglishTools):
         verbatim(`${say(feet!)} ${feet === "1" ? "foot" : "feet"} ${say(inches!)}`),
     ),
     rule(
+      /(?<![\d'])(\d{1,2})['\u2032]\s?(\d{1,2})([\u00bc-\u00be])(?:["\u2033]|'')/uy,
+      ([feet, inches, part]) =>
+        verbatim(
+          `${say(feet!)} ${feet === "1" ? "foot" : "feet"} ${say(inches!)} and ${QUARTERS[part!]}`,
+        ),
+    ),
+    rule(
       /(?<![\d.,'])(\d+(?:\.\d+)?)['\u2032]/uy,
       ([feet], { before, after }) =>
         (SIZED.test(after) || /(?:x|\u00d7|by)\s?$/.test(before)) && !/(?:^|\s)'[^']*$/.test(before)
@@ -404,6 +417,13 @@ export function englishAmountRules({ numbers, english, lexicon }: EnglishTools):
     ),
     rule(/(?<=\d\)?) \/ (?=\(?\d)/uy, () => verbatim("divided by")),
     rule(/(?<=\d)\/(?=\d)/uy, () => verbatim("")),
+    // An offer: 2/$1.
+    rule(/(?<=(?<![\d.,/])\d)\/(?=[$\u20ac\u00a3]\d)/uy, () => verbatim(" for ")),
+    // A power of ten.
+    rule(
+      /(?<=\d)\s?\u00d7\s?(?=10[\u00b9\u00b2\u00b3\u2070\u2074-\u2079\u207b^])/uy,
+      () => verbatim(" times "),
+    ),
     // The unit behind a fraction.
     rule(
       new RegExp(
@@ -419,13 +439,13 @@ export function englishAmountRules({ numbers, english, lexicon }: EnglishTools):
     ),
     // Sizes.
     rule(
-      /(?<![\p{L}\d.,])(\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10\^))(?=\d)/uy,
+      /(?<![\p{L}\d.,])(\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10[\^\u00b9\u00b2\u00b3\u2070\u2074-\u2079\u207b]))(?=\d)/uy,
       ([figures]) =>
         verbatim(`${/^\d{4}$/.test(figures!) ? english.figures(figures!) : say(figures!)} by `),
     ),
     rule(/(?<=['"\u2032\u2033\d]\s?|\d\s?\p{L}{1,2}\s)x(?=\s?\d)/uy, () => verbatim(" by ")),
     rule(
-      /(?<![\p{L}\d.,])(\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as)\b|\/\p{L})/uy,
+      /(?<![\p{L}\d.,])(\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|per|daily|weekly|monthly)\b|\/\p{L})/uy,
       ([count]) => verbatim(`${say(count!)} times`),
     ),
     rule(
@@ -433,11 +453,25 @@ export function englishAmountRules({ numbers, english, lexicon }: EnglishTools):
       ([period]) => verbatim(` per ${PERIODS[period!] ?? period}`),
     ),
     rule(
+      /(?<![\p{L}\d.,/])(\d+(?:,\d{3})*(?:\.\d+)?)\s?(mg|g|kg|ml|mL|l|L|lbs?|oz|kcal|cal|[kMGT]B|kWh)\/(day|night|week|wk|month|mo|year|yr|hour|hr|person|serving|dose)(?!\p{L})/uy,
+      ([figures, unit, per]) => {
+        const amount = readAmount(readNumber(figures!, "."));
+        const measured = lexicon.measure({ kind: "measure", amount, unit: unit! });
+        return verbatim(`${measured} per ${PERIODS[per!] ?? per}`);
+      },
+    ),
+    rule(
       /(?<![\p{L}\d/])(km|mi|m|ft|[kMG]b|[kMG]B)\/(h|s|sec|min|day)(?![\p{L}\d])/uy,
       ([unit, per]) => verbatim(`${lexicon.noun(unit!, false)} per ${PERIODS[per!] ?? per}`),
     ),
   ];
 }
+
+const QUARTERS: Readonly<Record<string, string>> = {
+  "\u00bc": "a quarter",
+  "\u00bd": "a half",
+  "\u00be": "three quarters",
+};
 
 const PERIODS: Readonly<Record<string, string>> = {
   s: "second",
