@@ -73,6 +73,17 @@ const WORD_RULES: readonly Rule[] = [
       /(?<=(?:^|[\s("]))([A-F])-(?=\s(?:student|grade|average|in|on|for)\b|[,;)]|\.(?:\s|$))/uy,
     read: ([grade]) => verbatim(`${grade} minus`),
   },
+  // The full stop of a unit within a sentence: 16 oz. of it.
+  {
+    pattern:
+      /(?<=(?:\d\s?|\d\/)(?:lbs?|oz|gal|qt|pt|yrs?|mos?|wks?|hrs?|mins?|secs?|ft|yds?|mi|tsp|tbsp))\.(?=\s+[\p{Ll}\d=+(&]|[;,])/uy,
+    read: () => verbatim(""),
+  },
+  { pattern: /&&/uy, read: () => verbatim("and") },
+  {
+    pattern: /(?<=(?<![\p{L}\d])\p{L}) \/ (?=\p{L}(?![\p{L}\d]))/uy,
+    read: () => verbatim(" divided by "),
+  },
   { pattern: /(?<!\p{L})e\.\s?g\.,?/uy, read: () => verbatim("for example,") },
   { pattern: /(?<!\p{L})i\.\s?e\.,?/uy, read: () => verbatim("that is,") },
   // Before a name a saint, after one a street.
@@ -106,8 +117,8 @@ const WORD_RULES: readonly Rule[] = [
   { pattern: /\s*(?:>=)\s*(?=[\w(-])/uy, read: () => verbatim(" greater than or equal to ") },
   { pattern: /\s*!=\s*(?=[\w("'-])/uy, read: () => verbatim(" is not equal to ") },
   { pattern: /\s*={2,3}\s*(?=[\w("'-])/uy, read: () => verbatim(" equals ") },
-  { pattern: /(?<=[\w)])(?:\s+<\s+|<)(?=[\w($.-])/uy, read: () => verbatim(" less than ") },
-  { pattern: /(?<=[\w)])(?:\s+>\s+|>)(?=[\w($.-])/uy, read: () => verbatim(" greater than ") },
+  { pattern: /(?<=[\w)|\]])(?:\s+<\s+|<)(?=[\w($.-])/uy, read: () => verbatim(" less than ") },
+  { pattern: /(?<=[\w)|\]])(?:\s+>\s+|>)(?=[\w($.-])/uy, read: () => verbatim(" greater than ") },
   { pattern: /(?<!\S)<(?=[$]?\d)/uy, read: () => verbatim("less than ") },
   { pattern: /(?<!\S)>(?=[$]?\d)/uy, read: () => verbatim("more than ") },
   { pattern: /(?<=[\p{L}\d)]\s)-(?=\s\d+(?:\.\d+)?\s?=)/uy, read: () => verbatim("minus") },

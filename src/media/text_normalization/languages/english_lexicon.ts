@@ -29,7 +29,7 @@ export const ENGLISH_LEXICON: LexiconData = {
     tok/s=token per second|tokens per second; ops/s=operation per second|operations per second;
     fps=frame per second|frames per second; rpm=revolution per minute|revolutions per minute;
     bpm=beat per minute|beats per minute; dpi=dot per inch|dots per inch; sec secs=second|seconds;
-    min mins=minute|minutes; h hr hrs=hour|hours; d=day|days; wk=week|weeks; yr yrs=year|years;
+    min mins=minute|minutes; h hr hrs=hour|hours; d=day|days; wk wks=week|weeks; mos=month|months; pt=pint|pints; yr yrs=year|years;
     dB=decibel|decibels; hp=horsepower; psi=pound per square inch|pounds per square inch;
     ppm=part per million|parts per million; mmHg mm_Hg=millimeter of mercury|millimeters of mercury;
     Ω Ω=ohm|ohms; kΩ kΩ=kilohm|kilohms; °C °_C ℃=degree Celsius|degrees Celsius;
@@ -75,13 +75,14 @@ export const ENGLISH_ABBREVIATIONS: Abbreviations = {
     Corp=Corporation; Co=Company; Bros=Brothers; Dept=Department; Univ=University;
     approx=approximately; esp=especially; incl=including; etc=et cetera; vs=versus; M. Sc=M S C;
     B. Sc=B S C; a. k. a=also known as; et al=et al; viz=namely; cf=compare; govt=government; tel=telephone;
-    temp=temperature`,
+    temp=temperature; appt=appointment`,
   counted: `
     p=page; pp=pages; ch=chapter; Ch=Chapter; sec=section; Sec=Section; eq=equation; Eq=Equation;
     eqs=equations; art=article; Art=Article; Fig=Figure; fig=figure; Figs=Figures; figs=figures;
     Vol=Volume; vol=volume; No=Number; Nos=Numbers; nos=numbers; ext=extension; Ext=Extension;
     tel=telephone; chap=chapter; Chap=Chapter; Tel=Telephone; Apt=Apartment; apt=apartment; Ste=Suite; Rm=Room; Bldg=Building; bldg=building; Fl=Floor; min=minimum;
-    max=maximum; ca=circa; c=circa; ver=version; ed=edition`,
+    max=maximum; ca=circa; c=circa; ver=version; ed=edition;
+    est=established; Op=Opus; op=opus`,
   plain: `
     c/o=care of; b/c=because; b/w=between; w/o=without; n/a=not applicable; N/A=not applicable; and/or=and or;
     et al=et al; Ctrl=Control; Cmd=Command; WWII=World War two; WWI=World War one`,

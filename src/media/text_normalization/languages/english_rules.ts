@@ -198,7 +198,8 @@ export function englishYearRules({ english }: EnglishTools): Rule[] {
 
 /** Chapters and verses look like times and scores. */
 const BOOKS =
-  "Genesis|Exodus|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|Revelation|Surah|Quran|verse";
+  "Genesis|Exodus|Samuel|Kings|Chronicles|Psalms?|Proverbs|Isaiah|Matthew|Matt\\.|Mark|Luke|John|Acts|Romans|Rom\\.|" +
+  "Corinthians|Cor\\.|Timothy|Hebrews|James|Peter|Revelation|Surah|Quran|verse";
 const RATIO =
   /\b(?:ratio|odds|scores?|aspect|scale|rate|resolution|screen|won|lost|lead|led)\b[^.!?]{0,20}$/i;
 /** Without a full stop in it, one after it is the sentence's. */
@@ -251,8 +252,12 @@ export function englishTimeRules({ numbers, english }: EnglishTools): Rule[] {
       ([half]) => verbatim(`${half!.toUpperCase()} M`),
     ),
     rule(
-      new RegExp(String.raw`(?<=\b(?:${BOOKS}) )(\d{1,3}):(\d{1,3})(?!\d)`, "uy"),
-      ([chapter, verse]) => verbatim(`${say(chapter!)} ${say(verse!)}`),
+      new RegExp(
+        String.raw`(?<=\b(?:${BOOKS}) )(\d{1,3}):(\d{1,3})(?:[-\u2013](\d{1,3}))?(?!\d)`,
+        "uy",
+      ),
+      ([chapter, verse, last]) =>
+        verbatim(`${say(chapter!)} ${say(verse!)}${last ? ` to ${say(last)}` : ""}`),
     ),
     rule(
       /(?<![\d:.])(\d{1,4}(?:\.\d+)?):(\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)/uy,
@@ -436,6 +441,16 @@ export function englishAmountRules({ numbers, english, lexicon }: EnglishTools):
         unit === "in" || unit === "d"
           ? undefined
           : verbatim(lexicon.noun(unit!, whole === undefined)),
+    ),
+    rule(
+      /(?<![\p{L}\d])0x([\da-f]{1,16})(?![\p{L}\d])/iuy,
+      ([code]) =>
+        verbatim(
+          `zero x ${
+            [...code!.toUpperCase()].map((each) => /\d/.test(each) ? numbers.digits(each) : each)
+              .join(" ")
+          }`,
+        ),
     ),
     // Sizes.
     rule(
