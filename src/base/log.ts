@@ -1,11 +1,11 @@
 /**
- * Log lines on standard error, as text for people or JSON for machines. Writing one never waits: see `note_queue.ts`.
+ * Log lines on standard error, as text for people or JSON for machines. Writing one never waits: see `log_queue.ts`.
  *
  * @module
  */
 import process from "node:process";
 import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
-import { NoteQueue } from "./note_queue.ts";
+import { LogQueue } from "./log_queue.ts";
 
 /** Details of a line, by name. Errors are written with their stack and causes. */
 type LogFields = Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ export function configureLog(next: LogSettings): void {
 const MAX_WAITING_LENGTH = 1024 * 1024;
 
 /** This thread's queue. While a server runs, all output to standard error goes through it. */
-export const stderrQueue = new NoteQueue(Deno.stderr, {
+export const stderrQueue = new LogQueue(Deno.stderr, {
   maxLength: MAX_WAITING_LENGTH,
   formatDropped: (count) =>
     formatLine("warn", "lines were dropped: standard error was not read", { count }),

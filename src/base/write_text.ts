@@ -37,7 +37,7 @@ export function writeBytes(target: Target, bytes: Uint8Array): void {
  * Writes what is only informative: log lines, progress. A failure to write it is ignored: a full disk must not end a
  * server.
  */
-export function writeNote(target: Target, text: string): void {
+export function writeMessage(target: Target, text: string): void {
   try {
     writeText(target, text);
   } catch {

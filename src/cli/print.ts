@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeNote, writeText } from "../base/write_text.ts";
+import { writeMessage, writeText } from "../base/write_text.ts";
 
 /** Writes a line to standard output. */
 export function printLine(line: string): void {
@@ -12,10 +12,10 @@ export function printLine(line: string): void {
 
 /** Writes why a command ended to standard error. */
 export function printProblem(message: string): void {
-  writeNote(Deno.stderr, `hearth: ${message}\n`);
+  writeMessage(Deno.stderr, `hearth: ${message}\n`);
 }
 
 /** Writes a line to standard output; a failure to write it is ignored. */
-export function printNote(line: string): void {
-  writeNote(Deno.stdout, `${line}\n`);
+export function printMessage(line: string): void {
+  writeMessage(Deno.stdout, `${line}\n`);
 }

@@ -20,7 +20,7 @@ import type { FlagValues } from "./flag.ts";
 import { ROUTER_FLAGS } from "./flags.ts";
 import { formatUrl } from "./format_url.ts";
 import { PidFile } from "./pid_file.ts";
-import { printNote } from "./print.ts";
+import { printMessage } from "./print.ts";
 import { readRoutedModels } from "./routed_models.ts";
 import { warnOfServiceLinks } from "./service_link.ts";
 import {
@@ -132,5 +132,5 @@ function report(
 ): void {
   const ids = models.map(({ id }) => id);
   if (format === "json") return log.info("listening", { version: VERSION, url, models: ids });
-  printNote(`Hearth ${VERSION} listens at ${url} and routes to ${ids.join(", ")}.`);
+  printMessage(`Hearth ${VERSION} listens at ${url} and routes to ${ids.join(", ")}.`);
 }

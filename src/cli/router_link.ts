@@ -5,7 +5,7 @@
  */
 import { type ChildReport, ROUTER_VARIABLE } from "../router/child_report.ts";
 import type { Session } from "../server/session/session.ts";
-import { printNote } from "./print.ts";
+import { printMessage } from "./print.ts";
 
 /** Tells the router how the model fares, and hears when it is to stop. */
 export class RouterLink {
@@ -22,7 +22,7 @@ export class RouterLink {
   }
 
   report(report: ChildReport): void {
-    printNote(JSON.stringify(report));
+    printMessage(JSON.stringify(report));
   }
 
   /** Reports once the model is ready; if it cannot be loaded, or not again, reports why and calls `onFailed`. */

@@ -8,7 +8,7 @@ import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { log } from "../base/log.ts";
 import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { printNote, printProblem } from "./print.ts";
+import { printMessage, printProblem } from "./print.ts";
 
 /** Reports on one server. */
 export class StartReport {
@@ -27,9 +27,9 @@ export class StartReport {
       log.info("listening", { version: VERSION, url: this.#url, model: model.id });
       return;
     }
-    printNote(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
+    printMessage(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
     if (isNamed) return;
-    printNote(
+    printMessage(
       `No model was named, so it is the built-in ${DEFAULT_MODEL}: a toy to try Hearth with. ` +
         `A real one: ${PROGRAM} -m qwen3-0.6b`,
     );
@@ -64,7 +64,7 @@ export class StartReport {
       ["address", this.#url],
       ["ready in", `${seconds} s`],
     ];
-    for (const [name = "", value] of rows) printNote(`  ${name.padEnd(9)}${value}`);
+    for (const [name = "", value] of rows) printMessage(`  ${name.padEnd(9)}${value}`);
   }
 }
 

@@ -6,7 +6,7 @@
 import type { EventOf, Task, TaskEvent } from "../models/task.ts";
 import { lastEvent } from "../server/session/task_stream.ts";
 import type { Session } from "../server/session/session.ts";
-import { writeNote } from "../base/write_text.ts";
+import { writeMessage } from "../base/write_text.ts";
 
 /** The part of a session that `run` needs. */
 export interface RunSession {
@@ -108,5 +108,5 @@ function seconds(ms: number): string {
 }
 
 function tell(line: string): void {
-  writeNote(Deno.stderr, `${line}\n`);
+  writeMessage(Deno.stderr, `${line}\n`);
 }

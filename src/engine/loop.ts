@@ -7,7 +7,7 @@ import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EncoderError } from "../decoder/embedding_span.ts";
 import { log } from "../base/log.ts";
-import { BusyTurns } from "../base/next_turn.ts";
+import { BusyThread } from "../base/yield_to_events.ts";
 import { runStep } from "../base/running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
@@ -137,8 +137,8 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
 
   async #turn(): Promise<void> {
     // Requests that arrive together share the first step.
-    const turns = new BusyTurns();
-    await turns.next();
+    const thread = new BusyThread();
+    await thread.yield();
     while (true) {
       for (const { sequence, error } of await this.#pool.fit()) {
         const running = this.#running.get(sequence.id);
@@ -148,7 +148,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       if (step === undefined) break;
       await this.#runStep(step);
       // Cancellations and new requests come in between steps.
-      await turns.next();
+      await thread.yield();
     }
     this.#turning = undefined;
     this.#pool.shrinkLater((shrink) => this.#turning ??= this.#exclusively(shrink));

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { nextTurn } from "../base/next_turn.ts";
+import { yieldToEvents } from "../base/yield_to_events.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
 import { isAiff, readAiff } from "./audio/aiff.ts";
 import { isAu, readAu } from "./audio/au.ts";
@@ -143,7 +143,7 @@ async function* decodeRead(
   let resumedMs = performance.now();
   for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file, decoding))) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
-      await nextTurn();
+      await yieldToEvents();
       resumedMs = performance.now();
     }
     signal?.throwIfAborted();

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { BusyTurns, nextTurn } from "../../src/base/next_turn.ts";
+import { BusyThread, yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { printTable } from "./report.ts";
 
 const MESSAGE_EVERY_MS = 37;
@@ -39,8 +39,8 @@ async function measure(workMs: number, nextTurn: () => Promise<void>) {
 if (import.meta.main) {
   const rows: string[][] = [];
   for (const workMs of [3, 30]) {
-    const turns = new BusyTurns();
-    const kinds = { nextTurn, "BusyTurns.next": () => turns.next() };
+    const thread = new BusyThread();
+    const kinds = { yieldToEvents, "BusyThread.yield()": () => thread.yield() };
     for (const [name, next] of Object.entries(kinds)) {
       const { lags, workShare } = await measure(workMs, next);
       const at = (share: number) => (lags[Math.floor(lags.length * share)] ?? NaN).toFixed(0);

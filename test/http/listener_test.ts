@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/server/http/server.ts";
-import { nextTurn } from "../../src/base/next_turn.ts";
+import { yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { limitConnections } from "../../src/server/http/connection/connections.ts";
 import { TestListener } from "../fixtures/listener.ts";
 import { chatBody, ENDLESS, TestApp } from "../fixtures/server.ts";
@@ -335,7 +335,7 @@ Deno.test("Listener takes one piece of the large bodies in each turn of the even
   }
   sent.resolve();
   while (numRead < numClients * numBytes) {
-    await nextTurn();
+    await yieldToEvents();
     inTurn = 0;
   }
   for (const connection of connections) connection.close();

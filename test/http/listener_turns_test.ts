@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/read_turns.ts";
-import { nextTurn } from "../../src/base/next_turn.ts";
+import { yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { TestListener } from "../fixtures/listener.ts";
 
 /** Opens connections to a port; sets the first number of the shared memory when all are open. */
@@ -27,7 +27,7 @@ Deno.test("Listener takes a few of the waiting connections in each turn of the e
   Atomics.wait(new Int32Array(memory), 0, 0);
   let most = 0;
   for (let before = 0; before < count;) {
-    await nextTurn();
+    await yieldToEvents();
     const { open } = listener.figures;
     most = Math.max(most, open - before);
     before = open;

@@ -6,7 +6,7 @@
 import process from "node:process";
 import { createInterface, type Interface } from "node:readline";
 import { Writable } from "node:stream";
-import { writeNote, writeText } from "../../base/write_text.ts";
+import { writeMessage, writeText } from "../../base/write_text.ts";
 
 const PROMPT = ">>> ";
 const MORE_PROMPT = "... ";
@@ -33,7 +33,7 @@ class EditorOutput extends Writable {
   }
 
   override _write(piece: Uint8Array, _encoding: string, done: () => void): void {
-    if (!this.isMuted) writeNote(Deno.stdout, new TextDecoder().decode(piece));
+    if (!this.isMuted) writeMessage(Deno.stdout, new TextDecoder().decode(piece));
     done();
   }
 }
@@ -164,11 +164,11 @@ export class ChatTerminal implements Disposable {
     if (this.#answer !== undefined) return this.#answer.abort();
     const isEmpty = this.#editor.line === "" && !this.#isInside;
     if (isEmpty && this.#isLeaving) {
-      writeNote(Deno.stdout, "\n");
+      writeMessage(Deno.stdout, "\n");
       return this.close();
     }
     this.#isLeaving = isEmpty;
-    writeNote(Deno.stdout, isEmpty ? "\nPress ^C again, ^D or /bye to leave.\n" : "\n");
+    writeMessage(Deno.stdout, isEmpty ? "\nPress ^C again, ^D or /bye to leave.\n" : "\n");
     this.#output.isMuted = true;
     this.#editor.write(null, { ctrl: true, name: "e" });
     this.#editor.write(null, { ctrl: true, name: "u" });

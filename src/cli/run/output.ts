@@ -52,7 +52,7 @@ export async function openOutput(path: string | undefined): Promise<Output> {
   const isDevice = stat !== undefined && !stat.isFile;
   try {
     const file = await Deno.open(path, { write: true, createNew: stat === undefined });
-    if (isDevice) return { write: (piece) => writePiece(file, piece), finish: () => file.close() };
+    if (isDevice) return { write: (piece) => writeChunk(file, piece), finish: () => file.close() };
     file.close();
     if (stat === undefined) await Deno.remove(path);
   } catch (error) {
@@ -88,10 +88,10 @@ function writeToStdout(piece: string | Uint8Array): void {
   if (typeof piece !== "string" && Deno.stdout.isTerminal()) {
     throw new StartupError("The result is binary: name an output file with -o.");
   }
-  writePiece(Deno.stdout, piece);
+  writeChunk(Deno.stdout, piece);
 }
 
-function writePiece(target: typeof Deno.stdout | Deno.FsFile, piece: string | Uint8Array): void {
+function writeChunk(target: typeof Deno.stdout | Deno.FsFile, piece: string | Uint8Array): void {
   if (typeof piece === "string") writeText(target, piece);
   else writeBytes(target, piece);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import { BusyTurns } from "../../base/next_turn.ts";
+import { BusyThread } from "../../base/yield_to_events.ts";
 import { Expressions } from "./expressions.ts";
 import { Frontiers } from "./frontier.ts";
 import type { Grammar, GrammarTokens } from "./grammar.ts";
@@ -13,7 +13,7 @@ import { CompiledGrammar, MaskCache } from "./matcher.ts";
 import { Rules } from "./rules.ts";
 import type { GrammarSpec } from "./spec.ts";
 import { specPhrase } from "./spec_phrase.ts";
-import type { Pieces } from "./token_trie.ts";
+import type { Chunked } from "./token_trie.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /** Most grammars that are kept, and most characters of what they were made from. */
@@ -26,7 +26,7 @@ const MAX_TURN_MS = 1;
 /** Its memory is allocated when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
-  #reading: Pieces<Vocabulary> | undefined;
+  #reading: Chunked<Vocabulary> | undefined;
   #preparing: Promise<void> | undefined;
   #vocabulary: Vocabulary | undefined;
   #masks: MaskCache | undefined;
@@ -46,8 +46,8 @@ export class GrammarCompiler {
   /** Reads the vocabulary in turns of a millisecond, so that the thread can do other work in between. */
   prepare(): Promise<void> {
     return this.#preparing ??= (async () => {
-      const turns = new BusyTurns();
-      while (this.#read(MAX_TURN_MS) === undefined) await turns.next();
+      const thread = new BusyThread();
+      while (this.#read(MAX_TURN_MS) === undefined) await thread.yield();
     })();
   }
 

@@ -5,7 +5,7 @@
  */
 
 /** Work that pauses wherever it yields. */
-export type Pieces<Result> = Generator<void, Result, void>;
+export type Chunked<Result> = Generator<void, Result, void>;
 
 /** A slice of work, a fraction of a millisecond. */
 export const TOKENS_A_PIECE = 128;
@@ -31,7 +31,7 @@ export class TokenTrie {
   }
 
   /** @param tokens none empty, no id twice. */
-  static *build(tokens: readonly Token[], vocabSize: number): Pieces<TokenTrie> {
+  static *build(tokens: readonly Token[], vocabSize: number): Chunked<TokenTrie> {
     const sorted = yield* sortTokens(tokens);
     let numNodes = 0;
     for (const [i, [, bytes]] of sorted.entries()) {
@@ -90,7 +90,7 @@ export class TokenTrie {
 }
 
 /** Sorted by their bytes; yields after each group with the same first two bytes. */
-function* sortTokens(tokens: readonly Token[]): Pieces<Token[]> {
+function* sortTokens(tokens: readonly Token[]): Chunked<Token[]> {
   const groups = new Map<number, { token: Token; key: string }[]>();
   for (const [i, token] of tokens.entries()) {
     if (i % TOKENS_A_PIECE === 0) yield;

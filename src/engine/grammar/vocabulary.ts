@@ -9,7 +9,7 @@
 import type { Frontier, Frontiers } from "./frontier.ts";
 import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./network.ts";
-import { type Pieces, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
+import { type Chunked, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
 
 /** Plain tokens of more characters are tested one by one. */
 const MAX_PLAIN_CHARS = 64;
@@ -49,7 +49,7 @@ export class Vocabulary {
   }
 
   /** Reads a model's tokens in slices: a large vocabulary takes a second, and the thread has other work. */
-  static *read(tokens: GrammarTokens): Pieces<Vocabulary> {
+  static *read(tokens: GrammarTokens): Chunked<Vocabulary> {
     const plain: [number, Uint8Array][] = [];
     const others: [number, Uint8Array][] = [];
     const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);

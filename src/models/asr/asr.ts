@@ -27,7 +27,7 @@ import type {
 } from "../task.ts";
 import { requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
-import { BusyTurns } from "../../base/next_turn.ts";
+import { BusyThread } from "../../base/yield_to_events.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "./short_first.ts";
 
@@ -134,10 +134,10 @@ export class AsrModel implements Model {
         if (work > MAX_SHORT_BYTES) {
           return await this.#transcribe({ ...request, turn: this.#shortFirst.turnsOfLong(signal) });
         }
-        const turns = new BusyTurns();
+        const thread = new BusyThread();
         const end = this.#shortFirst.begin();
         try {
-          await this.#transcribe({ ...request, turn: () => turns.next() });
+          await this.#transcribe({ ...request, turn: () => thread.yield() });
         } finally {
           end();
         }

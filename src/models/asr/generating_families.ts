@@ -23,7 +23,7 @@ export interface GeneratingFamily {
   /** Language where a request names none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
   /** Longest piece transcribed at once. */
-  readonly maxPieceSeconds: number;
+  readonly maxChunkSeconds: number;
   /** Most tokens of a piece of this many seconds. */
   readonly getMaxTokens: (seconds: number) => number;
 }
@@ -60,7 +60,7 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
     languages,
     defaultLanguage: languages[0],
     // The start takes one position.
-    maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
+    maxChunkSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     getMaxTokens: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
   };
 }
@@ -94,7 +94,7 @@ export async function describeCohere(
     open: (context, options) => openSeq2Seq(context, { ...options, positions, writePrompt }),
     languages,
     defaultLanguage,
-    maxPieceSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
+    maxChunkSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
     getMaxTokens: () => positions - length,
   };
 }
@@ -131,7 +131,7 @@ export function describeGranite(
   return {
     open: (context, options) => openPrompted(context, { ...options, writePrompt: () => prompt }),
     languages: GRANITE_LANGUAGES,
-    maxPieceSeconds: PIECE_SECONDS,
+    maxChunkSeconds: PIECE_SECONDS,
     getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }
@@ -143,7 +143,7 @@ export function describeVoxtral(): GeneratingFamily {
   return {
     open: (context, options) => openPrompted(context, { ...options, writePrompt }),
     languages: VOXTRAL_LANGUAGES,
-    maxPieceSeconds: PIECE_SECONDS,
+    maxChunkSeconds: PIECE_SECONDS,
     getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }

@@ -36,8 +36,8 @@ export async function loadGenerating(
   const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
   const { decode } = tokenizer;
   const parts = await fitting(folder, async () => {
-    const { maxPieceSeconds } = family;
-    const speechDecoder = await family.open(context, { ...options, maxPieceSeconds });
+    const { maxChunkSeconds } = family;
+    const speechDecoder = await family.open(context, { ...options, maxChunkSeconds });
     const { sampleRateHz } = speechDecoder;
     // No prefix cache: prompts are equal, but ask about different sounds.
     const engine = new EngineLoop(speechDecoder.decoder, { prefixCache: false });
@@ -56,7 +56,7 @@ export async function loadGenerating(
     languages: family.languages,
     dtype: graphs.main.dtype,
     sampleRateHz: parts.sampleRateHz,
-    maxSpeechSeconds: family.maxPieceSeconds,
+    maxSpeechSeconds: family.maxChunkSeconds,
     whyNoTranslation: "its architecture only transcribes",
     whyNoWordTimes: "its architecture generates text without times",
     transcribe: (recording) => transcribe(recording, parts),
@@ -122,13 +122,13 @@ async function* transcribe(
   recording: Recording,
   parts: Parts,
 ): AsyncGenerator<TranscribedWindow, void> {
-  const { defaultLanguage, sampleRateHz, maxPieceSeconds } = parts;
+  const { defaultLanguage, sampleRateHz, maxChunkSeconds } = parts;
   const { language = defaultLanguage, temperature, signal } = recording;
   const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
-  const maxSamples = Math.floor(maxPieceSeconds * sampleRateHz);
+  const maxSamples = Math.floor(maxChunkSeconds * sampleRateHz);
   let numSegments = 0;
   for await (
-    const { start, end, samples } of splitPieces(recording, { sampleRateHz, maxSamples })
+    const { start, end, samples } of splitChunks(recording, { sampleRateHz, maxSamples })
   ) {
     signal.throwIfAborted();
     const maxTokens = parts.getMaxTokens(samples.length / sampleRateHz);
@@ -159,7 +159,7 @@ async function* transcribe(
 }
 
 /** The speech regions if known, else the whole recording cut at quiet points. */
-async function* splitPieces(
+async function* splitChunks(
   { read, numSamples, speech }: Recording,
   options: QuietCutOptions,
 ): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {

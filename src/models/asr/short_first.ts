@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BusyTurns } from "../../base/next_turn.ts";
+import { BusyThread } from "../../base/yield_to_events.ts";
 import { untilAborted } from "../../base/until_aborted.ts";
 
 /** How much longer than its last turn a long recording waits for short ones at most, for each that waits. */
@@ -36,11 +36,11 @@ export class ShortFirst {
    * as often as there are long recordings waiting.
    */
   turnsOfLong(signal: AbortSignal): () => Promise<void> {
-    const turns = new BusyTurns();
+    const thread = new BusyThread();
     let sinceMs = this.#now();
     return async () => {
       const tookMs = this.#now() - sinceMs;
-      await turns.next();
+      await thread.yield();
       await this.#untilNoneShort(MAX_WAIT_RATIO * tookMs, signal);
       signal.throwIfAborted();
       sinceMs = this.#now();

@@ -16,7 +16,7 @@ import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
 import { type PlainTensors, toFeeds } from "../plain_tensor.ts";
 import { findContextLength, readVocabSize } from "../folder/text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
 import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
@@ -38,7 +38,7 @@ export interface SpeechDecoder {
 
 export interface SpeechDecoderOptions extends RecogniserOptions {
   /** Longest piece heard at once. */
-  readonly maxPieceSeconds: number;
+  readonly maxChunkSeconds: number;
 }
 
 /** A piece of sound, as the encoder takes it. */
@@ -56,7 +56,7 @@ const HIDDEN = "last_hidden_state";
  */
 export async function openSeq2Seq(
   context: OpenContext,
-  { positions, writePrompt, maxPieceSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
+  { positions, writePrompt, maxChunkSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
     /** The decoder's positions, where it has learned some. */
     readonly positions: number;
     /** Tokens that the decoder begins with. */
@@ -90,7 +90,7 @@ export async function openSeq2Seq(
     vocabSize: readVocabSize(folder),
     contextLength: positions,
     // A second may have one more than another.
-    numPositions: one + Math.ceil(maxPieceSeconds) * (two - one + 1),
+    numPositions: one + Math.ceil(maxChunkSeconds) * (two - one + 1),
     maxSequences: maxRecordings,
     encoder: { maxInputs: 1, encode: ([input]) => encode(input!) },
   });
@@ -173,7 +173,7 @@ function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release()
     release: async () => {
       const rows = await encoded?.catch(() => undefined);
       // A step that waited for them copies them first.
-      await nextTurn();
+      await yieldToEvents();
       rows?.dispose();
     },
   };

@@ -18,7 +18,7 @@ import type { DecodedWindow } from "./window_decoder.ts";
  * @param options.decode the text of tokens that are text.
  * @param options.offsetSeconds start of the window in the recording.
  */
-export function wordsOfPieces(
+export function joinIntoWords(
   pieces: readonly TimedTokens[],
   { alignment: values, languageToken, tokens }: DecodedWindow,
   { config, decode, offsetSeconds }: Pick<WordDivision, "decode"> & {
@@ -67,7 +67,7 @@ const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
 /** All tokens, in words one after the other. */
 export function groupWords(tokens: readonly number[], reading: WordDivision): WordGroup[] {
-  const pieces = readPieces(tokens, reading.decode);
+  const pieces = readWordGroups(tokens, reading.decode);
   const words: WordGroup[][] = [];
   let isOpen = false;
   for (const [index, piece] of pieces.entries()) {
@@ -87,7 +87,7 @@ export function groupWords(tokens: readonly number[], reading: WordDivision): Wo
 }
 
 /** Groups of the fewest tokens that form whole characters. */
-function readPieces(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
+function readWordGroups(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
   const pieces: WordGroup[] = [];
   for (let first = 0, end = 1; end <= tokens.length; end++) {
     const text = decode(tokens.slice(first, end));

@@ -7,7 +7,7 @@
  * @module
  */
 import { join } from "node:path";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
@@ -209,7 +209,7 @@ export class VoiceListener {
     this.#likelihoods.push(Number(output!.data[0]));
     this.#window.copyWithin(0, this.#window.length - contextSamples);
     this.#filled = contextSamples;
-    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) await nextTurn();
+    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) await yieldToEvents();
   }
 }
 

@@ -15,7 +15,7 @@ import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
 import { findLanguageToken, getLanguageName, type WhisperConfig } from "./whisper_config.ts";
 import { type FrameRange, Sequential } from "./whisper_sequential.ts";
-import { wordsOfPieces } from "./timed_words.ts";
+import { joinIntoWords } from "./timed_words.ts";
 
 interface TranscriberDeps {
   readonly spec: LogMelSpec;
@@ -60,7 +60,7 @@ export async function* transcribe(
     });
     languageToken = window.languageToken;
     const pieces = sequential.accept(window);
-    const words = wordsOfPieces(pieces, window, {
+    const words = joinIntoWords(pieces, window, {
       ...deps,
       offsetSeconds: range.start / framesPerSecond,
     });

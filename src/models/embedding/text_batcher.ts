@@ -7,7 +7,7 @@
  * @module
  */
 import { COUNT_BUCKETS, MetricSet } from "../../base/metric_set.ts";
-import { BusyTurns } from "../../base/next_turn.ts";
+import { BusyThread } from "../../base/yield_to_events.ts";
 import { untilAborted } from "../../base/until_aborted.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
@@ -98,8 +98,8 @@ export class TextBatcher implements TextRunner {
 
   async #turn(): Promise<void> {
     // Requests that arrive together share the first batch.
-    const turns = new BusyTurns();
-    await turns.next();
+    const thread = new BusyThread();
+    await thread.yield();
     let batchDueMs = performance.now() + MAX_ENCODE_MS;
     while (this.#running.size > 0) {
       const encodesMore = this.#encodeSlice();
@@ -108,7 +108,7 @@ export class TextBatcher implements TextRunner {
         batchDueMs = performance.now() + MAX_ENCODE_MS;
       }
       // Cancellations and new requests come in between batches.
-      await turns.next();
+      await thread.yield();
     }
     this.#turning = undefined;
   }

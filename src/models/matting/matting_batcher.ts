@@ -6,7 +6,7 @@
 import type { MaskedImage } from "../../device/images.ts";
 import { log } from "../../base/log.ts";
 import { COUNT_BUCKETS, RequestMetrics } from "../../base/metric_set.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
@@ -49,12 +49,12 @@ export class MattingBatcher {
 
   async #turn(): Promise<void> {
     // Images that come together share the first batch.
-    await nextTurn();
+    await yieldToEvents();
     while (this.#waiting.length > 0) {
       const batch = this.#takeBatch();
       if (batch.length > 0) await this.#run(batch);
       // Cancellations and new requests come in between batches.
-      await nextTurn();
+      await yieldToEvents();
     }
     this.#turning = undefined;
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import { BusyTurns } from "../../base/next_turn.ts";
+import { BusyThread } from "../../base/yield_to_events.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
 /** Shorter texts are encoded as they are. */
@@ -74,12 +74,12 @@ export class LongTextEncoder {
     options: LengthOptions,
     signal: AbortSignal,
   ): Promise<number[]> {
-    const turns = new BusyTurns();
+    const thread = new BusyThread();
     const ids: number[] = [];
     for (const some of this.#encodeSlices(text, options)) {
       append(ids, some);
       if (!isLongText(text)) break;
-      await turns.next();
+      await thread.yield();
       signal.throwIfAborted();
     }
     return ids;

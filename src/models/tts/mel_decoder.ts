@@ -7,7 +7,7 @@
  * @module
  */
 import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { isCrossCache } from "../../graph/cut/cache_names.ts";
 import { disposeTensors, type Tensors } from "../../device/ort/ort.ts";
 import { MERGED } from "../folder/graph_choice.ts";
@@ -79,7 +79,7 @@ export class MelDecoder {
     const mel: Float32Array[] = [];
     try {
       for (let step = 0, hasStopped = false; !hasStopped && step < Math.max(1, maxSteps); step++) {
-        await nextTurn();
+        await yieldToEvents();
         signal.throwIfAborted();
         const feeds = { ...given, ...cross, ...self, output_sequence: sequence };
         const outputs = await this.#step.run(feeds, { offset: noiseOffset + step });

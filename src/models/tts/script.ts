@@ -4,9 +4,13 @@
  * @module
  */
 import { loadNormalizer } from "../../media/text_normalization/normalize.ts";
-import { halve, type Piece, splitPieces } from "../../media/text_normalization/pieces.ts";
+import {
+  halve,
+  splitSpokenSegments,
+  type SpokenSegment,
+} from "../../media/text_normalization/spoken_segments.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Voice } from "../task.ts";
 
 /** Long lines sound better, short ones start sooner. */
@@ -35,15 +39,15 @@ export async function* writeScript(
 ): AsyncGenerator<Line> {
   const { language } = new Intl.Locale(voice.language);
   const normalize = await loadNormalizer(language);
-  for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
+  for (const piece of splitSpokenSegments(text, { language, maxChars: MAX_CHARS })) {
     // Yields control: a long text may have no line for a long time.
-    await nextTurn();
+    await yieldToEvents();
     signal.throwIfAborted();
     const said = normalize(piece.text);
     // Normalized text is longer than the original.
     const parts = said.length <= MAX_SAID_CHARS
       ? [{ text: said, pauseSeconds: 0 }]
-      : splitPieces(said, { language, maxChars: MAX_SAID_CHARS });
+      : splitSpokenSegments(said, { language, maxChars: MAX_SAID_CHARS });
     for (const part of endingWith(piece.pauseSeconds, parts)) {
       yield* fit(part, { synthesizer, voice });
     }
@@ -51,8 +55,11 @@ export async function* writeScript(
 }
 
 /** Gives the pause after all parts to the last of them. */
-function* endingWith(pauseSeconds: number, parts: Iterable<Piece>): Generator<Piece> {
-  let held: Piece | undefined;
+function* endingWith(
+  pauseSeconds: number,
+  parts: Iterable<SpokenSegment>,
+): Generator<SpokenSegment> {
+  let held: SpokenSegment | undefined;
   for (const part of parts) {
     if (held !== undefined) yield held;
     held = part;
@@ -62,7 +69,7 @@ function* endingWith(pauseSeconds: number, parts: Iterable<Piece>): Generator<Pi
 
 /** One line, or several if it exceeds the model's token limit. */
 async function* fit(
-  { text, pauseSeconds }: Piece,
+  { text, pauseSeconds }: SpokenSegment,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },
 ): AsyncGenerator<Line> {
   const { synthesizer, voice } = speaker;

@@ -5,7 +5,7 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { normalNoise } from "../../graph/rewrite/noise_table.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
@@ -54,7 +54,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
           dims: [1, latentChannels, columns],
         };
         for (let step = 0; step < NUM_STEPS; step++) {
-          await nextTurn();
+          await yieldToEvents();
           signal.throwIfAborted();
           const { denoised_latents: next } = await denoiser.run({
             ...text,

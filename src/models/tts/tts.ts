@@ -10,7 +10,7 @@ import { limitPeaks } from "../../media/limit_peaks.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
-import { nextTurn } from "../../base/next_turn.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { noiseOffset, normalNoise } from "../../graph/rewrite/noise_table.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import type { OpenContext } from "../folder/open_context.ts";
@@ -157,7 +157,7 @@ export class TtsModel implements Model {
     try {
       for (let number = 0; !next.done; number++) {
         const line: Line = next.value;
-        await nextTurn();
+        await yieldToEvents();
         // The slot is held for one line only, so that a slow reader does not delay others.
         const slot = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeBytes, writeNote, writeText } from "../../../src/base/write_text.ts";
+import { writeBytes, writeMessage, writeText } from "../../../src/base/write_text.ts";
 
 /** A target that takes a few bytes at a time, and fails with `error` after `room`. */
 class Tube {
@@ -36,8 +36,8 @@ Deno.test("writeBytes() minds no reader that has gone, and says what else is in 
   });
 });
 
-Deno.test("writeNote() minds nothing", () => {
+Deno.test("writeMessage() minds nothing", () => {
   const tube = new Tube(3, full);
-  writeNote(tube, "hearth");
+  writeMessage(tube, "hearth");
   assert.equal(tube.taken.length, 3);
 });

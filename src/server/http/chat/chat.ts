@@ -15,7 +15,7 @@ import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
 import { logFailure } from "../task_events.ts";
-import { chooseThoughtPlace } from "./thought_place.ts";
+import { chooseThoughtPosition } from "./thought_position.ts";
 import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
 import { warn } from "../warnings.ts";
 
@@ -52,7 +52,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
-    thoughtPlace: chooseThoughtPlace(request, deps.settings.reasoningField),
+    thoughtPosition: chooseThoughtPosition(request, deps.settings.reasoningField),
     wantsFunctionCall: wantsFunctionCall(request),
   };
   if (!request.stream) {

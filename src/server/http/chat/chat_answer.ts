@@ -29,14 +29,14 @@ import type {
   ToolCallDelta,
 } from "../../../models/task.ts";
 import { formatEvent } from "../sse.ts";
-import { placeThought, ThoughtParts, type ThoughtPlace } from "./thought_place.ts";
+import { placeThought, ThoughtParts, type ThoughtPosition } from "./thought_position.ts";
 
 const DONE = formatEvent("[DONE]");
 
 /** What the answer depends on besides the events. */
 interface AnswerOptions {
   readonly head: CompletionHead;
-  readonly thoughtPlace: ThoughtPlace;
+  readonly thoughtPosition: ThoughtPosition;
   /** Whether a call is reported in the older form, as `function_call`. */
   readonly wantsFunctionCall: boolean;
 }
@@ -59,13 +59,13 @@ class ChoiceParts {
     }
   }
 
-  message({ thoughtPlace, wantsFunctionCall }: AnswerOptions): ChatMessage {
+  message({ thoughtPosition, wantsFunctionCall }: AnswerOptions): ChatMessage {
     const calls = this.toolCalls.map(({ id, ...called }) => ({
       id,
       type: "function" as const,
       function: called,
     }));
-    const { content = "", ...thought } = placeThought(this, thoughtPlace);
+    const { content = "", ...thought } = placeThought(this, thoughtPosition);
     const [first] = calls;
     return {
       role: "assistant",
@@ -139,7 +139,7 @@ export function createChatFormat(
     readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
-  const { head, includeUsage, hasRunningUsage, thoughtPlace, onError } = options;
+  const { head, includeUsage, hasRunningUsage, thoughtPosition, onError } = options;
   const begun = new Set<number>();
   /** Thoughts by choice. */
   const thoughts = new Map<number, ThoughtParts>();
@@ -173,7 +173,7 @@ export function createChatFormat(
       case "prompt":
         return "";
       case "delta": {
-        const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPlace);
+        const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPosition);
         thoughts.set(event.index, thought);
         const delta = toDelta(event, { ...options, thought });
         const { logprobs } = event;

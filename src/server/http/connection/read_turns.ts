@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { BusyTurns } from "../../../base/next_turn.ts";
+import { BusyThread } from "../../../base/yield_to_events.ts";
 
 /** Bytes that are read in a turn; handling them takes a fraction of a millisecond. */
 export const TURN_BYTES = 64 * 1024;
@@ -27,7 +27,7 @@ interface Waiting {
 export class ReadTurns {
   #left = TURN_BYTES;
   #hasNextTurn = false;
-  readonly #turns = new BusyTurns(MAX_BUSY_MS);
+  readonly #thread = new BusyThread(MAX_BUSY_MS);
   readonly #waiting: Waiting[] = [];
 
   /**
@@ -48,7 +48,7 @@ export class ReadTurns {
   #endTurn(): void {
     if (this.#hasNextTurn) return;
     this.#hasNextTurn = true;
-    void this.#turns.next().then(() => {
+    void this.#thread.yield().then(() => {
       this.#hasNextTurn = false;
       this.#left = TURN_BYTES;
       while (this.#waiting.length > 0 && this.#waiting[0]!.numBytes <= this.#left) {

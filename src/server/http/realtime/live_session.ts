@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { HearthError } from "../../../base/errors.ts";
-import { nextTurn } from "../../../base/next_turn.ts";
+import { yieldToEvents } from "../../../base/yield_to_events.ts";
 import {
   type ClientEvent,
   decodeAppended,
@@ -182,7 +182,7 @@ export class LiveSession {
       const piece = samples.subarray(at, at + pieceSamples);
       this.#sound.push(piece);
       if (this.#listening !== undefined) await this.#findTurns(piece, this.#listening);
-      if (samples.length > pieceSamples) await nextTurn();
+      if (samples.length > pieceSamples) await yieldToEvents();
     }
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
 import type { TimedTokens } from "../../../../src/models/asr/whisper_sequential.ts";
 import type { DecodedWindow } from "../../../../src/models/asr/window_decoder.ts";
-import { wordsOfPieces } from "../../../../src/models/asr/timed_words.ts";
+import { joinIntoWords } from "../../../../src/models/asr/timed_words.ts";
 
 const TEXTS = [" Yes", ",", " now", " 好", "的", "."];
 const CONFIG: WhisperConfig = {
@@ -48,7 +48,7 @@ function makePiece(tokens: readonly number[], from: number, to: number) {
 
 function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
   const decode = (tokens: number[]) => tokens.map((token) => TEXTS[token]).join("");
-  return wordsOfPieces(pieces, window, { config: CONFIG, decode, offsetSeconds: OFFSET_SECONDS })
+  return joinIntoWords(pieces, window, { config: CONFIG, decode, offsetSeconds: OFFSET_SECONDS })
     ?.map((words) =>
       words.map(({ text, startSeconds, endSeconds }) => [
         text,
@@ -58,7 +58,7 @@ function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
     );
 }
 
-Deno.test("wordsOfPieces() finds each piece's tokens among those of the window, and counts from its beginning", () => {
+Deno.test("joinIntoWords() finds each piece's tokens among those of the window, and counts from its beginning", () => {
   const first = [100, 0, 1, 106];
   const second = [110, 2, 120];
   // What the window cuts is no piece.
@@ -70,7 +70,7 @@ Deno.test("wordsOfPieces() finds each piece's tokens among those of the window, 
   assert.deepEqual(read([], window), []);
 });
 
-Deno.test("wordsOfPieces() takes characters for words where the language has no spaces", () => {
+Deno.test("joinIntoWords() takes characters for words where the language has no spaces", () => {
   const tokens = [100, 3, 4, 5, 110];
   const begins = [0, 0, 3, 8, 10, 10];
   const words = (languageToken: number) => {
@@ -81,7 +81,7 @@ Deno.test("wordsOfPieces() takes characters for words where the language has no 
   assert.deepEqual(words(52), [[["好的.", 0, 10]]]);
 });
 
-Deno.test("wordsOfPieces() gives nothing where no times were asked for", () => {
+Deno.test("joinIntoWords() gives nothing where no times were asked for", () => {
   const { alignment: _, ...window } = makeWindow([100, 0, 110], [0, 0, 10, 10], 52);
   assert.equal(read([makePiece(window.tokens, 0, 10)], window), undefined);
 });

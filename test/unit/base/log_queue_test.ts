@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { NoteQueue } from "../../../src/base/note_queue.ts";
+import { LogQueue } from "../../../src/base/log_queue.ts";
 
 /** A stream that takes nothing until it is let. */
 class Dam {
@@ -23,9 +23,9 @@ class Dam {
 
 const formatDropped = (count: number) => `(${count} dropped)\n`;
 
-Deno.test("NoteQueue drops what does not fit, counts it, and says so once there is room", async () => {
+Deno.test("LogQueue drops what does not fit, counts it, and says so once there is room", async () => {
   const dam = new Dam();
-  const queue = new NoteQueue(dam, { maxLength: 12, formatDropped });
+  const queue = new LogQueue(dam, { maxLength: 12, formatDropped });
   for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
   assert.equal(queue.numDropped, 2);
   await queue.flush(1);
@@ -38,19 +38,19 @@ Deno.test("NoteQueue drops what does not fit, counts it, and says so once there 
   assert.match(dam.text, /dropped\)\nfifth\n$/);
 });
 
-Deno.test("NoteQueue continues when its stream fails", async () => {
+Deno.test("LogQueue continues when its stream fails", async () => {
   let tries = 0;
   const broken = {
     write: () => ++tries === 1 ? Promise.reject(new Error("gone")) : Promise.resolve(99),
   };
-  const queue = new NoteQueue(broken, { maxLength: 100, formatDropped });
+  const queue = new LogQueue(broken, { maxLength: 100, formatDropped });
   queue.push("a");
   queue.push("b");
   await queue.flush(1_000);
   assert.equal(tries, 2);
 });
 
-Deno.test("NoteQueue writes notes that waited together as one", async () => {
+Deno.test("LogQueue writes notes that waited together as one", async () => {
   const writes: string[] = [];
   const first = Promise.withResolvers<void>();
   const target = {
@@ -60,7 +60,7 @@ Deno.test("NoteQueue writes notes that waited together as one", async () => {
       return bytes.length;
     },
   };
-  const queue = new NoteQueue(target, { maxLength: 100_000, formatDropped });
+  const queue = new LogQueue(target, { maxLength: 100_000, formatDropped });
   for (let n = 0; n < 1_000; n++) queue.push(`note ${n}\n`);
   first.resolve();
   await queue.flush(1_000);
@@ -69,7 +69,7 @@ Deno.test("NoteQueue writes notes that waited together as one", async () => {
   assert.equal(writes.join(""), expected.join(""));
 });
 
-Deno.test("NoteQueue holds little more than the text of thousands of notes that wait", () => {
+Deno.test("LogQueue holds little more than the text of thousands of notes that wait", () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const used = () => {
@@ -78,7 +78,7 @@ Deno.test("NoteQueue holds little more than the text of thousands of notes that 
     return heapUsed + external;
   };
   const dam = new Dam();
-  const queue = new NoteQueue(dam, { maxLength: 2 ** 20, formatDropped });
+  const queue = new LogQueue(dam, { maxLength: 2 ** 20, formatDropped });
   const before = used();
   let numBytes = 0;
   for (let n = 0; queue.numDropped === 0; n++) {

@@ -8,7 +8,7 @@ import { hidesReasoning } from "../../../wire/spellings.ts";
 import type { ReasoningField } from "../../../base/config.ts";
 
 /** A field of its own, the text between two marks, or nowhere. */
-export type ThoughtPlace = ReasoningField | "content" | "hidden";
+export type ThoughtPosition = ReasoningField | "content" | "hidden";
 
 /** The fields of a message, or of a part of one, that hold text and thought. */
 type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;
@@ -22,7 +22,10 @@ const OPEN = "<think>\n";
 const CLOSE = "\n</think>\n\n";
 
 /** The place that `request` asks for, by the names that several servers have for it; `usual` if by none. */
-export function chooseThoughtPlace(request: ChatRequest, usual: ReasoningField): ThoughtPlace {
+export function chooseThoughtPosition(
+  request: ChatRequest,
+  usual: ReasoningField,
+): ThoughtPosition {
   const { include_reasoning: includes, reasoning_format: format } = request;
   if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
   const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
@@ -30,7 +33,7 @@ export function chooseThoughtPlace(request: ChatRequest, usual: ReasoningField):
 }
 
 /** Text and thought of a whole message. */
-export function placeThought({ text, reasoning }: Written, place: ThoughtPlace): Placed {
+export function placeThought({ text, reasoning }: Written, place: ThoughtPosition): Placed {
   if (reasoning === "" || place === "hidden") return { content: text };
   if (place === "content") return { content: OPEN + reasoning + CLOSE + text };
   return { content: text, [place]: reasoning };
@@ -38,11 +41,11 @@ export function placeThought({ text, reasoning }: Written, place: ThoughtPlace):
 
 /** Places text and thought of a message part by part. */
 export class ThoughtParts {
-  readonly #place: ThoughtPlace;
+  readonly #place: ThoughtPosition;
   /** Whether a mark within the text has to be closed. */
   #isOpen = false;
 
-  constructor(place: ThoughtPlace) {
+  constructor(place: ThoughtPosition) {
     this.#place = place;
   }
 

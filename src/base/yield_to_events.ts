@@ -1,12 +1,12 @@
 /**
- * Turns of a thread.
+ * Yields of a thread to its pending events.
  *
  * @module
  */
 import { setImmediate } from "node:timers";
 
 /** Lets pending messages and due timers run; `setTimeout` would cost a millisecond. */
-export function nextTurn(): Promise<void> {
+export function yieldToEvents(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
@@ -14,12 +14,12 @@ export function nextTurn(): Promise<void> {
 const MAX_BUSY_MS = 100;
 
 /**
- * The turns of a loop that keeps its thread busy, from now on.
+ * The yields of a loop that keeps its thread busy.
  *
  * Deno's event loop was measured to pass over messages of other threads for up to a second while there is always a next
  * turn to take (`test/bench/turns_bench.ts`): so it must be idle now and then, for a timer's two milliseconds.
  */
-export class BusyTurns {
+export class BusyThread {
   readonly #maxBusyMs: number;
   #yieldedAtMs = performance.now();
 
@@ -28,9 +28,9 @@ export class BusyTurns {
     this.#maxBusyMs = maxBusyMs;
   }
 
-  /** Like {@linkcode nextTurn}, but idle for a moment if the last such moment is too long ago. */
-  async next(): Promise<void> {
-    if (performance.now() - this.#yieldedAtMs < this.#maxBusyMs) return await nextTurn();
+  /** Like {@linkcode yieldToEvents}, but idle for a moment if the last such moment is too long ago. */
+  async yield(): Promise<void> {
+    if (performance.now() - this.#yieldedAtMs < this.#maxBusyMs) return await yieldToEvents();
     await new Promise((resolve) => setTimeout(resolve, 0));
     this.#yieldedAtMs = performance.now();
   }

@@ -6,7 +6,7 @@
 import { splitSentences } from "./sentences.ts";
 
 /** A piece of a text. */
-export interface Piece {
+export interface SpokenSegment {
   readonly text: string;
   /** Silence after it, if something follows. */
   readonly pauseSeconds: number;
@@ -26,10 +26,10 @@ const CUTS: readonly RegExp[] = [
 const MIN_SHARE = 0.4;
 
 /** Yields the pieces in order; none is blank, and none is much longer than `maxChars`. */
-export function* splitPieces(
+export function* splitSpokenSegments(
   text: string,
   { language, maxChars }: { readonly language: string; readonly maxChars: number },
-): Generator<Piece> {
+): Generator<SpokenSegment> {
   for (const sentence of splitSentences(text, language)) {
     const pause = sentence.endsParagraph ? PARAGRAPH_PAUSE_SECONDS : SENTENCE_PAUSE_SECONDS;
     let rest = sentence.text;

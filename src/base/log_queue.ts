@@ -15,7 +15,7 @@ const MAX_WRITE_BYTES = 16 * 1024;
 const PIECE_LENGTH = MAX_WRITE_BYTES;
 
 /** Notes that wait together. */
-interface Piece {
+interface Chunk {
   readonly bytes: Uint8Array;
   /** Characters. */
   readonly length: number;
@@ -26,21 +26,21 @@ interface Target {
 }
 
 /** Capacity of a queue, and its message about dropped notes. */
-interface NoteQueueOptions {
+interface LogQueueOptions {
   /** Most characters that may wait; further notes are dropped. */
   readonly maxLength: number;
   /** What is written in place of dropped notes, once there is room again. */
-  readonly formatDropped: (numNotes: number) => string;
+  readonly formatDropped: (numLines: number) => string;
 }
 
 /**
  * A bounded queue in front of a stream whose writes run on a thread of their own, as Deno's asynchronous ones do. Notes
  * are written in order; those that do not fit are dropped and counted.
  */
-export class NoteQueue {
+export class LogQueue {
   readonly #target: Target;
-  readonly #options: NoteQueueOptions;
-  readonly #pieces: Piece[] = [];
+  readonly #options: LogQueueOptions;
+  readonly #pieces: Chunk[] = [];
   /** Notes after those pieces, which become another. */
   #last = "";
   /** Length of what has not been written. */
@@ -49,7 +49,7 @@ export class NoteQueue {
   #numDropped = 0;
   #writing: Promise<void> | undefined;
 
-  constructor(target: Target, options: NoteQueueOptions) {
+  constructor(target: Target, options: LogQueueOptions) {
     this.#target = target;
     this.#options = options;
   }
@@ -96,9 +96,9 @@ export class NoteQueue {
       await this.#writePiece(bytes);
       this.#length -= length;
       if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;
-      const numNotes = this.#numUntold;
+      const numLines = this.#numUntold;
       this.#numUntold = 0;
-      this.#append(this.#options.formatDropped(numNotes));
+      this.#append(this.#options.formatDropped(numLines));
     }
     this.#writing = undefined;
   }

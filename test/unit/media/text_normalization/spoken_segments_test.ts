@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { cleanText } from "../../../../src/media/text_normalization/clean_text.ts";
-import { halve, splitPieces } from "../../../../src/media/text_normalization/pieces.ts";
+import {
+  halve,
+  splitSpokenSegments,
+} from "../../../../src/media/text_normalization/spoken_segments.ts";
 
 function splitTexts(text: string, maxChars = 300): string[] {
-  return [...splitPieces(text, { language: "en", maxChars })].map((piece) => piece.text);
+  return [...splitSpokenSegments(text, { language: "en", maxChars })].map((piece) => piece.text);
 }
 
-Deno.test("splitPieces() ends sentences where they end, and not at short forms", () => {
+Deno.test("splitChunks() ends sentences where they end, and not at short forms", () => {
   assert.deepEqual(
     splitTexts(
       'Dr. J. R. Smith left the U.S. yesterday. He said "Hi." Then (see fig. 3) he paid $5.50! ' +
@@ -28,7 +31,7 @@ Deno.test("splitPieces() ends sentences where they end, and not at short forms",
   ]);
 });
 
-Deno.test("splitPieces() tells short forms within a sentence from those that end one", () => {
+Deno.test("splitChunks() tells short forms within a sentence from those that end one", () => {
   const english = [
     "The U.S. GDP grew while the U.K. Government slept.",
     "We met at 9 a.m. Pacific time in Apt. 4B near Ft. Worth.",
@@ -45,17 +48,17 @@ Deno.test("splitPieces() tells short forms within a sentence from those that end
     "Das 21. Jahrhundert begann.",
     "Dann kam Hr. Meier.",
   ];
-  const pieces = [...splitPieces(german.join(" "), { language: "de", maxChars: 300 })];
+  const pieces = [...splitSpokenSegments(german.join(" "), { language: "de", maxChars: 300 })];
   assert.deepEqual(pieces.map(({ text }) => text), german);
 });
 
-Deno.test("splitPieces() ends no sentence within an address", () => {
+Deno.test("splitChunks() ends no sentence within an address", () => {
   assert.deepEqual(splitTexts("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
 });
 
-Deno.test("splitPieces() pauses longer after a paragraph than after a sentence", () => {
+Deno.test("splitChunks() pauses longer after a paragraph than after a sentence", () => {
   const text = "One line\nthat is wrapped. Two.\n\nThree\n- four\n- five";
-  const pieces = [...splitPieces(text, { language: "en", maxChars: 300 })];
+  const pieces = [...splitSpokenSegments(text, { language: "en", maxChars: 300 })];
   assert.deepEqual(pieces.map((piece) => piece.text), [
     "One line that is wrapped.",
     "Two.",
@@ -66,7 +69,7 @@ Deno.test("splitPieces() pauses longer after a paragraph than after a sentence",
   assert.ok(pieces[0]!.pauseSeconds < pieces[1]!.pauseSeconds);
 });
 
-Deno.test("splitPieces() keeps numbers with their items, and images whole, and ends headings and rows", () => {
+Deno.test("splitChunks() keeps numbers with their items, and images whole, and ends headings and rows", () => {
   assert.deepEqual(
     splitTexts("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
     [
@@ -84,7 +87,7 @@ Deno.test("splitPieces() keeps numbers with their items, and images whole, and e
   ]);
 });
 
-Deno.test("splitPieces() cuts long sentences at clauses, then at blanks, then anywhere", () => {
+Deno.test("splitChunks() cuts long sentences at clauses, then at blanks, then anywhere", () => {
   const clauses =
     "When the night had come, and the land was dark; then the moon was the only light we saw";
   assert.deepEqual(splitTexts(clauses, 60), [
@@ -97,7 +100,7 @@ Deno.test("splitPieces() cuts long sentences at clauses, then at blanks, then an
   assert.ok(pieces.every((piece) => piece.length <= 33 && piece.isWellFormed()));
 });
 
-Deno.test("splitPieces() keeps every word of any text, in order", () => {
+Deno.test("splitChunks() keeps every word of any text, in order", () => {
   const alphabet = [
     "Mr. ",
     "a",
@@ -152,7 +155,7 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
 });
 
-Deno.test("splitPieces() keeps ordinals and short forms of other languages within their sentences", () => {
+Deno.test("splitChunks() keeps ordinals and short forms of other languages within their sentences", () => {
   const cases = {
     de: [
       "Wir treffen uns am 3. Mai um 14.30 Uhr.",
@@ -171,7 +174,7 @@ Deno.test("splitPieces() keeps ordinals and short forms of other languages withi
     sv: ["Kl. 14.30 börjar det.", "T.ex. Anna kommer."],
   };
   for (const [language, sentences] of Object.entries(cases)) {
-    const pieces = [...splitPieces(sentences.join(" "), { language, maxChars: 300 })];
+    const pieces = [...splitSpokenSegments(sentences.join(" "), { language, maxChars: 300 })];
     assert.deepEqual(pieces.map(({ text }) => text), sentences);
   }
 });
