@@ -394,7 +394,7 @@ Deno.test("openai: what is not served is refused by name", async () => {
     [{ input: [{ type: 5 }] }, "input[0].type"],
     [
       { input: [{ role: "user", content: [{ type: "input_file", file_id: "f" }] }] },
-      "input[0].content[0].type",
+      "input[0].content[0]",
     ],
     [{ temperature: 3 }, "temperature"],
     [

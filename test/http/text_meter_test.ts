@@ -81,7 +81,7 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
       '{"messages":[{"role":"user","content":"base64://AAAA"}]}',
       chat('"type":"text","text":"data:AAAA"'),
       chat('"text":{"url":"base64://AAAA"}'),
-      chat('"type":"document","source":{"data":"AAAA"}'),
+      chat('"type":"document","source":{"type":"text","data":"AAAA"}'),
       chat('"source":{"type":"text","data":"AAAA"}'),
       chat('"input_audio":{"datum":"AAAA"}'),
       chat('"image_url":"data:image/svg+xml,%3Csvg%2F%3E"'),

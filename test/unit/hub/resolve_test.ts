@@ -114,13 +114,13 @@ Deno.test("resolveModel() says how to fetch a model that the cache has not got",
   });
 });
 
-Deno.test("resolveModel() looks for a path as a folder alone", async () => {
+Deno.test("resolveModel() looks for a path as a folder, or the file of a graph", async () => {
   await withCache(async (cache) => {
     assert.match(await failure("./nowhere", cache), /^There is no folder .*nowhere; a model is/);
     assert.match(await failure("LICENSE.onnx", cache), /^There is no file /);
-    const file = join(cache, "model.onnx");
+    const file = join(cache, "model.txt");
     await Deno.writeTextFile(file, "");
-    assert.match(await failure(file, cache), /model\.onnx is a file; a model is a folder/);
+    assert.match(await failure(file, cache), /model\.txt is a file; a model is a folder/);
   });
 });
 

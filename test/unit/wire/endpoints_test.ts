@@ -48,7 +48,7 @@ Deno.test("requireEndpoint() names the model, its kind and what it serves instea
     {
       kind: "unsupported_by_model",
       message: "The loaded model ears (asr) does not serve /rerank; it serves " +
-        "/chat/completions, /audio/transcriptions, /audio/translations.",
+        "/chat/completions, /audio/transcriptions, /audio/translations, /realtime.",
     },
   );
 });
