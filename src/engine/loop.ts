@@ -75,23 +75,18 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
   readonly #pool: KvPool;
-  /** Absent if prompts are read as fast as a step's budget allows, whatever that does to next tokens. */
-  readonly #pace: PrefillPace | undefined;
+  readonly #pace: PrefillPace;
   /** Running requests by sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
   #turning: Promise<void> | undefined;
 
-  /** @param options `pacesPrompts` is false where the size of steps must not depend on how long they take. */
-  constructor(
-    decoder: Decoder<Token>,
-    { pacesPrompts = true, ...options }: SchedulerOptions & { readonly pacesPrompts?: boolean },
-  ) {
+  constructor(decoder: Decoder<Token>, options: SchedulerOptions) {
     this.#decoder = decoder;
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
     this.#pool = new KvPool({ decoder, scheduler: this.#scheduler });
-    if (pacesPrompts) this.#pace = new PrefillPace(decoder.leastPromptTokens);
+    this.#pace = new PrefillPace(decoder.leastPromptTokens);
     this.metrics = new EngineMetrics(() => this.#scheduler.stats(), mostBlocks(decoder.limits));
   }
 
@@ -144,7 +139,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
         const running = this.#running.get(sequence.id);
         if (running !== undefined) this.#failRequest(running, error);
       }
-      const step = this.#scheduler.schedule(this.#pace?.mostPromptTokens(performance.now()));
+      const step = this.#scheduler.schedule(this.#pace.mostPromptTokens(performance.now()));
       if (step === undefined) break;
       await this.#runStep(step);
       // Cancellations and new requests come in between steps.
@@ -168,7 +163,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       const sampled = await runStep(() => this.#decoder.run(input));
       const committed = this.#scheduler.commit(step, sampled);
       const nowMs = performance.now();
-      this.#pace?.observe(step, { ms: nowMs - startedAtMs, nowMs });
+      this.#pace.observe(step, { ms: nowMs - startedAtMs, nowMs });
       this.metrics.observeStep(step, nowMs - startedAtMs);
       this.#pool.observe();
       for (const token of committed) this.#deliver(token);

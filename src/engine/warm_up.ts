@@ -18,7 +18,7 @@ const PROMPT_TOKENS = 24;
 export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
   const { contextLength, vocabSize } = decoder.limits;
   const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
-  const engine = new EngineLoop(decoder, { prefixCache: false, pacesPrompts: false });
+  const engine = new EngineLoop(decoder, { prefixCache: false });
   await new Promise<void>((resolve, reject) =>
     engine.add({
       promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),

@@ -78,9 +78,11 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
     const engine = new EngineLoop(
       {
         ...{ limits, run: (batch) => decoder.run(batch), dispose: () => Promise.resolve() },
+        // Steps of one size, however long they take.
+        leastPromptTokens: limits.maxBatchTokens,
         ...limits === growing && { resizeCache },
       },
-      { prefixCache: true, pacesPrompts: false },
+      { prefixCache: true },
     );
     const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));
     const ids = first.map(({ ids }) => [...ids]);
