@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { NumberWords } from "./number_words.ts";
-import type { Rule, Token } from "./token.ts";
+import type { NumberWords } from "./numbers.ts";
+import { type Rule, rule } from "./token.ts";
 
 /** Ends of names that are hardly ever the first word of a sentence whose blank was forgotten. */
 const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
@@ -16,27 +16,19 @@ const REST = String.raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?
 const IP = String.raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
 const NAME = String.raw`[\p{L}\p{N}_.-]`;
 
-const read = ([text]: readonly (string | undefined)[]): Token => ({
-  kind: "electronic",
-  text: text!,
-});
-const rule = (pattern: string): Rule => ({ pattern: new RegExp(pattern, "uiy"), read });
-
 /** Tried before all other rules, since these have full stops and figures in them. */
 export const ELECTRONIC_RULES: readonly Rule[] = [
-  rule(String.raw`(?<![\w.+-])([\w.+-]+@[\w-]+(?:\.[\w-]+)+)`),
-  rule(String.raw`\bhttps?:\/\/(?:www\.)?([\w-]+(?:\.[\w-]+)*${REST})`),
+  rule("electronic")`(?i:(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)`,
+  rule("electronic")`(?i:\bhttps?:\/\/(?:www\.)?(?<text>[\w-]+(?:\.[\w-]+)*${REST}))`,
   rule(
-    String
-      .raw`(?<![\w@./-])((?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
-  ),
+    "electronic",
+  )`(?i:(?<![\w@./-])(?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
   // Paths: of Windows, of others, and names of files.
-  rule(String.raw`(?<![\p{L}\p{N}])([a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`),
+  rule("electronic")`(?i:(?<![\p{L}\p{N}])[a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`,
   rule(
-    String
-      .raw`(?<![\w/.])((?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?)`,
-  ),
-  rule(String.raw`(?<![\w./])((?:[\w-]+\/)*[\w-]+\.(?:${FILES}))(?![\w@])`),
+    "electronic",
+  )`(?i:(?<![\w/.])(?:(?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?))`,
+  rule("electronic")`(?i:(?<![\w./])(?:[\w-]+\/)*[\w-]+\.(?:${FILES})(?![\w@]))`,
 ];
 
 /** Says each sign of an address by its word; a sign without one is a blank. */

@@ -13,6 +13,7 @@ export type Normalizer = (text: string) => string;
 /** Languages with data of their own, loaded when they are asked for. */
 const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
   de: async () => (await import("./languages/german.ts")).GERMAN,
+  en: async () => (await import("./languages/english.ts")).ENGLISH,
   es: async () => (await import("./languages/spanish.ts")).SPANISH,
   fr: async () => (await import("./languages/french.ts")).FRENCH,
   it: async () => (await import("./languages/italian.ts")).ITALIAN,
@@ -32,13 +33,7 @@ export function loadNormalizer(language: string): Promise<Normalizer> {
 }
 
 async function createFor(language: string): Promise<Normalizer> {
-  if (language === "en") {
-    const { createEnglishNormalizer } = await import("./languages/english.ts");
-    const normalize = await createEnglishNormalizer();
-    return (text) => normalize(cleanText(text));
-  }
-  const data = await (LANGUAGES[language]?.() ?? loadIntlLanguage(language));
-  if (data === undefined) return (text) => dropSchemes(cleanText(text));
-  const normalize = await createNormalizer(data);
-  return (text) => normalize(cleanText(text));
+  const known = await (LANGUAGES[language]?.() ?? loadIntlLanguage(language));
+  const say = known === undefined ? dropSchemes : await createNormalizer(known);
+  return (text) => say(cleanText(text));
 }

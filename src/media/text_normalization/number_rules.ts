@@ -1,94 +1,51 @@
 /**
- * Recognizes telephone numbers, fractions, versions and plain numbers.
+ * Recognizes telephone numbers, scores, versions, years and plain numbers.
  *
  * @module
  */
-import { type DecimalSign, numberPattern, readAmount, readNumber } from "./number_format.ts";
-import type { Rule, Token } from "./token.ts";
+import { type DecimalSign, numberPattern } from "./numbers.ts";
+import { type Fields, type Rule, rule, words } from "./token.ts";
 
-const START = String.raw`(?<![\p{L}\d]|\d[.,])`;
-const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
+const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
 
-const digits = ([text]: readonly (string | undefined)[]): Token => ({
-  kind: "telephone",
-  text: text!,
-});
+const telephone = rule("telephone");
+const hasSixDigits = ({ text }: Fields) => text!.replaceAll(/\D/g, "").length >= 6;
 
 /** Figures that are read one by one. */
 export const TELEPHONE_RULES: readonly Rule[] = [
   // With the code of a country.
-  { pattern: /(?<![\p{L}\d])(\+\d[\d ().\u2011/-]{6,20}\d)(?![\d-])/uy, read: digits },
+  telephone`(?<![\p{L}\d])\+\d[\d ().\u2011\/-]{6,20}\d(?![\d-])`,
   // With a nought before it, in groups.
-  {
-    pattern: /(?<![\p{L}\d.,:/-])(\(?0\d{1,5}\)?(?:[ /-]\d{2,8}){1,5})(?![\d:-]|[.,/]\d)/uy,
-    read: ([text]) => text!.replaceAll(/\D/g, "").length >= 6 ? digits([text]) : undefined,
-  },
+  rule(
+    "telephone",
+    {},
+    hasSixDigits,
+  )`(?<![\p{L}\d.,:\/-])\(?0\d{1,5}\)?(?:[ \/-]\d{2,8}){1,5}(?![\d:-]|[.,\/]\d)`,
   // A card's number.
-  { pattern: /(?<![\p{L}\d.,-])(\d{4}(?:([ -])\d{4})(?:\2\d{4}){2})(?![\d-])/uy, read: digits },
+  telephone`(?<![\p{L}\d.,-])\d{4}(?<hyphen>[ -])\d{4}(?:\k<hyphen>\d{4}){2}(?![\d-])`,
   // Numbers of books, accounts and the like: three groups or more.
-  { pattern: /(?<![\p{L}\d.$-])(\d+(?:-\d+){2,})(?![\p{L}\d-])/uy, read: digits },
+  telephone`(?<![\p{L}\d.$-])\d+(?:-\d+){2,}(?![\p{L}\d-])`,
   // A nought before a number.
-  { pattern: /(?<![\d.,:])(0\d+)(?![\d:]|[.,]\d)/uy, read: digits },
+  telephone`(?<![\d.,:])0\d+(?![\d:]|[.,]\d)`,
 ];
 
-const VULGAR = "\u00bc-\u00be\u2150-\u215e";
+/** A score: `2:1`. */
+export const scoreRule = (versus: string): Rule =>
+  words(
+    `{number} ${versus} {last}`,
+  )`(?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
 
-/** Signs for fractions, and numbers with a stroke of which the language says whether they are one. */
-export function fractionRules(
-  isFraction: (fraction: {
-    readonly whole: number | undefined;
-    readonly numerator: number;
-    readonly denominator: number;
-    readonly after: string;
-  }) => boolean,
-): Rule[] {
-  return [{
-    pattern: new RegExp(String.raw`(?<![\d.,])(?:(\d+)\s?)?([${VULGAR}])`, "uy"),
-    read: ([whole, sign]) => {
-      const [numerator, denominator] = sign!.normalize("NFKD").split("\u2044").map(Number);
-      return {
-        kind: "fraction",
-        whole: whole === undefined ? undefined : Number(whole),
-        numerator: numerator!,
-        denominator: denominator!,
-      };
-    },
-  }, {
-    pattern:
-      /(?<![\d/.,\p{L}-])(?:(\d+)[ -])?([1-9]\d?)([/\u2044])([1-9]\d{0,3})(?![\d/]|[.,]\d)/uy,
-    read: ([whole, numerator, stroke, denominator], { after }) => {
-      const fraction = {
-        whole: whole === undefined ? undefined : Number(whole),
-        numerator: Number(numerator),
-        denominator: Number(denominator),
-      };
-      const isSure = stroke === "\u2044" || isFraction({ ...fraction, after });
-      return isSure ? { kind: "fraction", ...fraction } : undefined;
-    },
-  }];
-}
+/** A number that is hardly ever anything but a year. */
+export const YEAR_RULE: Rule = rule(
+  "date",
+)`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`;
+
+/** Three or more numbers with points between them: versions, sections. Groups of a number look alike. */
+export const VERSION_RULE: Rule = words(
+  "{text:version}",
+  ({ text }, { after }) => !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after),
+)`(?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
 
 /** A number that no other rule reads. */
-export function cardinalRule(decimalSign: DecimalSign): Rule {
-  return {
-    pattern: new RegExp(String.raw`(${MINUS}(?=[.\d]))?(${numberPattern(decimalSign)})`, "uy"),
-    read: ([minus, written]) => ({
-      kind: "cardinal",
-      amount: readAmount(readNumber(written!, decimalSign), { minus }),
-    }),
-  };
-}
-
-/** Three or more numbers with points between them: versions, sections. */
-export function versionRule(say: (part: string) => string, point: string): Rule {
-  return {
-    pattern: new RegExp(String.raw`${START}(\d+(?:\.\d+){2,})(?!\d)`, "uy"),
-    read: ([text], { after }) => {
-      // Groups of a number where the decimal sign is a comma.
-      const isGrouped = /^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) || /^,\d/.test(after);
-      return isGrouped
-        ? undefined
-        : { kind: "verbatim", text: text!.split(".").map(say).join(` ${point} `) };
-    },
-  };
-}
+export const cardinalRule = (decimalSign: DecimalSign): Rule =>
+  rule("cardinal")`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;

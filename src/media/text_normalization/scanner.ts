@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Context, Rule, Token, Verbalizer } from "./token.ts";
+import { type DecimalSign, readNumber } from "./numbers.ts";
+import type { Context, Fields, Rule, TokenClass, Verbalizer } from "./token.ts";
 
 /** Context that rules look at, in characters. */
 const CONTEXT_CHARS = 120;
@@ -13,6 +14,7 @@ export interface Grammar {
   /** In the order in which they are tried. */
   readonly rules: readonly Rule[];
   readonly verbalizer: Verbalizer;
+  readonly decimalSign: DecimalSign;
   /** The word between the ends of a range; without one, dashes between numbers stay. */
   readonly to?: string | undefined;
   /** The word in place of `to` where the second number is the smaller one: a score. */
@@ -29,9 +31,19 @@ const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
 /** Between a letter or a figure and a letter or a figure, words need a blank. */
 const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
 const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
+/** Classes that ranges have at their ends. */
+const RANGED: ReadonlySet<TokenClass> = new Set<TokenClass>([
+  "cardinal",
+  "date",
+  "measure",
+  "money",
+  "ordinal",
+  "time",
+]);
 
 interface Match {
-  readonly token: Token;
+  readonly kind: TokenClass;
+  readonly fields: Fields;
   readonly context: Context;
   readonly end: number;
 }
@@ -47,7 +59,7 @@ class Scan {
   readonly #grammar: Grammar;
   #said = "";
   /** The token that ended where the next one begins. */
-  #previous: Token | undefined;
+  #previous: Match | undefined;
 
   constructor(text: string, grammar: Grammar) {
     this.#text = text;
@@ -64,12 +76,11 @@ class Scan {
     const dash = this.#readDash(at);
     if (dash !== undefined) return dash;
     const match = this.#match(at);
+    this.#previous = match;
     if (match !== undefined) {
-      this.#add(this.#say(match));
-      this.#previous = match.token;
+      this.#add(this.#grammar.verbalizer[match.kind](match.fields, match.context));
       return match.end;
     }
-    this.#previous = undefined;
     WORD.lastIndex = at;
     const word = WORD.exec(this.#text)?.[0];
     if (word !== undefined) {
@@ -83,70 +94,47 @@ class Scan {
   }
 
   #match(at: number): Match | undefined {
-    const context = {
-      before: this.#text.slice(Math.max(0, at - CONTEXT_CHARS), at),
-      after: "",
-    };
-    for (const { pattern, read } of this.#grammar.rules) {
+    const before = this.#text.slice(Math.max(0, at - CONTEXT_CHARS), at);
+    for (const { kind, pattern, fields: common, accepts } of this.#grammar.rules) {
       pattern.lastIndex = at;
       const match = pattern.exec(this.#text);
       if (match === null || match[0] === "") continue;
       const end = at + match[0].length;
-      const here = { ...context, after: this.#text.slice(end, end + CONTEXT_CHARS) };
-      const token = read(match.slice(1), here);
-      if (token !== undefined) return { token, context: here, end };
+      const context = { before, after: this.#text.slice(end, end + CONTEXT_CHARS) };
+      const fields: Fields = { text: match[0], ...match.groups, ...common };
+      if (accepts?.(fields, context) ?? true) return { kind, fields, context, end };
     }
     return undefined;
-  }
-
-  #say({ token, context }: Match): string {
-    const say = this.#grammar.verbalizer[token.kind] as (
-      token: Token,
-      context: Context,
-    ) => string;
-    return say(token, context);
   }
 
   /** A dash between two numbers, dates or times: a range, or a minus. */
   #readDash(at: number): number | undefined {
     const { to, versus, minus } = this.#grammar;
     const first = this.#previous;
-    if (first === undefined) return undefined;
+    if (first === undefined || !RANGED.has(first.kind)) return undefined;
     DASH.lastIndex = at;
     const dash = DASH.exec(this.#text);
     if (dash === null) return undefined;
     const last = this.#match(at + dash[0].length);
-    if (last === undefined || !isComparable(first, last.token)) return undefined;
+    if (last === undefined || !RANGED.has(last.kind)) return undefined;
     const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
     const isEquation = /^\s?=/.test(last.context.after);
-    const word = isSign || isEquation ? minus : isFalling(first, last.token) ? versus : to;
+    const word = isSign || isEquation ? minus : this.#isFalling(first, last) ? versus : to;
     if (word === undefined) return undefined;
     this.#said += ` ${word} `;
     return at + dash[0].length;
+  }
+
+  /** Whether the second of two numbers is not the greater one, as in scores. */
+  #isFalling(first: Match, last: Match): boolean {
+    if (first.kind !== "cardinal" || last.kind !== "cardinal") return false;
+    const read = ({ fields: { number } }: Match) =>
+      Number(readNumber(number!, this.#grammar.decimalSign));
+    return read(first) >= read(last);
   }
 
   #add(said: string) {
     const needsBlank = ENDS_IN_WORD.test(this.#said) && BEGINS_WITH_WORD.test(said);
     this.#said += needsBlank ? ` ${said}` : said;
   }
-}
-
-/** Classes that ranges have at their ends. */
-const RANGED: ReadonlySet<Token["kind"]> = new Set([
-  "cardinal",
-  "date",
-  "measure",
-  "money",
-  "ordinal",
-  "time",
-  "year",
-]);
-
-function isComparable(first: Token, last: Token): boolean {
-  return RANGED.has(first.kind) && RANGED.has(last.kind);
-}
-
-function isFalling(first: Token, last: Token): boolean {
-  if (first.kind !== "cardinal" || last.kind !== "cardinal") return false;
-  return Number(first.amount.digits) >= Number(last.amount.digits);
 }

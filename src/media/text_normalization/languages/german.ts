@@ -3,78 +3,50 @@
  *
  * @module
  */
-import { STOP } from "../abbreviation_rules.ts";
+import { STOP } from "../abbreviations.ts";
 import { isDate, readMonths } from "../date_rules.ts";
 import type { Language, Tools } from "../language.ts";
-import { type LexiconData, TableLexicon } from "../lexicon.ts";
-import { type CalendarDate, type Context, verbatim } from "../token.ts";
-import { endsIn, nameMonth, readScales } from "./shared.ts";
+import { type Context, type Rule, rule, words } from "../token.ts";
+import data from "./german.json" with { type: "json" };
 
+const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
+/** Words after which an ordinal ends in -n, and in -e. */
 const WEAK_N = endsIn(
   "am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|einem|einen|ihrem|seinem|unserem|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)",
 );
 const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
+/** Words before an ordinal, and nouns after one. */
+const DETERMINER =
+  "der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere";
+const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag";
 
 /** An ordinal in the form that the words before it ask for. */
 function sayOrdinal(digits: string, { before }: Context, { numbers }: Tools): string {
-  const words = numbers.ordinal(digits);
-  if (WEAK_N.test(before)) return `${words}n`;
-  return WEAK_E.test(before) ? words : `${words}r`;
+  const said = numbers.ordinal(digits);
+  if (WEAK_N.test(before)) return `${said}n`;
+  return WEAK_E.test(before) ? said : `${said}r`;
 }
 
-/** Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig. */
-function sayYear(year: number, { numbers }: Tools): string {
-  const say = (number: number) => numbers.cardinal(String(number));
-  if (year < 1_100 || year >= 2_000) return say(year);
-  const rest = year % 100;
-  return `${say(Math.floor(year / 100))}hundert${rest === 0 ? "" : say(rest)}`;
-}
+const RULES: readonly Rule[] = [
+  words("{text}straße")`(?<!\p{L})(?<text>\p{Lu}\p{L}+)str${STOP}`,
+  rule(
+    "date",
+    {},
+    isDate,
+  )`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
+];
 
-function sayDate({ day, lastDay, month, year }: CalendarDate, context: Context, tools: Tools) {
-  const first = sayOrdinal(String(day), context, tools);
-  const last = lastDay === undefined
-    ? ""
-    : ` bis ${sayOrdinal(String(lastDay), { ...context, before: "zum" }, tools)}`;
-  const end = year === undefined ? "" : ` ${sayYear(year, tools)}`;
-  return `${first}${last} ${nameMonth(month, "de")}${end}`;
-}
-
-const LEXICON: LexiconData = {
-  locale: "de",
-  prefixes: "Nano Mikro Milli Zenti Dezi Hekto Kilo Mega Giga Tera Peta",
-  bases: `
-    m=nµmcdk Meter; g=µmk Gramm; l=µmcdh Liter; L=m Liter; s=nµm Sekunde|Sekunden|f;
-    B=kMGTP Byte|Byte|n; bit=kMG Bit|Bit|n; W=mkMGT Watt|Watt|n; Wh=kMGT Wattstunde|Wattstunden|f;
-    V=mk Volt|Volt|n; A=m Ampere|Ampere|n; Hz=kMG Hertz|Hertz|n; J=kM Joule|Joule|n;
-    Pa=hk Pascal|Pascal|n; cal=k Kalorie|Kalorien|f`,
-  units: `
-    %=Prozent||n; ‰=Promille||n; °C °_C=Grad Celsius; °F °_F=Grad Fahrenheit; °=Grad; KB=Kilobyte||n;
-    Std=Stunde|Stunden|f; h=Stunde|Stunden|f; Stunde=Stunde|Stunden|f; Stunden=Stunde|Stunden|f;
-    Sekunden=Sekunde|Sekunden|f; Minuten=Minute|Minuten|f; Minute=Minute|Minuten|f;
-    Woche=Woche|Wochen|f; Tag=Tag|Tage; Jahr=Jahr|Jahre|n; min=Minute|Minuten|f;
-    Min=Minute|Minuten|f; t=Tonne|Tonnen|f; ha=Hektar|Hektar|n; PS=PS||n; dB=Dezibel||n; Zoll=Zoll;
-    mi=Meile|Meilen|f; lb=Pfund||n; px=Pixel||n; EL=Esslöffel; TL=Teelöffel`,
-  currencies: `
-    € EUR Euro=Euro+Cent; $ US$ USD Dollar=Dollar+Cent; £ GBP Pfund=Pfund||n+Penny|Pence;
-    CHF Fr.=Schweizer Franken+Rappen; ¥ JPY=Yen; ₹ INR=Rupie|Rupien|f; kr SEK=Krone|Kronen|f;
-    PLN=Zloty; Cent=Cent; ct=Cent`,
-  scales: {
-    hundred: "hundert",
-    thousand: "tausend",
-    million: "Million|Millionen|f",
-    billion: "Milliarde|Milliarden|f",
-    trillion: "Billion|Billionen|f",
-  },
-  powers: { 2: "Quadrat{}", 3: "Kubik{}" },
-  timePowers: { 2: "Quadrat{}", 3: "Kubik{}" },
-  per: { "{}": "pro {}" },
-  andCents: " ",
-  to: "bis",
-};
+const ORDINAL_RULES: readonly Rule[] = [
+  rule("ordinal")`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
+  rule("ordinal")`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
+];
 
 export const GERMAN: Language = {
+  locale: "de",
   load: () => import("n2words/de-DE"),
+  data,
   numbers: {
+    decimalSign: ",",
     minus: "minus",
     point: "Komma",
     agreement: {
@@ -83,87 +55,38 @@ export const GERMAN: Language = {
       neuter: [[/\beins$/, "ein"]],
     },
   },
-  createLexicon: (numbers) => new TableLexicon(LEXICON, numbers),
-  amounts: {
-    decimalSign: ",",
-    scales: readScales({
-      thousand: "Tausend Tsd.",
-      million: "Mio. Mio Million Millionen",
-      billion: "Mrd. Mrd Milliarde Milliarden",
-      trillion: "Bio. Billion Billionen",
-    }),
-    codes: ["A", "B", "J", "V", "t"],
-  },
-  dates: { months: readMonths("de"), dayMark: String.raw`\.`, order: "day-month" },
+  amounts: { to: "bis", andCents: " " },
+  measures: { codes: ["A", "B", "J", "V", "t"] },
+  dates: { months: readMonths("de"), dayMark: String.raw`\.`, to: "bis zum" },
   times: { suffix: "Uhr", suffixTells: true },
-  abbreviations: {
-    stopped: `
-    z. B=zum Beispiel; d. h=das heißt; u. a=unter anderem; z. T=zum Teil; i. d. R=in der Regel;
-    u. s. w=und so weiter; v. Chr=vor Christus; n. Chr=nach Christus; s. o=siehe oben;
-    bzw=beziehungsweise; usw=und so weiter; ca=circa; Dr=Doktor; Prof=Professor; Hr=Herr; Fr=Frau;
-    St=Sankt; evtl=eventuell; ggf=gegebenenfalls; inkl=inklusive; zzgl=zuzüglich; vgl=vergleiche;
-    max=maximal; min=mindestens; Mio=Millionen; Mrd=Milliarden; Tsd=Tausend; Std=Stunden; Str=Straße;
-    Jh=Jahrhundert; geb=geboren; Tel=Telefon`,
-    counted: `
-    Nr=Nummer; S=Seite; Abb=Abbildung; Bd=Band; Kap=Kapitel; Art=Artikel`,
-    plain: `
-    vs=gegen`,
-  },
-  signs: `
-    +=plus; ==gleich; <=kleiner als; >=größer als; ≤=kleiner oder gleich; ≥=größer oder gleich;
-    ≈=ungefähr; ±=plus minus; ×=mal; ÷=geteilt durch; &=und; @=at; %=Prozent; €=Euro; §=Paragraf`,
-  address: `
-    .=Punkt; @=at; /=Schrägstrich; \\=Backslash; :=Doppelpunkt; -=Minus; _=Unterstrich;
-    ?=Fragezeichen; ==gleich; #=Raute; &=und; +=plus; ~=Tilde`,
-  to: "bis",
   versus: "zu",
-  ordinals: [
-    {
-      pattern:
-        /(?<=\b(?:der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere) )(\d{1,3})(\.)(?= \p{L})/iuy,
-      say: (digits, _, context, tools) => sayOrdinal(digits, context, tools),
-    },
-    {
-      pattern:
-        /(?<![\p{L}\d.,])(\d{1,3})(\.)(?= (?:Jahrhunderts?|Jh\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag))/uy,
-      say: (digits, _, context, tools) => sayOrdinal(digits, context, tools),
-    },
-  ],
-  createRules: () => ({
-    first: [{
-      pattern: new RegExp(String.raw`(?<!\p{L})(\p{Lu}\p{L}+s)tr${STOP}`, "uy"),
-      read: ([street]) => verbatim(`${street}tra\u00dfe`),
-    }, {
-      pattern: new RegExp(
-        String.raw`(?<![\d.])([0-3]?\d)\.([01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
-        "uy",
-      ),
-      read: ([day, month]) =>
-        isDate(Number(day), Number(month))
-          ? { kind: "date", day: Number(day), month: Number(month) }
-          : undefined,
-    }],
-  }),
-  sayDate,
-  sayYear,
-  sayTime: ({ hour, minute }, { after }, { numbers }) => {
-    // Said once for both ends of a range.
-    if (minute === 0 && /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after)) {
-      return numbers.cardinal(String(hour), "masculine");
-    }
-    const minutes = minute === 0 ? "" : ` ${numbers.cardinal(String(minute))}`;
-    return `${numbers.cardinal(String(hour), "masculine")} Uhr${minutes}`;
-  },
-  sayFraction: ({ whole, numerator, denominator }, _, { numbers }) => {
-    const some = whole === undefined ? "" : `${numbers.cardinal(String(whole))} `;
-    if (denominator === 2) {
-      return numerator === 1
-        ? whole === undefined ? "einhalb" : `${numbers.cardinal(String(whole))}einhalb`
-        : `${some}${numbers.cardinal(String(numerator))} halbe`;
-    }
-    const part = numbers.ordinal(String(denominator)).replace(/te$/, "tel");
-    return `${some}${numbers.cardinal(String(numerator), "neuter")} ${part[0]!.toUpperCase()}${
-      part.slice(1)
+  rules: () => RULES,
+  ordinals: ORDINAL_RULES,
+  sayDay: sayOrdinal,
+  // Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig.
+  sayYear: (year, { numbers }) => {
+    if (year < 1_100 || year >= 2_000) return numbers.cardinal(year);
+    const rest = year % 100;
+    return `${numbers.cardinal(Math.floor(year / 100))}hundert${
+      rest === 0 ? "" : numbers.cardinal(rest)
     }`;
   },
+  sayFraction: ({ whole, numerator, denominator }, _, { numbers }) => {
+    const some = whole === undefined ? "" : `${numbers.cardinal(whole)} `;
+    const count = numbers.cardinal(numerator!, "neuter");
+    if (denominator !== "2") {
+      const part = numbers.ordinal(denominator!).replace(/te$/, "tel");
+      return `${some}${count} ${part[0]!.toUpperCase()}${part.slice(1)}`;
+    }
+    return numerator === "1" ? `${some.trim()}einhalb` : `${some}${count} halbe`;
+  },
+  verbalizer: (tools) => ({
+    ordinal: ({ number }, context) => sayOrdinal(number!, context, tools),
+    time: ({ hour, minute = "0" }, { after }) => {
+      const hours = tools.numbers.cardinal(Number(hour), "masculine");
+      if (Number(minute) !== 0) return `${hours} Uhr ${tools.numbers.cardinal(Number(minute))}`;
+      // Said once for both ends of a range.
+      return /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after) ? hours : `${hours} Uhr`;
+    },
+  }),
 };

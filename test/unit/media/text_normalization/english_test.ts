@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { createEnglishNormalizer } from "../../../../src/media/text_normalization/languages/english.ts";
+import { loadNormalizer } from "../../../../src/media/text_normalization/normalize.ts";
 
-const normalize = await createEnglishNormalizer();
+const normalize = await loadNormalizer("en");
 
 /** Written, and said. */
 const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
@@ -249,12 +249,12 @@ const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = 
 };
 
 for (const [kind, cases] of Object.entries(CASES)) {
-  Deno.test(`createEnglishNormalizer() writes out ${kind}`, () => {
+  Deno.test(`loadNormalizer() writes out ${kind}`, () => {
     for (const [written, said] of cases) assert.equal(normalize(written), said, written);
   });
 }
 
-Deno.test("createEnglishNormalizer() leaves no figure, and takes its time with none", () => {
+Deno.test("loadNormalizer() leaves no figure, and takes its time with none", () => {
   const alphabet = "0123456789.,:/-$%'#\u00b0 ampsthxkIVX\u00bd\u00b2\u2082^+*";
   let state = 7;
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;

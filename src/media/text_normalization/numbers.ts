@@ -1,0 +1,151 @@
+/**
+ * Numbers: how languages write them, and how they are said.
+ *
+ * @module
+ */
+
+/** The sign before decimals. */
+export type DecimalSign = "." | ",";
+
+/**
+ * Numbers with groups and decimals. Groups of the Indian kind (1,00,000) are read where the decimal sign is a point,
+ * blanks between groups where what follows is no further number.
+ */
+const PATTERNS: Readonly<Record<DecimalSign, string>> = {
+  ".": String
+    .raw`(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|\d{1,3}(?:[ _]\d{3})*[ _]000(?!\d)|\d+(?:_\d{3})*)` +
+    String.raw`(?:\.\d+)?|\.\d+`,
+  ",": String
+    .raw`(?:\d{1,3}(?:\.\d{3})+(?!\d|\.\d)|[1-9]\d{0,2}(?: \d{3})+(?!\d)|\d+)(?:,\d+)?|\d+\.\d+`,
+};
+
+/** A number of the other kind, which only an amount of money beside it tells: `€1.234,56`, `12,50 €`. */
+const FOREIGN = String.raw`\d{1,3}(?:\.\d{3})+(?:,\d\d)?(?![\d.,]*\d)|\d+,\d\d(?![\d.,]*\d)`;
+
+/** A pattern for numbers, without groups. */
+export function numberPattern(sign: DecimalSign, { isMoney = false } = {}): string {
+  return sign === "." && isMoney ? `(?:${FOREIGN}|${PATTERNS[sign]})` : `(?:${PATTERNS[sign]})`;
+}
+
+/**
+ * ASCII digits, perhaps with a point between them, of a number as it is written.
+ *
+ * @param options.hasPointGroups whether `10.000` is ten thousand in any language, as with `€`.
+ */
+export function readNumber(
+  written: string,
+  sign: DecimalSign,
+  { hasPointGroups = sign === "," } = {},
+): string {
+  const plain = written.replaceAll(/[ _]/g, "");
+  const isGrouped = /^\d{1,3}(?:\.\d{3})+(?:,\d+)?$/.test(plain);
+  if (isGrouped && (hasPointGroups || plain.length > 7)) {
+    return plain.replaceAll(".", "").replace(",", ".");
+  }
+  const isComma = sign === "," || /^\d+,\d\d$/.test(plain);
+  const digits = isComma ? plain.replace(",", ".") : plain.replaceAll(",", "");
+  return digits.startsWith(".") ? `0${digits}` : digits;
+}
+
+/** The functions of n2words for a language. */
+export interface NumberModule {
+  /** @param options some languages take a `gender`. */
+  toCardinal(value: string, options?: object): string;
+  toOrdinal(value: string, options?: object): string;
+}
+
+/** A pattern that matches any of the texts, the longest first. */
+export function matchAny(texts: readonly string[]): string {
+  const escaped = texts.map((text) => text.replaceAll(/[.$+*?^|()[\]{}\\/]/g, "\\$&"));
+  return escaped.length === 0 ? "(?!)" : escaped.sort((a, b) => b.length - a.length).join("|");
+}
+
+export type Gender = "masculine" | "feminine" | "neuter";
+
+/** Applied in order. */
+export type Replacements = readonly (readonly [pattern: RegExp, replacement: string])[];
+
+/** Makes each replacement in turn. */
+export function replaceEach(text: string, replacements: Replacements = []): string {
+  return replacements.reduce(
+    (now, [pattern, replacement]) => now.replace(pattern, replacement),
+    text,
+  );
+}
+
+/** What a language changes in the words of n2words. */
+export interface NumberStyle {
+  readonly decimalSign: DecimalSign;
+  readonly minus: string;
+  /** The word for the decimal sign; decimals after it are read one by one. */
+  readonly point?: string | undefined;
+  readonly corrections?: Replacements | undefined;
+  /** Changes of a number before a noun. */
+  readonly agreement?: Partial<Record<Gender, Replacements>> | undefined;
+  /** Changes of an ordinal for a gender. */
+  readonly ordinalAgreement?: Partial<Record<Gender, Replacements>> | undefined;
+}
+
+/** Longer numbers are read digit by digit. */
+const MAX_DIGITS = 18;
+
+/** Says numbers in one language. */
+export class NumberWords {
+  readonly style: NumberStyle;
+  readonly #module: NumberModule;
+
+  constructor(module: NumberModule, style: NumberStyle) {
+    this.#module = module;
+    this.style = style;
+  }
+
+  /** A number as the text has it. */
+  say(written: string): string {
+    return this.cardinal(readNumber(written, this.style.decimalSign));
+  }
+
+  /**
+   * A number, or ASCII digits, perhaps with a point.
+   *
+   * @param gender of the noun after it; without one the number stands alone.
+   */
+  cardinal(digits: string | number, gender?: Gender): string {
+    const [whole = "0", decimals] = String(digits).split(".");
+    const { point, corrections, agreement } = this.style;
+    if (decimals !== undefined && point !== undefined) {
+      return `${this.cardinal(whole)} ${point} ${this.digits(decimals)}`;
+    }
+    if (whole.length > MAX_DIGITS) return this.digits(whole);
+    const options = gender === undefined || decimals !== undefined ? undefined : { gender };
+    const said = replaceEach(this.#module.toCardinal(String(digits), options), corrections);
+    return options === undefined ? said : replaceEach(said, agreement?.[options.gender]);
+  }
+
+  negative(said: string): string {
+    return `${this.style.minus} ${said}`;
+  }
+
+  ordinal(digits: string | number, gender: Gender = "masculine"): string {
+    const plain = String(digits);
+    // The modules have no ordinal of nought.
+    if (plain.length > MAX_DIGITS || /^0+$/.test(plain)) return this.cardinal(plain);
+    const said = replaceEach(this.#module.toOrdinal(plain), this.style.corrections);
+    return replaceEach(said, this.style.ordinalAgreement?.[gender]);
+  }
+
+  /** One digit after the other; other characters are left out. */
+  digits(text: string): string {
+    return [...text.replaceAll(/\D/g, "")].map((digit) => this.cardinal(digit)).join(" ");
+  }
+}
+
+const ROMAN: Readonly<Record<string, number>> = { I: 1, V: 5, X: 10, L: 50, C: 100 };
+
+/** The value of a Roman numeral. */
+export function parseRoman(numeral: string): number {
+  const values = [...numeral].map((letter) => ROMAN[letter]!);
+  return values.reduce(
+    (sum, value, i) => sum + (value < (values[i + 1] ?? 0) ? -value : value),
+    0,
+  );
+}
