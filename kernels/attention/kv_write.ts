@@ -21,6 +21,8 @@ export interface RotaryParams {
   readonly size: number;
   /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
+  /** Whether `angles` has a row for each token of the step, rather than for each position. */
+  readonly isByToken?: boolean | undefined;
 }
 
 /** Which heads are divided by their root mean square and multiplied by factors. */
@@ -63,7 +65,7 @@ export interface KvWriteTensors {
   readonly kCache: GPUBuffer;
   /** The same of values. */
   readonly vCache: GPUBuffer;
-  /** f32 `[positions, 2, size / 2]`, where heads are rotated; see {@linkcode joinAngles}. */
+  /** f32 `[positions, 2, size / 2]`, or of tokens, where heads are rotated; see {@linkcode joinAngles}. */
   readonly angles?: GPUBuffer | undefined;
   /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
   readonly qOut?: GPUBuffer | undefined;
@@ -137,6 +139,7 @@ export class KvWrite {
         V_OFFSET: v.offset / 4,
         ROTARY_FOURS: (rotary?.size ?? 0) / 4,
         IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
+        IS_BY_TOKEN: rotary?.isByToken ? 1 : 0,
         NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
         NORMS_KEYS: norms?.ofKeys ? 1 : 0,
         EPSILON: norms?.epsilon ?? 0,

@@ -9,7 +9,7 @@
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
 @group(0) @binding(3) var<storage, read> v: array<four>;
-// [positions, 2, half of what turns]: the cosines of a position, then its sines.
+// [positions or tokens, 2, half of what turns]: the cosines of a position, then its sines.
 @group(0) @binding(4) var<storage, read> angles: array<f32>;
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
@@ -33,6 +33,8 @@ override V_OFFSET: u32;
 // Fours of a head that turn, 0 for none.
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
+// Whether angles are those of the step's tokens.
+override IS_BY_TOKEN: bool;
 override NORMS_QUERIES: bool;
 override NORMS_KEYS: bool;
 override EPSILON: f32;
@@ -153,7 +155,7 @@ fn kv_write(
   let flat = group.x * THREADS + thread;
   let column = flat % HEAD_FOURS;
   let head = flat / HEAD_FOURS;
-  let position = step.words[step.positions + token];
+  let position = select(step.words[step.positions + token], token, IS_BY_TOKEN);
   let slot = step.words[step.slots + token];
   let turns = column < ROTARY_FOURS;
   var scale = 1.0;

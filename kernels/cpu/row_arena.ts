@@ -16,6 +16,9 @@ import { nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts"
 /** Bytes of weights that are packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;
 
+/** Cosines and sines of a token. */
+export const MAX_ANGLES = 1024;
+
 /** Elements that sums of integers are kept in. */
 export type SumKind = "i16" | "i32";
 
@@ -26,6 +29,7 @@ export class RowArena {
   readonly site = this.arena.reserve(15);
   readonly rows = this.arena.reserve(4);
   readonly floatRows = this.arena.reserve(3);
+  readonly angles = this.arena.reserve(MAX_ANGLES);
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);
   readonly #sums: SumKind;
   #maxK = 0;
@@ -67,10 +71,10 @@ export class RowArena {
    * @throws {StartupError} when there is not enough memory.
    */
   allocate(numThreads: number, spareBytes?: number): RowMemory {
-    const { arena, site, rows, floatRows, staged } = this;
+    const { arena, site, rows, floatRows, angles, staged } = this;
     const scratchBytes = this.#scratchBytes;
     const addresses = {
-      ...{ site, rows, floatRows, scratchBytes, sumsInShorts: this.#sums === "i16" },
+      ...{ site, rows, floatRows, angles, scratchBytes, sumsInShorts: this.#sums === "i16" },
       staged: {
         levels: staged,
         scales: arena.reserve(STAGED_BYTES / 16),
@@ -93,6 +97,8 @@ export interface RowMemory {
   readonly site: number;
   readonly rows: number;
   readonly floatRows: number;
+  /** Room for a token's angles. */
+  readonly angles: number;
   readonly staged: StagedMatrix;
   readonly tiles: number;
   readonly normed: number;

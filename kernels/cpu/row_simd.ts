@@ -25,7 +25,7 @@ import type { NormKernelParams } from "../norm/norm.ts";
 import type { PointwiseParams } from "../pointwise/pointwise.ts";
 import { checkRotary } from "../attention/kv_write.ts";
 import type { RotateParams } from "../rotate/rotate.ts";
-import type { RowMemory } from "./row_arena.ts";
+import { MAX_ANGLES, type RowMemory } from "./row_arena.ts";
 import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 
 /** Four bits. */
@@ -48,6 +48,9 @@ export function checkRowKernel({ kind, params }: RowKernelParams): void {
   if (kind === "rotate") {
     checkFours(params.headSize);
     checkRotary(params, params.headSize);
+    if (params.size > MAX_ANGLES) {
+      throw new RangeError(`${params.size} elements turn: the CPU takes ${MAX_ANGLES} at most.`);
+    }
   }
   if (kind !== "matvec") return;
   if (params.weights.kind === "nbits") checkNbitsProduct(params);
@@ -170,11 +173,22 @@ export class SimdRows {
   }
 
   pointwise(
-    { width, a, b, operation, activation, scale }: PointwiseParams,
+    { width, a, b, hasColumn, operation, activation, scale }: PointwiseParams,
     tensors: Addresses<"a" | "b" | "out">,
   ): RowKernel {
     const { pointwiseRow } = this.#exports;
-    const numbers = [OPERATIONS.indexOf(operation), ACTIVATIONS.indexOf(activation)] as const;
+    const kind = ACTIVATIONS.indexOf(activation);
+    if (hasColumn) {
+      const floats = new Float32Array(this.#memory.memory.buffer, tensors.b!);
+      return (numRows) => {
+        for (let row = 0; row < numRows; row++) {
+          const first = tensors.a! + (row * a.stride + a.offset) * 4;
+          const factor = scale * floats[row * b.stride + b.offset]!;
+          pointwiseRow(first, first, width, 0, kind, factor, tensors.out! + row * width * 4);
+        }
+      };
+    }
+    const numbers = [OPERATIONS.indexOf(operation), kind] as const;
     return (numRows) => {
       for (let row = 0; row < numRows; row++) {
         const first = tensors.a! + (row * a.stride + a.offset) * 4;
@@ -184,19 +198,37 @@ export class SimdRows {
     };
   }
 
-  /** Rotates the rows' heads, each by its position. */
+  /** Rotates the rows' heads, each by its position, or by as many as `sections` names. */
   rotate(
-    { heads, headSize, size, isInterleaved, x, numPositions }: RotateParams,
+    { heads, headSize, size, isInterleaved, sections, x, numPositions }: RotateParams,
     { x: from, cos, sin, out }: Addresses<"x" | "cos" | "sin" | "out">,
-  ): (positions: BigInt64Array) => void {
+  ): (positions: readonly BigInt64Array[]) => void {
     const { rotateRow } = this.#exports;
     const numbers = [heads, headSize, size, isInterleaved ? 1 : 0] as const;
+    const half = size / 2;
+    const getRow = (positions: BigInt64Array, row: number) =>
+      Math.min(Number(positions[row]!), numPositions - 1) * half;
+    const floats = new Float32Array(this.#memory.memory.buffer);
+    const { angles } = this.#memory;
+    /** Brings a token's angles together. @returns their addresses. */
+    const joinAngles = (positions: readonly BigInt64Array[], row: number) => {
+      const rows = positions.map((own) => getRow(own, row));
+      sections!.forEach((section, i) => {
+        floats[angles / 4 + i] = floats[cos! / 4 + rows[section]! + i]!;
+        floats[angles / 4 + half + i] = floats[sin! / 4 + rows[section]! + i]!;
+      });
+      return [angles, angles + half * 4] as const;
+    };
+    const findAngles = (positions: readonly BigInt64Array[], row: number) => {
+      const at = getRow(positions[0]!, row) * 4;
+      return [cos! + at, sin! + at] as const;
+    };
+    const readAngles = sections ? joinAngles : findAngles;
     return (positions) => {
-      for (let row = 0; row < positions.length; row++) {
+      for (let row = 0; row < positions[0]!.length; row++) {
         const at = from! + (row * x.stride + x.offset) * 4;
-        const angles = Math.min(Number(positions[row]!), numPositions - 1) * size * 2;
         const into = out! + row * heads * headSize * 4;
-        rotateRow(at, ...numbers, cos! + angles, sin! + angles, into);
+        rotateRow(at, ...numbers, ...readAngles(positions, row), into);
       }
     };
   }

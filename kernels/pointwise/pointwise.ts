@@ -20,6 +20,8 @@ export interface PointwiseParams {
   readonly a: RowLayout;
   /** A stride of 0 is one row for all. */
   readonly b: RowLayout;
+  /** Whether a row of `b` is one element, for all of the row of `a`. */
+  readonly hasColumn?: boolean | undefined;
   readonly operation: "none" | "add" | "multiply";
   readonly activation: Activation;
   readonly scale: number;
@@ -47,6 +49,7 @@ export class Pointwise {
         A_OFFSET: a.offset,
         B_STRIDE: b.stride,
         B_OFFSET: b.offset,
+        B_STEP: params.hasColumn ? 0 : 1,
         OPERATION: OPERATIONS.indexOf(params.operation),
         ACTIVATION: ACTIVATIONS.indexOf(params.activation),
         SCALE: params.scale,

@@ -12,6 +12,8 @@ override A_OFFSET: u32;
 // 0 where one row serves all.
 override B_STRIDE: u32;
 override B_OFFSET: u32;
+// 0 where one element serves the whole row.
+override B_STEP: u32;
 // 0 none, 1 sum, 2 product.
 override OPERATION: u32;
 override ACTIVATION: u32;
@@ -31,7 +33,7 @@ fn pointwise(
   }
   var value = activate(ACTIVATION, f32(a[row * A_STRIDE + A_OFFSET + column]));
   if (OPERATION != 0u) {
-    let other = f32(b[row * B_STRIDE + B_OFFSET + column]);
+    let other = f32(b[row * B_STRIDE + B_OFFSET + column * B_STEP]);
     value = select(value * other, value + other, OPERATION == 1u);
   }
   out[row * WIDTH + column] = elem(value * SCALE);

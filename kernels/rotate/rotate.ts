@@ -21,6 +21,8 @@ export interface RotateParams {
   readonly size: number;
   /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
+  /** Which of a token's positions turns each pair, where it has several. */
+  readonly sections?: readonly number[] | undefined;
   readonly x: RowLayout;
   /** Of the tables, `[positions, size / 2]`; larger positions read the last. */
   readonly numPositions: number;

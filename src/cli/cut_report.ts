@@ -118,7 +118,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 }
 
 /** How kernels on the CPU run a cut's segments. */
-function compileForCpu(cut: GraphCut): CompiledSegment[] {
+export function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesForm: () => false, contextLength: 1, writesSums: false, rotates: true };
   return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), findRefusal);
 }

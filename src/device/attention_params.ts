@@ -46,6 +46,7 @@ export function paramsOfSite(
       rotary: rotary && {
         size: rotary.dim,
         isInterleaved: rotary.interleaved,
+        isByToken: rotary.sections !== undefined,
       },
       norms: options.norms,
       q: toLayout(site.q),

@@ -28,6 +28,8 @@ export interface AttentionOptions extends CachePool {
 export interface AttentionStep extends PackedStep {
   /** Where each sequence's keys and values of an encoder are, if it attends to one. */
   readonly sequences: readonly { readonly encoderSlot?: number | undefined }[];
+  /** i32 `[numTokens]` each: rows of tables of angles in sections; those of `anglePositions` if absent. */
+  readonly sectionPositions?: readonly Int32Array[] | undefined;
 }
 
 /** Attention over a paged KV cache, one call per site and step. */

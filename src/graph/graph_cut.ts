@@ -59,6 +59,8 @@ export interface Rotary {
   readonly dim: number;
   /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
   readonly interleaved: boolean;
+  /** Which of a token's positions turns each pair, where it has several. */
+  readonly sections?: readonly number[] | undefined;
 }
 
 /**

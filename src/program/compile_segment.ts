@@ -25,6 +25,7 @@ import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
 import { elemOfPlan, elemOfTensor, ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
 import { findSum, nameOfSum } from "./sums.ts";
+import { findRotation } from "./rotary.ts";
 import { rowGraph } from "./row_graph.ts";
 import { denseRows, readPart, takeRows } from "./row_parts.ts";
 import { findDtype, rowsOfPort } from "./segment_types.ts";
@@ -136,6 +137,7 @@ class Compiler {
     if (node === undefined) return this.#input(name);
     const plan = this.#planner.plan(name);
     if (plan !== undefined) return this.#product(name, plan);
+    if (this.#isRotated(name)) return this.#operand(name, node);
     const norm = findNorm(this.#index, name);
     if (norm !== undefined) return this.#program.norm(name, { x: this.#normed(norm), norm });
     if (isReshape(node)) return this.#rows(node.inputs[0]!);
@@ -171,6 +173,12 @@ class Compiler {
       default:
         throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
+  }
+
+  /** Whether it is an operand whose heads turn, token after token. */
+  #isRotated(name: string): boolean {
+    const { site } = this.#operands.get(name) ?? {};
+    return site !== undefined && findRotation(this.#index, name, site.headDim) !== undefined;
   }
 
   #operand(name: string, node: Node): Rows {

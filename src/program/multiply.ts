@@ -7,6 +7,7 @@ import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import type { Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
+import { readMatrix } from "./matrices.ts";
 import { eitherInput, readVector } from "../graph/constants.ts";
 import { readScale } from "./product_plan.ts";
 import type { ProgramBuilder, Rows } from "./program_builder.ts";
@@ -20,7 +21,7 @@ export interface RowSearch {
   readonly isKnown: (name: string) => boolean;
 }
 
-/** A tensor times a factor, a constant vector, an activation or another: one dispatch. */
+/** A tensor times a factor, a constant vector, an activation, another or one number of each row: one dispatch. */
 export function compileMultiply(
   { index, program, getRows, isKnown }: RowSearch,
   name: string,
@@ -40,6 +41,11 @@ export function compileMultiply(
   if (vector !== undefined) {
     return program.pointwise(name, { a: getRows(vector.other), multiply: vector.found });
   }
+  const column = eitherInput(node, (input) => isColumn(index, input) || undefined);
+  if (column !== undefined && !isColumn(index, column.other)) {
+    const [wide, narrow] = [column.other, node.inputs.find((input) => input !== column.other)!];
+    return program.pointwise(name, { a: getRows(wide), multiply: getRows(narrow) });
+  }
   for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
     const found = findActivation(index, left);
     if (found === undefined || isKnown(left)) continue;
@@ -52,4 +58,10 @@ export function compileMultiply(
   }
   const [left, right] = node.inputs as [string, string];
   return program.pointwise(name, { a: getRows(left), multiply: getRows(right) });
+}
+
+/** Whether a tensor is the product of a matrix with one output, activated or not. */
+function isColumn(index: GraphIndex, name: string): boolean {
+  const product = index.producers.get(findActivation(index, name)?.input ?? name);
+  return product !== undefined && readMatrix(index, product)?.outputs === 1;
 }

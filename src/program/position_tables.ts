@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { range } from "../../kernels/common/written_out.ts";
 import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
@@ -21,6 +22,8 @@ export class PositionTables {
   readonly #names: ReadonlyMap<string, string>;
   readonly #index: GraphIndex;
   readonly #positions: string | undefined;
+  /** Positions of each token: several where the angles of a rotary embedding are in sections. */
+  readonly #numSections: number;
   readonly #numPositions: number;
   /** Tables of the graph that are read by row and lie in its file. */
   readonly #stored: readonly Tensor[];
@@ -28,9 +31,10 @@ export class PositionTables {
 
   /** @param numPositions of each table. */
   constructor(cut: Pick<GraphCut, "segments" | "positions">, numPositions: number) {
-    // Positions in sections are several of each token.
-    const isPlain = cut.positions?.shape.every((size) => size === 1 || size === "tokens");
-    this.#positions = isPlain ? cut.positions!.name : undefined;
+    const [tokens, ...rest] = cut.positions?.shape.toReversed() ?? [];
+    const isKnown = tokens === "tokens" && rest.every((size) => typeof size === "number");
+    this.#positions = isKnown ? cut.positions!.name : undefined;
+    this.#numSections = isKnown ? (rest as number[]).reduce((a, b) => a * b, 1) : 1;
     this.#numPositions = numPositions;
     const { names, graph } = positional(cut, this.#positions);
     this.#names = names;
@@ -38,9 +42,14 @@ export class PositionTables {
     this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
   }
 
-  /** The name of the tokens' positions; `undefined` where the cut has none, or several of each token. */
+  /** The name of the tokens' positions; `undefined` where the cut has none. */
   get positions(): string | undefined {
     return this.#positions;
+  }
+
+  /** Whether a token has several positions. */
+  get hasSections(): boolean {
+    return this.#numSections > 1;
   }
 
   /** Whether a tensor is computed from positions alone. */
@@ -49,7 +58,7 @@ export class PositionTables {
   }
 
   /**
-   * A table of a tensor that is computed from positions alone.
+   * A table of a tensor that is computed from positions alone, all positions of a token alike.
    *
    * @param options.isInterleaved whether elements that are there twice are neighbours, rather than the row's halves.
    * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
@@ -78,6 +87,40 @@ export class PositionTables {
     };
   }
 
+  /**
+   * Which of a token's positions each element of the rows of tables is by; `undefined` where one is by several of them, or
+   * in one table by another than in the next.
+   */
+  getSections(
+    names: readonly string[],
+    width: number,
+    { isInterleaved = false }: { readonly isInterleaved?: boolean } = {},
+  ): readonly number[] | undefined {
+    const stored = this.#stored.map(stand);
+    const readRows = (section?: number) => {
+      const run = this.#evaluate(0, PROBED, stored, section);
+      return names.map((name) => {
+        const value = run.value(this.#names.get(name) ?? name);
+        const row = readRow(value, width, isInterleaved);
+        return row && { ...row, data: value!.data! };
+      });
+    };
+    const all = readRows();
+    const bySection = Array.from({ length: this.#numSections }, (_, section) => readRows(section));
+    const isBy = (element: number, section: number) =>
+      all.every((rows, table) => {
+        const own = bySection[section]![table];
+        return rows !== undefined && own !== undefined && range(PROBED).every((position) => {
+          const at = position * rows.width + element * rows.step;
+          return own.data[at] === rows.data[at];
+        });
+      });
+    const sections = range(width).map((element) =>
+      bySection.findIndex((_, section) => isBy(element, section))
+    );
+    return sections.includes(-1) ? undefined : sections;
+  }
+
   #fill(
     name: string,
     { sources, into, width, row }: {
@@ -101,10 +144,18 @@ export class PositionTables {
     }
   }
 
-  /** @param stored what the tables in the file hold. */
-  #evaluate(from: number, count: number, stored: readonly Value[]): Evaluation {
-    const data = Float64Array.from({ length: count }, (_, i) => from + i);
-    const positions: Value = { dtype: "int64", shape: [1, count], data };
+  /**
+   * @param stored what the tables in the file hold.
+   * @param section the one whose positions count, those of others being 0; all if absent.
+   */
+  #evaluate(from: number, count: number, stored: readonly Value[], section?: number): Evaluation {
+    const numSections = this.#numSections;
+    const data = Float64Array.from(
+      { length: numSections * count },
+      (_, i) => section === undefined || section === Math.floor(i / count) ? from + i % count : 0,
+    );
+    const shape = numSections === 1 ? [1, count] : [numSections, 1, count];
+    const positions: Value = { dtype: "int64", shape, data };
     const feeds = new Map([[this.#positions!, positions]]);
     this.#stored.forEach(({ name }, i) => feeds.set(name, stored[i]!));
     return new Evaluation(this.#index, feeds);

@@ -27,6 +27,7 @@ interface Pointwise {
   readonly a: Rows;
   /** Rows of the same width, or a vector for every row. */
   readonly add?: Rows | Tensor;
+  /** Likewise, or one element for each row. */
   readonly multiply?: Rows | Tensor;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
@@ -42,7 +43,8 @@ interface Product {
 }
 
 /** A rotation of heads; see {@linkcode RotateParams}. */
-interface Rotation extends Pick<RotateParams, "heads" | "headSize" | "size" | "isInterleaved"> {
+interface Rotation
+  extends Pick<RotateParams, "heads" | "headSize" | "size" | "isInterleaved" | "sections"> {
   readonly x: Rows;
   /** f32 `[positions, size / 2]`. */
   readonly cos: StoredTensor;
@@ -213,26 +215,28 @@ export class ProgramBuilder {
     const rows = second && "tensor" in second ? second : undefined;
     const vector = second && !("tensor" in second) ? second : undefined;
     const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
-    if (width !== a.width) {
+    const hasColumn = width === 1 && a.width > 1 && multiply !== undefined && rows !== undefined;
+    if (width !== a.width && !hasColumn) {
       throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
     }
     const { elem } = a;
     if (rows) requireElem(rows, elem);
-    const out = this.#target(name, width, elem);
+    const out = this.#target(name, a.width, elem);
     this.#dispatches.push({
       kind: "pointwise",
       params: {
         elem,
-        width,
+        width: a.width,
         a: { stride: a.stride, offset: a.offset },
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
+        ...hasColumn && { hasColumn },
         operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
         activation,
         scale,
       },
       tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector, elem), out },
     });
-    return this.#whole(out, width, elem);
+    return this.#whole(out, a.width, elem);
   }
 
   /** A copy of rows, each after the other, in a type of its own. */

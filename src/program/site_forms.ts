@@ -168,7 +168,23 @@ function findRotary(
   if (!isAlike || ofQ[0].name !== ofK[0].name || ofQ[1].name !== ofK[1].name) {
     throw new Refusal("It rotates queries and keys differently.");
   }
-  return { cos: ofQ[0], sin: ofQ[1], dim: size, interleaved: isInterleaved };
+  const sections = findSections(tables, rotation);
+  return { cos: ofQ[0], sin: ofQ[1], dim: size, interleaved: isInterleaved, sections };
+}
+
+/**
+ * Which of a token's positions turns each pair of elements, where there are several.
+ *
+ * @throws {Refusal} where a pair is turned by several.
+ */
+export function findSections(
+  tables: PositionTables,
+  { cos, sin, size, isInterleaved }: FoundRotation,
+): readonly number[] | undefined {
+  if (!tables.hasSections) return undefined;
+  const sections = tables.getSections([cos, sin], size / 2, { isInterleaved });
+  if (sections !== undefined) return sections;
+  throw new Refusal(`Its angles "${cos}" are by several positions of each token.`);
 }
 
 /** The table of a rotation's cosines or sines. @throws {Refusal} where they follow from more than positions. */

@@ -5,7 +5,13 @@
  */
 import { Refusal } from "../graph/refusal.ts";
 import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
-import { angleTable, type FormSearch, readOperand, type SiteOperand } from "./site_forms.ts";
+import {
+  angleTable,
+  findSections,
+  type FormSearch,
+  readOperand,
+  type SiteOperand,
+} from "./site_forms.ts";
 
 /** Adds one dispatch: what it computes from rows is the tensor `name`. */
 type Step = (name: string, x: Rows) => Rows;
@@ -29,14 +35,13 @@ export function computeOperand(
   const steps: Step[] = [];
   if (norm !== undefined) steps.push((name, x) => program.norm(name, { x, norm }));
   if (rotation !== undefined) {
-    if (positions === undefined) {
-      throw new Refusal(`Its angles "${rotation.cos}" are by several positions of each token.`);
-    }
+    if (positions === undefined) throw new Refusal("Its graph has no positions of tokens.");
     const { size, isInterleaved } = rotation;
     const [cos, sin] = [rotation.cos, rotation.sin].map((name) =>
       angleTable(tables, name, rotation)
     ) as [ReturnType<typeof angleTable>, ReturnType<typeof angleTable>];
-    const shape = { heads, headSize, size, isInterleaved };
+    const sections = findSections(tables, rotation);
+    const shape = { heads, headSize, size, isInterleaved, sections };
     steps.push((name, x) => program.rotate(name, { x, cos, sin, positions, ...shape }));
   }
   if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));

@@ -73,8 +73,9 @@ for (const elem of ["f32", "f16"] as const) {
       })),
       { activation: "none", operation: "add", stride: 0 },
       { activation: "none", operation: "none", stride: 0 },
+      { activation: "silu", operation: "multiply", stride: 1, hasColumn: true },
     ] as const;
-    for (const { activation, operation, stride } of cases) {
+    for (const { activation, operation, stride, ...rest } of cases) {
       const params: PointwiseParams = {
         elem,
         width,
@@ -83,6 +84,7 @@ for (const elem of ["f32", "f16"] as const) {
         operation,
         activation,
         scale: 1.5,
+        ...rest,
       };
       const out = upload(gpu, new Float32Array(ROWS * width), elem);
       const kernel = new Pointwise(gpu, params);

@@ -312,14 +312,16 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
     const want = normReference(params, { x, gamma, ...optional }, ROWS);
     assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
   }
-  for (const operation of ["none", "add", "multiply"] as const) {
+  const operations = [["none"], ["add"], ["multiply"], ["multiply", true]] as const;
+  for (const [operation, hasColumn = false] of operations) {
     // The last elements of a row are no four.
     const width = 62;
     const params = {
       elem: "f32",
       width,
       a: { stride: 80, offset: 12 },
-      b: { stride: 0, offset: 0 },
+      b: { stride: hasColumn ? 1 : 0, offset: 0 },
+      hasColumn,
       operation,
       activation: "silu",
       scale: 1.5,
@@ -334,8 +336,15 @@ Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves
   const normal = makeNormal(9);
   const [heads, headSize, numPositions] = [3, 24, 5];
   const x = random(ROWS * 80, normal);
-  const positions = BigInt64Array.of(4n, 0n, 9n);
-  for (const [size, isInterleaved] of [[24, false], [16, false], [16, true], [12, true]] as const) {
+  const positions = [[4n, 0n, 9n], [1n, 2n, 3n], [3n, 3n, 0n]].map((own) =>
+    BigInt64Array.from(own)
+  );
+  const cases = [
+    ...[[24, false], [16, false], [16, true], [12, true]] as const,
+    ...[[24, false, true], [12, true, true]] as const,
+  ];
+  for (const [size, isInterleaved, hasSections = false] of cases) {
+    const sections = hasSections ? Array.from({ length: size / 2 }, (_, i) => i % 3) : undefined;
     const memory = new RowArena(ROWS);
     const tables = {
       cos: random(numPositions * size / 2, normal),
@@ -348,7 +357,7 @@ Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves
       out: memory.arena.reserve(ROWS * heads * headSize),
     };
     const rows = new SimdRows(new KernelThreads(1), memory.allocate(1));
-    const shape = { heads, headSize, size, isInterleaved, numPositions } as const;
+    const shape = { heads, headSize, size, isInterleaved, sections, numPositions } as const;
     rows.rotate({ elem: "f32", ...shape, x: { stride: 80, offset: 8 } }, at)(positions);
     const want = Float32Array.from({ length: ROWS * heads * headSize }, (_, at) => {
       const [row, i] = [Math.floor(at / (heads * headSize)), at % headSize];
@@ -357,8 +366,9 @@ Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves
       const half = size / 2;
       const isFirst = isInterleaved ? i % 2 === 0 : i < half;
       const other = isInterleaved ? i ^ 1 : (i + half) % size;
-      const angle = Math.min(Number(positions[row]), numPositions - 1) * half +
-        (isInterleaved ? i >> 1 : i % half);
+      const pair = isInterleaved ? i >> 1 : i % half;
+      const position = positions[sections?.[pair] ?? 0]![row];
+      const angle = Math.min(Number(position), numPositions - 1) * half + pair;
       const turned = x[head + other]! * tables.sin[angle]!;
       return x[head + i]! * tables.cos[angle]! + (isFirst ? -turned : turned);
     });

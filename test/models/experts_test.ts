@@ -8,9 +8,15 @@ import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { compileForCpu, compileForGpu } from "../../src/cli/cut_report.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
 import { decodeModel } from "../fixtures/decode_model.ts";
-import { EXPERT_LAYERS, EXPERT_SIZES, type ExpertLayer } from "../fixtures/expert_layers.ts";
+import {
+  EXPERT_LAYERS,
+  EXPERT_SIZES,
+  type ExpertLayer,
+  sharedExpert,
+} from "../fixtures/expert_layers.ts";
 import { generate, type Generated, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest, withLimits } from "../fixtures/gpu.ts";
 import { countStep } from "../fixtures/small_steps.ts";
@@ -122,7 +128,10 @@ function testAnswers(name: string, read: () => Promise<Answered> | Answered): vo
     const left = segments.flatMap(({ model }) => model.graph.nodes).map(({ opType }) => opType);
     assert.deepEqual(left.filter((operator) => TAKEN.includes(operator)), []);
   });
+  testDevices(name, read);
+}
 
+function testDevices(name: string, read: () => Promise<Answered> | Answered): void {
   Deno.test(`experts answer as ONNX Runtime does, on the CPU: ${name}`, async () => {
     const backend = new CpuBackend();
     await assertAnswers(backend, await read());
@@ -138,6 +147,21 @@ for (const [name, layer] of Object.entries(EXPERT_LAYERS)) {
   // Of 8 bits ONNX Runtime rounds rows to 8 bits too.
   const tolerance = /f16|8 bits/.test(name) ? 5e-3 : 1e-3;
   testAnswers(name, () => ({ graph: buildGraph(layer), tolerance }));
+}
+
+for (const form of ["GatedAdd", "spelled out"] as const) {
+  const read = () => ({ graph: buildGraph(sharedExpert(form)), tolerance: 1e-3 });
+  const name = `a shared expert, ${form}`;
+  testDevices(name, read);
+
+  Deno.test(`kernels run all around experts: ${name}`, async () => {
+    const result = splitGraph(await decodeModel(read().graph));
+    assert.ok("cut" in result, JSON.stringify(result));
+    for (const compiled of [compileForGpu(result.cut), compileForCpu(result.cut)]) {
+      const refusals = compiled.map((segment) => "refused" in segment ? segment.refused : "");
+      assert.deepEqual(new Set(refusals), new Set([""]));
+    }
+  });
 }
 
 /** As PyTorch exports transformers' Qwen3-MoE. */

@@ -18,13 +18,14 @@ import { readModel } from "../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../src/graph/file/proto_write.ts";
 import { loadNative } from "../../src/device/ort/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
-import { generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
+import { generate, withWholeEngine } from "../fixtures/generate.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { makeContext } from "../fixtures/open_folder.ts";
 import {
   type BlockForm,
+  type DynamicForm,
   quantizeBlocks,
   quantizeDynamically,
 } from "../fixtures/quantize_blocks.ts";
@@ -103,26 +104,40 @@ function wholeAnswers(backend: CpuBackend, folder: string) {
   });
 }
 
-async function assertAnswers(
-  { backend, cpu }: { readonly backend: Backend; readonly cpu: CpuBackend },
-  form: BlockForm,
-): Promise<void> {
+async function assertAnswers(devices: Devices, form: BlockForm): Promise<void> {
   await using folder = await writeFolder(form);
+  await assertSame(devices, { folder, dtype: getDtype(form), rounds: form.level === 4 });
+}
+
+interface Devices {
+  readonly backend: Backend;
+  readonly cpu: CpuBackend;
+}
+
+/** @param what.rounds whether rows may be rounded to 8 bits. */
+async function assertSame(
+  { backend, cpu }: Devices,
+  { folder, dtype, rounds }: {
+    readonly folder: ModelFolder;
+    readonly dtype: Dtype;
+    readonly rounds: boolean;
+  },
+): Promise<void> {
   const wanted = await wholeAnswers(cpu, folder.path);
   const context = makeContext(await openFolder(folder.path), {
-    ...{ backend, dtype: getDtype(form), engine: { prefixCache: false } },
+    ...{ backend, dtype, engine: { prefixCache: false } },
   });
   const { decoder } = await loadDecoder(context);
   try {
     assert.ok(decoder instanceof PagedDecoder);
     assert.equal(await countRuns(decoder), 0);
     const engine = new EngineLoop(decoder, { prefixCache: false });
-    const ties = new Ties(form.level === 4 ? TIES.rounded : TIES.exact);
+    const ties = new Ties(rounds ? TIES.rounded : TIES.exact);
     const answer = async (seed: number) => (await generate(engine, getRequest(seed))).tokens;
     for (const seed of SEEDS) ties.compare(await answer(seed), wanted[seed]!);
     const together = await Promise.all(SEEDS.map(answer));
     together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
-    ties.requireAtMost(form.level === 4 ? 6 : 1);
+    ties.requireAtMost(rounds ? 6 : 1);
   } finally {
     await decoder.dispose();
   }
@@ -163,22 +178,41 @@ Deno.test("hearth inspect says that kernels run all steps with weights that ONNX
   assert.deepEqual(stdout.match(/^ {4}CPU .*$/gm), Array(5).fill("    CPU  Hearth's kernels"));
 });
 
-Deno.test("int8, whose rows are rounded together: an answer is the same to the bit alone and beside others", () =>
-  withCpu(async (backend) => {
-    await using folder = await writeFolder(FORMS[0]!);
-    await using files = new FolderFiles(join(MODEL, "onnx"));
-    const graph = await quantizeDynamically(await readModel(files, "model.onnx"), files);
-    await Deno.writeFile(join(folder.path, "onnx", "model_int8.onnx"), writeModel(graph));
-    const options = { backend, folder: folder.path, dtype: "int8" } as const;
-    const ask = async (engine: EngineLoop, seed: number) =>
-      (await generate(engine, getRequest(seed))).tokens;
-    await withEngine({ ...options, engine: { prefixCache: false } }, async (engine) => {
-      const alone = [];
-      for (const seed of SEEDS) alone.push(await ask(engine, seed));
-      const together = await Promise.all(SEEDS.map((seed) => ask(engine, seed)));
-      assert.deepEqual(together, alone, "beside others");
+const DYNAMIC_FORMS: readonly DynamicForm[] = [
+  { dtype: "int8", operator: "MatMulInteger" },
+  { dtype: "uint8", operator: "MatMulInteger", isByOutput: true },
+  { dtype: "uint8", operator: "MatMulIntegerToFloat" },
+  { dtype: "int8", operator: "DynamicQuantizeMatMul", isByOutput: true },
+];
+
+/** The built-in model in whole numbers, and in f32 with the values that these are worth. */
+async function writeDynamicFolder(form: DynamicForm): Promise<ModelFolder> {
+  const copy = await writeFolder(FORMS[0]!);
+  await using files = new FolderFiles(join(MODEL, "onnx"));
+  const model = await readModel(files, "model.onnx");
+  const { quantized, exact } = await quantizeDynamically(model, files, form);
+  for (const [name, graph] of [["model_int8.onnx", quantized], ["model.onnx", exact]] as const) {
+    await Deno.writeFile(join(copy.path, "onnx", name), writeModel(graph));
+  }
+  return copy;
+}
+
+for (const form of DYNAMIC_FORMS) {
+  const name = `${form.operator} of ${form.dtype}${form.isByOutput ? ", a scale per output" : ""}`;
+  Deno.test(`${name}: rows are rounded by themselves, and decoded by our kernels on the CPU`, () =>
+    withCpu(async (cpu) => {
+      await using folder = await writeDynamicFolder(form);
+      await assertSame({ backend: cpu, cpu }, { folder, dtype: "int8", rounds: true });
+    }));
+
+  gpuTest(`${name}: answered on WebGPU as by ONNX Runtime in f32`, async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    await withCpu(async (cpu) => {
+      await using folder = await writeDynamicFolder(form);
+      await assertSame({ backend, cpu }, { folder, dtype: "int8", rounds: true });
     });
-  }));
+  });
+}
 
 for (const form of FORMS.filter(({ bits }) => bits < 4)) {
   gpuTest(`${describe(form)}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {

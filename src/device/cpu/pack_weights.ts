@@ -100,6 +100,7 @@ function isStored({ data }: StoredTensor): boolean {
     case "computed":
       return false;
     case "widened":
+    case "turned":
       return isStored(data.source);
     case "rows":
       return data.parts.every(({ source }) => isStored(source));

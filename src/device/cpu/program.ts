@@ -221,8 +221,16 @@ export class OpenProgram {
     );
     const rotate = this.#rows.rotate(params, at);
     return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
-      const positions = tensors.get(names.positions)!.data as BigInt64Array;
-      rotate(positions.subarray(first, first + count));
+      const positions = tensors.get(names.positions)!;
+      // One row of positions, or several.
+      const numTokens = positions.dims.at(-1)!;
+      const data = positions.data as BigInt64Array;
+      rotate(
+        Array.from({ length: data.length / numTokens }, (_, section) => {
+          const start = section * numTokens + first;
+          return data.subarray(start, start + count);
+        }),
+      );
     };
   }
 

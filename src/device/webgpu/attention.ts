@@ -9,7 +9,7 @@ import { PagedAttention as AttentionKernel } from "../../../kernels/attention/pa
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
-import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
+import { stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../../program/program.ts";
 import type { AttentionSite, Rotary } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -17,11 +17,13 @@ import { paramsOfSite, type SiteParams } from "../attention_params.ts";
 import type {
   AttentionForm,
   AttentionOptions,
+  AttentionStep,
   FormConstants,
   OperandBuffers,
   PagedAttention,
 } from "../paged_attention.ts";
 import { type LayerCache, WebGpuKvCache } from "./kv_cache.ts";
+import { StepAngles } from "./form_constants.ts";
 
 interface Layer {
   readonly site: AttentionSite;
@@ -49,6 +51,8 @@ export class WebGpuAttention implements PagedAttention {
   readonly #queries = new Map<number, GPUBuffer>();
   /** Factors of head norms. */
   readonly #factors: GPUBuffer[] = [];
+  /** Angles that are written for each step, by the names of their tables. */
+  readonly #stepAngles = new Map<string, StepAngles>();
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
   constructor(gpu: GpuContext, options: AttentionOptions) {
@@ -77,9 +81,10 @@ export class WebGpuAttention implements PagedAttention {
     return choosePool(localWindow, this.#options.windows);
   }
 
-  begin(step: PackedStep): void {
+  begin(step: AttentionStep): void {
     // Recorded commands still read the last step's plan.
     this.#gpu.commands.submit();
+    for (const angles of this.#stepAngles.values()) angles.write(step);
     for (const { buffer, pool } of this.#steps.values()) buffer.write(stepInPool(step, pool));
   }
 
@@ -140,6 +145,7 @@ export class WebGpuAttention implements PagedAttention {
   dispose(): void {
     for (const cache of this.#caches) cache.dispose();
     for (const { buffer } of this.#steps.values()) buffer.dispose();
+    for (const { buffer } of this.#stepAngles.values()) buffer.destroy();
     const shared = [...this.#constants.values(), ...this.#queries.values(), ...this.#factors];
     for (const buffer of shared) buffer.destroy();
   }
@@ -188,8 +194,17 @@ export class WebGpuAttention implements PagedAttention {
     return step.buffer;
   }
 
-  #getAngles({ cos, sin, dim }: Rotary, values: NonNullable<FormConstants["angles"]>): GPUBuffer {
-    return this.#getConstant(`${cos.name}, ${sin.name}`, () => joinAngles(values, dim / 2));
+  #getAngles(
+    { cos, sin, dim, sections }: Rotary,
+    values: NonNullable<FormConstants["angles"]>,
+  ): GPUBuffer {
+    const name = `${cos.name}, ${sin.name}`;
+    if (sections === undefined) return this.#getConstant(name, () => joinAngles(values, dim / 2));
+    const { maxTokens } = this.#options;
+    const angles = this.#stepAngles.get(name) ??
+      new StepAngles(this.#gpu, { ...values, sections, maxTokens });
+    this.#stepAngles.set(name, angles);
+    return angles.buffer;
   }
 
   #getConstant(name: string, values: () => Float32Array): GPUBuffer {

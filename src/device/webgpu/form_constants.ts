@@ -5,7 +5,8 @@
  */
 import type { SiteForm } from "../../program/program.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
-import type { FormConstants } from "../paged_attention.ts";
+import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import type { AttentionStep, FormConstants } from "../paged_attention.ts";
 
 /** Reads what these forms need, by layer; layers that share a table of angles get one array. */
 export async function readConstants(
@@ -33,4 +34,56 @@ export async function readConstants(
     });
   }
   return constants;
+}
+
+/**
+ * Angles of a step's tokens where a token has several positions: rows of their own, brought together on the host. Memory
+ * is allocated when it is made.
+ */
+export class StepAngles {
+  /** f32 `[maxTokens, 2, width]`: the cosines of a token, then its sines. */
+  readonly buffer: GPUBuffer;
+  readonly #gpu: GpuContext;
+  readonly #tables: readonly [cos: Float32Array, sin: Float32Array];
+  readonly #sections: readonly number[];
+  readonly #rows: Float32Array<ArrayBuffer>;
+
+  /**
+   * @param options.cos f32 `[positions, width]`; `sin` alike.
+   * @param options.sections which of a token's positions each element of a row is by.
+   */
+  constructor(gpu: GpuContext, { cos, sin, sections, maxTokens }: {
+    readonly cos: Float32Array;
+    readonly sin: Float32Array;
+    readonly sections: readonly number[];
+    readonly maxTokens: number;
+  }) {
+    this.#gpu = gpu;
+    this.#tables = [cos, sin];
+    this.#sections = sections;
+    this.#rows = new Float32Array(maxTokens * 2 * sections.length);
+    this.buffer = createBuffer(gpu, {
+      label: "angles of a step",
+      size: this.#rows.byteLength,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  /** Writes a step's rows to the device, ahead of whatever is submitted next. */
+  write(
+    { numTokens, positions, anglePositions = positions, sectionPositions }: AttentionStep,
+  ): void {
+    const width = this.#sections.length;
+    const last = this.#tables[0].length / width - 1;
+    let end = 0;
+    for (let token = 0; token < numTokens; token++) {
+      for (const table of this.#tables) {
+        for (let i = 0; i < width; i++) {
+          const own = sectionPositions?.[this.#sections[i]!] ?? anglePositions;
+          this.#rows[end++] = table[Math.min(own[token]!, last) * width + i]!;
+        }
+      }
+    }
+    this.#gpu.device.queue.writeBuffer(this.buffer, 0, this.#rows, 0, end);
+  }
 }

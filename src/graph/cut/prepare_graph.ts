@@ -28,7 +28,9 @@ import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
+import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { normByMeanSquare } from "../rewrite/unit_norms.ts";
+import { spellOperators } from "../rewrite/spelled_operators.ts";
 import { type PlacedMixture, placeExperts } from "../experts/place_experts.ts";
 import { type PlacedState, placeStates } from "../states/place_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
@@ -107,14 +109,15 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
  * @throws {Refusal} when it is no decoder, or one that cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
-  const lifted = new GraphIndex(fixLogitCount(liftConstants(original)));
+  const lifted = new GraphIndex(multiplyInBlocks(fixLogitCount(liftConstants(original))));
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
   const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const spelled = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
-  const normed = new GraphIndex(normByMeanSquare(new Probes(spelled, inputs)));
+  const plain = new GraphIndex(spellOperators(new Probes(spelled, inputs)));
+  const normed = new GraphIndex(normByMeanSquare(new Probes(plain, inputs)));
   requireFloatCaches(normed, inputs);
   const mixed = placeExperts({ index: normed, probes: new Probes(normed, inputs) });
   const whole = mixed.mixtures.length === 0 ? normed : new GraphIndex(mixed.graph);

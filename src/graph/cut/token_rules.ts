@@ -129,9 +129,6 @@ export const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   TopK: alongAxis,
   SkipLayerNormalization: alongLast,
   SkipSimplifiedLayerNormalization: alongLast,
-  LinearAttentionGate: (node, axes, probes) =>
-    axes.inputs[1] === undefined && axes.inputs[2] === undefined && aligned(node, axes, probes),
-  GatedRMSNorm: alongLast,
   RotaryEmbedding: rotation,
   MRotaryEmbedding: rotation,
   ReduceSum: surviving,

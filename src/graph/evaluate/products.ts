@@ -179,6 +179,7 @@ export const PRODUCT_RULES: Rules = {
     call.inputs[3] && { ...call.inputs[3], data: undefined },
   ],
   GatedRMSNorm: likeFirst,
+  GatedAdd: likeFirst,
   MRotaryEmbedding: likeFirst,
   DynamicQuantizeLinear: (call) => {
     const { shape } = need(call, 0);

@@ -39,6 +39,8 @@ export async function readRange(
     const halves = new Uint8Array(length / 2);
     await readRange(data.source, { files, offset: offset / 2, scratch }, halves);
     widenBytes(halves, into);
+  } else if (data.kind === "turned") {
+    await readTurned(data, { files, offset, scratch }, into);
   } else {
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);
@@ -126,5 +128,33 @@ async function readPartOfRow(
       await readRange(source, { files, offset }, into.subarray(first - start, end - start));
     }
     column += length;
+  }
+}
+
+/** Columns of a source that are turned together: as many bytes lie side by side then. */
+const COLUMNS_AT_ONCE = 64;
+
+/** Reads of some columns of the source at a time the part that is wanted. */
+async function readTurned(
+  { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "turned" }>,
+  { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
+  into: Uint8Array,
+): Promise<void> {
+  const first = Math.floor(offset / numColumns);
+  const count = Math.ceil((offset + into.length) / numColumns) - first;
+  const size = COLUMNS_AT_ONCE * count;
+  if (scratch.bytes.length < size) scratch.bytes = new Uint8Array(size);
+  const levels = scratch.bytes;
+  for (let column = 0; column < numColumns; column += COLUMNS_AT_ONCE) {
+    const width = Math.min(COLUMNS_AT_ONCE, numColumns - column);
+    for (let i = 0; i < width; i++) {
+      const from = (column + i) * numRows + first;
+      await readRange(source, { files, offset: from }, levels.subarray(i * count, (i + 1) * count));
+    }
+    for (let row = 0; row < count; row++) {
+      const at = (first + row) * numColumns + column - offset;
+      const [start, end] = [Math.max(0, -at), Math.min(width, into.length - at)];
+      for (let i = start; i < end; i++) into[at + i] = levels[i * count + row]! ^ flip;
+    }
   }
 }

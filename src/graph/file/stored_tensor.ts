@@ -30,6 +30,16 @@ export type TensorBytes =
   }
   /** Elements of a float16 constant, as float32. */
   | { readonly kind: "widened"; readonly source: StoredTensor; readonly length: number }
+  /** The transpose of a constant of bytes, whose levels all have the bits of `flip` inverted. */
+  | {
+    readonly kind: "turned";
+    /** `[numColumns, numRows]`. */
+    readonly source: StoredTensor;
+    readonly numRows: number;
+    readonly numColumns: number;
+    readonly flip: number;
+    readonly length: number;
+  }
   /** Computed from other constants when it is read. */
   | {
     readonly kind: "computed";

@@ -1,6 +1,7 @@
 /**
- * Rotations whose cosines and sines the graph has gathered for each token before, as exporters do for positions in
- * sections: `RotaryEmbedding` then takes the number of the token's row, which says nothing where steps are packed.
+ * Rotations by positions in sections, spelled out: `RotaryEmbedding` whose cosines and sines the graph has gathered for each
+ * token before (it then takes the number of the token's row, which says nothing where steps are packed), and
+ * `MRotaryEmbedding`, which takes all positions of a token.
  *
  * @module
  */
@@ -9,6 +10,7 @@ import {
   type Graph,
   int64Tensor,
   intAttribute,
+  intsAttribute,
   makeNode,
   type Node,
   type Tensor,
@@ -20,12 +22,17 @@ export function spellOwnRowRotary(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
-    const spelled = isOfOwnRows(probes, node) ? spell(probes, node) : undefined;
+    const spelled = isOfOwnRows(probes, node)
+      ? spell(probes, node)
+      : node.opType === "MRotaryEmbedding"
+      ? spellSections(probes, node)
+      : undefined;
     constants.push(...spelled?.constants ?? []);
     return spelled?.nodes ?? [node];
   });
   if (constants.length === 0) return graph;
-  return { ...graph, nodes, initializers: [...graph.initializers, ...constants] };
+  const added = new Map(constants.map((tensor) => [tensor.name, tensor]));
+  return { ...graph, nodes, initializers: [...graph.initializers, ...added.values()] };
 }
 
 /** Whether token `t` reads row `t` of tables that have as many rows as the step has tokens. */
@@ -40,15 +47,57 @@ function isOfOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean 
   });
 }
 
+/** The same after the angles of a token are brought together: of each pair those of one of its positions. */
+function spellSections(
+  probes: Probes,
+  node: Node,
+): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
+  const [x, positions, ...tables] = node.inputs as [string, string, string, string];
+  const [output] = node.outputs as [string];
+  const { shape, dtype } = probes.at(SHORT_LENGTHS[0]).value(tables[0]) ?? {};
+  const isFloat = dtype === "float32" || dtype === "float16";
+  if (shape === undefined || !isFloat || intAttribute(node, "is_packed_batching")) return undefined;
+  const half = shape[1]!;
+  const sections = assignSections(node, half);
+  const chosen = new (dtype === "float32" ? Float32Array : Float16Array)(3 * half);
+  sections.forEach((section, i) => chosen[section * half + i] = 1);
+  // Named by what they hold: queries and keys of all layers then read the same angles.
+  const mask: Tensor = {
+    ...{ name: `sections_${sections.join("")}`, dtype, shape: [3, 1, 1, half], rest: [] },
+    data: { kind: "memory", bytes: new Uint8Array(chosen.buffer) },
+  };
+  const first = int64Tensor("first_axis", [1], [0]);
+  const rows = ["cos", "sin"].map((name) => `${output}/${name}_row`);
+  const gathering = rows.flatMap((row, i) => [
+    makeNode("Gather", [tables[i]!, positions], [`${row}/all`], { attributes: { axis: 0 } }),
+    makeNode("Mul", [`${row}/all`, mask.name], [`${row}/own`]),
+    makeNode("ReduceSum", [`${row}/own`, first.name], [row], { attributes: { keepdims: 0 } }),
+  ]);
+  const spelled = spell(probes, { ...node, inputs: [x, "", ...rows] }, half);
+  return spelled && {
+    nodes: [...gathering, ...spelled.nodes],
+    constants: [mask, first, ...spelled.constants],
+  };
+}
+
+/** The position that turns each pair: runs of pairs one after the other, or the second and third in turn with the first. */
+function assignSections(node: Node, half: number): number[] {
+  const sizes = intsAttribute(node, "mrope_section") ?? [half];
+  if (intAttribute(node, "mrope_layout") !== 1) {
+    return sizes.flatMap((size, section) => new Array<number>(size).fill(section));
+  }
+  return Array.from({ length: half }, (_, i) => i < 3 * (sizes[i % 3] ?? 0) ? i % 3 : 0);
+}
+
 /** `concat(x[.. size] * cos + turned(x[.. size]) * sin, x[size ..])`; `undefined` where neighbours turn together. */
 function spell(
   probes: Probes,
   node: Node,
+  half = probes.at(SHORT_LENGTHS[0]).value(node.inputs[2]!)?.shape.at(-1),
 ): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
   const [x, , cos, sin] = node.inputs as [string, string, string, string];
   const [output] = node.outputs as [string];
   const shape = probes.at(SHORT_LENGTHS[0]).value(x)?.shape;
-  const half = probes.at(SHORT_LENGTHS[0]).value(cos)?.shape.at(-1);
   if (intAttribute(node, "interleaved") === 1 || shape === undefined || half === undefined) {
     return undefined;
   }
@@ -58,9 +107,10 @@ function spell(
   if (!Number.isInteger(headDim) || readScale(node) !== 1) return undefined;
   const constants: Tensor[] = [];
   const nodes: Node[] = [];
-  const ints = (what: string, values: readonly number[]) => {
-    constants.push(int64Tensor(`${output}/${what}`, [values.length], values));
-    return `${output}/${what}`;
+  const ints = (values: readonly number[]) => {
+    const name = `sizes_${values.join("_")}`;
+    constants.push(int64Tensor(name, [values.length], values));
+    return name;
   };
   const add = (
     opType: string,
@@ -73,27 +123,26 @@ function spell(
     nodes.push(makeNode(opType, inputs, outputs, { attributes }));
     return outputs as [string, ...string[]];
   };
-  const heads = isRows
-    ? add("Reshape", [x, ints("heads_sizes", [0, 0, numHeads, headDim])], ["heads"])[0]
-    : x;
+  const heads = isRows ? add("Reshape", [x, ints([0, 0, numHeads, headDim])], ["heads"])[0] : x;
+  // As slices: a split of a product's heads would become one of its rows.
+  const slice = (what: string, from: number, to: number) =>
+    add("Slice", [heads, ints([from]), ints([to]), ints([-1])], [what])[0];
   const [first, rest] = 2 * half === headDim
     ? [heads, undefined]
-    : add("Split", [heads, ints("turning", [2 * half, headDim - 2 * half])], ["first", "rest"], -1);
-  const [before, behind] = add("Split", [first, ints("halves", [half, half])], ["a", "b"], -1);
+    : [slice("first", 0, 2 * half), slice("rest", 2 * half, headDim)];
+  const [before, behind] = add("Split", [first, ints([half, half])], ["a", "b"], -1);
   const [negated] = add("Neg", [behind!], ["negated"]);
   const [turned] = add("Concat", [negated, before], ["turned"], -1);
   const twice = (table: string, what: string) => {
     const [row] = add("Concat", [table, table], [what], -1);
-    return isRows
-      ? add("Reshape", [row, ints(`${what}_sizes`, [-1, 1, 2 * half])], [`${what}_rows`])[0]
-      : row;
+    return isRows ? add("Reshape", [row, ints([-1, 1, 2 * half])], [`${what}_rows`])[0] : row;
   };
   const [straight] = add("Mul", [first, twice(cos, "cos")], ["straight"]);
   const [crossed] = add("Mul", [turned, twice(sin, "sin")], ["crossed"]);
   const whole = rest === undefined && !isRows ? output : "sum";
   let [sum] = add("Add", [straight, crossed], [whole]);
   if (rest !== undefined) [sum] = add("Concat", [sum, rest], [isRows ? "joined" : output], -1);
-  if (isRows) add("Reshape", [sum, ints("row_sizes", [0, 0, numHeads * headDim])], [output]);
+  if (isRows) add("Reshape", [sum, ints([0, 0, numHeads * headDim])], [output]);
   return { nodes, constants };
 }
 

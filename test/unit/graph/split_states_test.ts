@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
 import { intsAttribute } from "../../../src/graph/file/proto.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -43,6 +44,18 @@ Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", 
     model.graph.nodes.map(({ opType }) => opType)
   );
   assert.ok(!operators.includes("LpNormalization"), "kernels know norms by the mean square");
+});
+
+Deno.test("splitGraph() spells out the operators that exports for CUDA have around linear attentions", async () => {
+  const layers = [0, 1].map((index) =>
+    gatedDelta(index, { isFused: true, sizes: { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 8 } })
+  );
+  const cut = await assertSameAsWhole(withStates(...layers));
+  assert.equal(cut.states.length, 4);
+  for (const compiled of [compileForGpu(cut), compileForCpu(cut)]) {
+    const refusals = compiled.map((segment) => "refused" in segment ? segment.refused : "");
+    assert.deepEqual(new Set(refusals), new Set([""]));
+  }
 });
 
 for (const isDelta of [false, true]) {

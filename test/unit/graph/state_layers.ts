@@ -73,8 +73,14 @@ interface LinearSizes {
 
 const SIZES: LinearSizes = { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 6 };
 
-/** The gated delta rule by `CausalConvWithState` and `LinearAttention`, as the builder writes Qwen3.5. */
-export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): StateLayer {
+/**
+ * The gated delta rule by `CausalConvWithState` and `LinearAttention`, as the builder writes Qwen3.5; fused with the
+ * operators of its exports for CUDA.
+ */
+export function gatedDelta(
+  index: number,
+  { width = 24, sizes = SIZES, isFused = false } = {},
+): StateLayer {
   const { heads, keyHeads, keyDim, valueDim } = sizes;
   const [keys, values] = [keyHeads * keyDim, heads * valueDim];
   const channels = 2 * keys + values;
@@ -107,11 +113,24 @@ export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): S
         const norm = graph.add("LpNormalization", [split], { attributes: { axis: -1, p: 2 } });
         return graph.add("Reshape", [norm, graph.ints([0, 0, keys])]);
       };
-      const gate = (kind: string) =>
-        graph.add(kind, [graph.add("MatMul", [input, graph.weights([width, heads])])]);
+      const project = (count: number) =>
+        graph.add("MatMul", [input, graph.weights([width, count])]);
+      const fuseGates = () => {
+        const outputs = ["decay", "rate"].map((gate) => `delta_${index}/${gate}`);
+        const factors = graph.constant(
+          constant(`factors_${heads}`, [heads], new Float32Array(heads).fill(-0.5)),
+        );
+        const inputs = [project(heads), graph.weights([heads]), factors, project(heads)];
+        graph.add("LinearAttentionGate", inputs, { domain: MICROSOFT, outputs });
+        return outputs;
+      };
+      const spellGates = () => [
+        graph.add("Neg", [graph.add("Softplus", [project(heads)])]),
+        graph.add("Sigmoid", [project(heads)]),
+      ];
       const attended = graph.add("LinearAttention", [
         ...[normal(q), normal(k), v, past],
-        ...[graph.add("Neg", [gate("Softplus")]), gate("Sigmoid")],
+        ...isFused ? fuseGates() : spellGates(),
       ], {
         domain: MICROSOFT,
         attributes: {
@@ -122,7 +141,13 @@ export function gatedDelta(index: number, { width = 24, sizes = SIZES } = {}): S
         },
         outputs: [`delta_${index}/attended`, makePresent(past)],
       });
-      return graph.add("MatMul", [attended, graph.weights([values, width], 1)]);
+      const normed = isFused
+        ? graph.add("GatedRMSNorm", [attended, graph.weights([valueDim], 1), project(values)], {
+          domain: MICROSOFT,
+          attributes: { epsilon: { float: 1e-3 } },
+        })
+        : attended;
+      return graph.add("MatMul", [normed, graph.weights([values, width], 1)]);
     },
   };
 }

@@ -1,0 +1,201 @@
+/**
+ * Products of whole numbers as products with weights in blocks, whose rows a kernel rounds by themselves.
+ *
+ * Exports in int8 round all rows of a step with one scale (`DynamicQuantizeLinear`), multiply whole numbers
+ * (`MatMulInteger`) and scale the result. `MatMulNBits` of 8 bits at accuracy level 4 has the same weights and finer
+ * roundings, one for each block of a row: what a row becomes no longer depends on the rows beside it.
+ *
+ * @module
+ */
+import { countElements } from "../file/dtype.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
+import { type Graph, makeNode, type Node, type Tensor } from "../file/proto.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+
+/** Weights that share a scale: the largest of these that divides a row. */
+const BLOCK_SIZES = [128, 64, 32, 16];
+
+/** A product of rows in f32 with a matrix of 8 bits, and what scales and adds to it. */
+interface DynamicProduct {
+  readonly x: string;
+  /** int8 or uint8 `[k, n]`. */
+  readonly weights: Tensor;
+  /** f32, one or `[n]`. */
+  readonly scales: Tensor;
+  readonly zeroPoints: Tensor | undefined;
+  readonly bias?: string | undefined;
+  readonly output: string;
+}
+
+/** The graph with such products in blocks; others stay as they are. */
+export function multiplyInBlocks(graph: Graph): Graph {
+  const index = new GraphIndex(graph);
+  const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();
+  for (const node of graph.nodes) {
+    const found = findProduct(index, node);
+    const spelled = found && spell(found);
+    if (spelled !== undefined) replaced.set(found!.output, spelled);
+  }
+  if (replaced.size === 0) return graph;
+  const nodes = graph.nodes.flatMap((node) => replaced.get(node.outputs[0]!)?.nodes ?? [node]);
+  const wanted = graph.outputs.map(({ name }) => name);
+  const live = liveNodes(nodes, wanted);
+  const constants = [...replaced.values()].flatMap((each) => each.constants);
+  return { ...graph, nodes: live, initializers: [...graph.initializers, ...constants] };
+}
+
+function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined {
+  switch (node.opType) {
+    case "MatMulInteger":
+      return ofIntegers(index, node);
+    case "MatMulIntegerToFloat": {
+      const [levels, weights, scale, scales, zero, zeros, bias] = node.inputs;
+      const parts = { levels, weights, scale, scales, zero, zeros, bias };
+      return join(index, parts, node.outputs[0]!);
+    }
+    case "DynamicQuantizeMatMul": {
+      const [x, weights, scales, zeros, bias] = node.inputs;
+      return withWeights(index, { x: x!, weights, scales, zeros, bias }, node.outputs[0]!);
+    }
+  }
+  return undefined;
+}
+
+/** `MatMulInteger`, cast to f32, times both scales, multiplied first or one after the other. */
+function ofIntegers(index: GraphIndex, { inputs, outputs }: Node): DynamicProduct | undefined {
+  const [levels, weights, zero, zeros] = inputs;
+  const cast = index.onlyConsumer(outputs[0]!);
+  const first = cast?.opType === "Cast" ? index.onlyConsumer(cast.outputs[0]!) : undefined;
+  if (first?.opType !== "Mul") return undefined;
+  const parts = { levels, weights, zero, zeros };
+  const factor = first.inputs.find((name) => name !== cast!.outputs[0])!;
+  const both = index.producers.get(factor);
+  if (both?.opType === "Mul") {
+    for (const [scale, scales] of [both.inputs, both.inputs.toReversed()]) {
+      const found = join(index, { ...parts, scale, scales }, first.outputs[0]!);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+  const second = index.onlyConsumer(first.outputs[0]!);
+  if (second?.opType !== "Mul") return undefined;
+  const other = second.inputs.find((name) => name !== first.outputs[0])!;
+  for (const [scale, scales] of [[factor, other], [other, factor]]) {
+    const found = join(index, { ...parts, scale, scales }, second.outputs[0]!);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+type Names = Readonly<Partial<Record<"weights" | "scales" | "zeros" | "bias", string | undefined>>>;
+
+/** The product whose rows one `DynamicQuantizeLinear` rounds. */
+function join(
+  index: GraphIndex,
+  { levels, scale, zero, ...names }: Names & {
+    readonly levels: string | undefined;
+    readonly scale: string | undefined;
+    readonly zero: string | undefined;
+  },
+  output: string,
+): DynamicProduct | undefined {
+  const rounding = index.producers.get(levels ?? "");
+  if (rounding?.opType !== "DynamicQuantizeLinear") return undefined;
+  if ([levels, scale, zero].join("\n") !== rounding.outputs.join("\n")) return undefined;
+  return withWeights(index, { x: rounding.inputs[0]!, ...names }, output);
+}
+
+function withWeights(
+  { constants }: GraphIndex,
+  { x, weights: matrix, scales: factors, zeros, bias }: Names & { readonly x: string },
+  output: string,
+): DynamicProduct | undefined {
+  const [weights, scales] = [constants.get(matrix ?? ""), constants.get(factors ?? "")];
+  const zeroPoints = constants.get(zeros ?? "");
+  const isKnown = zeroPoints !== undefined || !zeros;
+  const isOf8Bits = weights?.dtype === "int8" || weights?.dtype === "uint8";
+  if (!isKnown || !isOf8Bits || weights.shape.length !== 2 || scales?.dtype !== "float32") {
+    return undefined;
+  }
+  return { x, weights, scales, zeroPoints, bias, output };
+}
+
+function spell(
+  { x, weights, scales, zeroPoints, bias, output }: DynamicProduct,
+): { readonly nodes: Node[]; readonly constants: Tensor[] } | undefined {
+  const [k, n] = weights.shape as [number, number];
+  const blockSize = BLOCK_SIZES.find((size) => k % size === 0);
+  const isVector = [scales, ...zeroPoints ? [zeroPoints] : []].every(({ shape }) =>
+    [1, n].includes(countElements(shape))
+  );
+  if (blockSize === undefined || !isVector) return undefined;
+  const blocks = k / blockSize;
+  const name = (part: string) => `${output}/${part}`;
+  const flip = weights.dtype === "int8" ? 128 : 0;
+  const turn = (
+    source: Tensor,
+    part: string,
+    [rows, columns]: readonly [number, number],
+  ): Tensor => ({
+    ...{ name: name(part), dtype: "uint8", shape: [rows, columns], rest: [] },
+    data: {
+      kind: "turned",
+      ...{ source, numRows: rows, numColumns: columns, flip, length: rows * columns },
+    },
+  });
+  const levels = { ...turn(weights, "levels", [n, k]), shape: [n, blocks, blockSize] };
+  const constants = [levels, spread(scales, { name: name("scales"), n, blocks })];
+  // Without zero points they are 128.
+  if (flip === 0 || !isZero(zeroPoints)) {
+    const own = zeroPoints ?? makeZero(weights);
+    const zeros = turn(own, "own_zeros", [countElements(own.shape), 1]);
+    constants.push(spread(zeros, { name: name("zeros"), n, blocks }));
+  }
+  const product = makeNode(
+    "MatMulNBits",
+    [x, ...constants.map((tensor) => tensor.name)],
+    [bias ? name("product") : output],
+    {
+      domain: "com.microsoft",
+      name: name("MatMulNBits"),
+      attributes: { K: k, N: n, bits: 8, block_size: blockSize, accuracy_level: 4 },
+    },
+  );
+  const nodes = bias ? [product, makeNode("Add", [name("product"), bias], [output])] : [product];
+  return { nodes, constants };
+}
+
+/** A constant of one element for all outputs, or one for each, as one for each block of each. */
+function spread(
+  source: Tensor,
+  { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },
+): Tensor {
+  const isOne = countElements(source.shape) === 1;
+  const size = storedBytes(source) / (isOne ? 1 : n);
+  const length = n * blocks * size;
+  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
+    for (let at = 0; at < length; at += size) into.set(bytes!, at);
+  };
+  const part = { source, from: 0, length: size };
+  const parts = Array.from({ length: blocks }, () => part);
+  return {
+    ...source,
+    name,
+    shape: [n * blocks],
+    data: isOne
+      ? { kind: "computed", sources: [source], compute, length }
+      : { kind: "rows", numRows: n, parts, length },
+  };
+}
+
+function isZero(zeroPoints: Tensor | undefined): boolean {
+  if (zeroPoints === undefined) return true;
+  const { data } = zeroPoints;
+  return data.kind === "memory" && data.bytes.every((byte) => byte === 0);
+}
+
+/** The zero point of uint8 weights that have none. */
+function makeZero({ name }: Tensor): Tensor {
+  const data = { kind: "memory", bytes: new Uint8Array(1) } as const;
+  return { name: `${name}/no_zero`, dtype: "uint8", shape: [1], data, rest: [] };
+}

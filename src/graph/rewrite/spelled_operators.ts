@@ -1,0 +1,109 @@
+/**
+ * Operators that exporters fuse for some devices, spelled out in those that kernels compute: onnxruntime-genai's builder
+ * writes them around linear attentions and shared experts.
+ *
+ * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ * @module
+ */
+import { codeOfDtype } from "../file/dtype.ts";
+import {
+  type AttributeValue,
+  floatAttribute,
+  type Graph,
+  int64Tensor,
+  makeNode,
+  type Node,
+  type Tensor,
+} from "../file/proto.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
+
+/** Nodes and constants in place of a node. */
+class Spelled {
+  readonly nodes: Node[] = [];
+  readonly constants: Tensor[] = [];
+  readonly #name: string;
+
+  /** @param name what names of new tensors begin with. */
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Adds a node, whose output is called `output` or by the node's place. */
+  add(
+    opType: string,
+    inputs: readonly string[],
+    attributes: Readonly<Record<string, AttributeValue>> = {},
+    output = `${this.#name}/${opType}_${this.nodes.length}`,
+  ): string {
+    this.nodes.push(makeNode(opType, inputs, [output], { attributes }));
+    return output;
+  }
+
+  ints(values: readonly number[]): string {
+    const name = `${this.#name}/ints_${this.constants.length}`;
+    this.constants.push(int64Tensor(name, [values.length], values));
+    return name;
+  }
+}
+
+type Speller = (node: Node, spelled: Spelled, probes: Probes) => void;
+
+/** `routed + shared * gate`, the gate being one number of each token. */
+const spellGatedAdd: Speller = ({ inputs, outputs }, spelled) => {
+  const [routed, shared, gate] = inputs as [string, string, string];
+  spelled.add("Add", [routed, spelled.add("Mul", [shared, gate])], {}, outputs[0]);
+};
+
+/** The decay `a * softplus(x + bias)`, of which `bias` and `a` are f32, and the rate `sigmoid(b)`. */
+const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
+  const [x, bias, a, b] = inputs as [string, string, string, string?];
+  const isHalf = probes.at(SHORT_LENGTHS[0]).value(x)?.dtype === "float16";
+  const cast = (name: string, to: "float32" | "float16", output?: string) =>
+    spelled.add("Cast", [name], { to: codeOfDtype(to) }, output);
+  const shifted = spelled.add("Add", [isHalf ? cast(x, "float32") : x, bias]);
+  const factors = [a, spelled.add("Softplus", [shifted])];
+  if (isHalf) cast(spelled.add("Mul", factors), "float16", outputs[0]);
+  else spelled.add("Mul", factors, {}, outputs[0]);
+  if (b) spelled.add("Sigmoid", [b], {}, outputs[1]);
+};
+
+/** `norm(x) * silu(gate)`, the norm of each run of as many elements as it has factors. */
+const spellGatedNorm: Speller = (node, spelled, probes) => {
+  const [x, factors, gate] = node.inputs as [string, string, string];
+  const read = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)!.shape;
+  const [width, size] = [read(x).at(-1)!, read(factors)[0]!];
+  const epsilon = { float: floatAttribute(node, "epsilon") ?? 1e-5 };
+  const leading = read(x).slice(0, -1).map(() => 0);
+  const parted = spelled.add("Reshape", [x, spelled.ints([...leading, width / size, size])]);
+  const normed = spelled.add("SimplifiedLayerNormalization", [parted, factors], {
+    ...{ axis: -1, epsilon, stash_type: 1 },
+  });
+  const joined = spelled.add("Reshape", [normed, spelled.ints([...leading, width])]);
+  const silu = spelled.add("Mul", [gate, spelled.add("Sigmoid", [gate])]);
+  spelled.add("Mul", [silu, joined], {}, node.outputs[0]);
+};
+
+const SPELLERS: Readonly<Record<string, Speller>> = {
+  GatedAdd: spellGatedAdd,
+  LinearAttentionGate: spellGates,
+  GatedRMSNorm: spellGatedNorm,
+};
+
+/** The graph with such operators spelled out. */
+export function spellOperators(probes: Probes): Graph {
+  const { graph } = probes.index;
+  const constants: Tensor[] = [];
+  let isChanged = false;
+  const nodes = graph.nodes.flatMap((node) => {
+    const spell = node.domain === "com.microsoft" ? SPELLERS[node.opType] : undefined;
+    if (spell === undefined) return [node];
+    const spelled = new Spelled(node.outputs[0]!);
+    spell(node, spelled, probes);
+    constants.push(...spelled.constants);
+    isChanged = true;
+    return spelled.nodes;
+  });
+  return isChanged
+    ? { ...graph, nodes, initializers: [...graph.initializers, ...constants] }
+    : graph;
+}
