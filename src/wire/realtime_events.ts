@@ -59,6 +59,17 @@ export function decodeAppended(event: ClientEvent): Uint8Array<ArrayBuffer> {
 /** An event of the server's, before it has an id. */
 export type ServerEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
 
+/** An event about the text of a turn. */
+export function transcriptionEvent(
+  type: "delta" | "completed" | "failed",
+  itemId: string,
+  fields: Readonly<Record<string, unknown>>,
+): ServerEvent {
+  const name = `conversation.item.input_audio_transcription.${type}`;
+  const logprobs = type === "failed" ? {} : { logprobs: null };
+  return { type: name, item_id: itemId, content_index: 0, ...fields, ...logprobs };
+}
+
 /** The event for a client's mistake, or for a failure of ours. The session goes on. */
 export function errorEvent(error: HearthError, eventId: string | undefined): ServerEvent {
   return { type: "error", error: { ...describeError(error), event_id: eventId ?? null } };

@@ -9,6 +9,7 @@ import { getBytes, LiveClient, type LiveEvent, readSamples } from "../fixtures/l
 import { askForWebSocket, makeFrame, openWebSocket, writeAll } from "../fixtures/raw_web_socket.ts";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
+import { makeWavFile } from "../../src/media/sound/pcm_writer.ts";
 import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";
 import { LiveSession } from "../../src/server/http/realtime/live_session.ts";
@@ -145,6 +146,36 @@ Deno.test("live speech: G.711 in the older form is heard as its upload is", asyn
     assert.notEqual(transcript, "");
   }
 });
+
+for (const name of ["until it is committed", "in turns that are found"]) {
+  Deno.test(`live speech: text comes while somebody speaks, ${name}`, async () => {
+    await using server = await openSpeechServer();
+    using client = await LiveClient.open(server.base);
+    if (name === "until it is committed") client.send(MANUAL);
+    const said: Int16Array<ArrayBuffer>[] = [];
+    const isWriting = () => client.events.some(({ type }) => type === `${TRANSCRIPTION}.delta`);
+    // The clip without its pauses, again and again, no faster than it is spoken.
+    const speech = CLIP_SAMPLES.samples.subarray(0.4 * RATE_HZ, 1.9 * RATE_HZ);
+    for (let at = 0; !isWriting(); at += 2400) {
+      const piece = speech.slice(at % speech.length, at % speech.length + 2400);
+      client.append(getBytes(piece));
+      said.push(piece);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert.deepEqual(client.events.filter(({ type }) => type.endsWith(".committed")), []);
+    const rest = new Int16Array(RATE_HZ);
+    client.append(getBytes(rest));
+    if (name === "until it is committed") client.send({ type: "input_audio_buffer.commit" });
+    const committed = await client.until("input_audio_buffer.committed");
+    const completed = await client.until(`${TRANSCRIPTION}.completed`);
+    const ids = new Set(client.events.flatMap(({ item_id = [] }) => item_id));
+    assert.deepEqual(ids, new Set([committed["item_id"]]));
+    assert.equal(deltas(client.events), completed["transcript"]);
+    if (name !== "until it is committed") return;
+    const all = new Int16Array([...said, rest].flatMap((piece) => [...piece]));
+    assert.equal(completed["transcript"], await transcribe(server, makeWavFile(all, RATE_HZ)));
+  });
+}
 
 Deno.test("live speech: OpenAI's own client reads it", async () => {
   await using server = await openSpeechServer();

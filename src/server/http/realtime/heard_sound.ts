@@ -22,6 +22,11 @@ export class HeardSound {
     this.#offsetMs = startMs;
   }
 
+  /** Where the sound that is held begins. */
+  get startMs(): number {
+    return this.#offsetMs + this.#start / this.#samplesPerMs;
+  }
+
   get endMs(): number {
     return this.#offsetMs + this.#end / this.#samplesPerMs;
   }
@@ -44,6 +49,18 @@ export class HeardSound {
   push(samples: Int16Array<ArrayBuffer>): void {
     this.#pieces.push(samples);
     this.#end += samples.length;
+  }
+
+  /** The sound from a position on, which is still held. */
+  copyFrom(ms: number): Int16Array<ArrayBuffer> {
+    const from = this.#indexAt(ms) - this.#start;
+    const samples = new Int16Array(this.#end - this.#start - from);
+    let at = -from;
+    for (const piece of this.#pieces) {
+      if (at + piece.length > 0) samples.set(piece.subarray(Math.max(0, -at)), Math.max(0, at));
+      at += piece.length;
+    }
+    return samples;
   }
 
   /** Takes the sound up to a position; what is before it is held no more. */

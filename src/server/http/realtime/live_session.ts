@@ -25,6 +25,7 @@ import type { BodyBudget, BodyShare } from "../body/body_budget.ts";
 import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts";
 import { HeardSound } from "./heard_sound.ts";
 import { LiveTranscripts } from "./live_transcripts.ts";
+import { PartialTranscripts } from "./partial_transcripts.ts";
 import { LoudnessDetector } from "./loudness_detector.ts";
 import { TurnDetector } from "./turn_detector.ts";
 import { VoiceDetector } from "./voice_detector.ts";
@@ -61,6 +62,7 @@ export class LiveSession {
   readonly #options: LiveSessionOptions;
   readonly #id = newId("sess");
   readonly #transcripts: LiveTranscripts;
+  readonly #partials: PartialTranscripts;
   #settings: RealtimeSettings = DEFAULT_SETTINGS;
   #sound = new HeardSound(DEFAULT_SETTINGS.format, { startMs: 0 });
   readonly #share: BodyShare;
@@ -78,6 +80,7 @@ export class LiveSession {
     this.#share = budget.open();
     const send = (event: ServerEvent) => this.#send(event);
     this.#transcripts = new LiveTranscripts({ session, requestId, signal, send });
+    this.#partials = new PartialTranscripts({ session, requestId, signal, send });
     this.#listening = this.#listen();
   }
 
@@ -112,6 +115,7 @@ export class LiveSession {
     this.#isStopping = true;
     clearTimeout(idleTimer);
     unsubscribe();
+    await this.#partials.end();
     await this.#transcripts.settle();
     if (end !== undefined) socket.close(end.code, end.reason);
     this.#share[Symbol.dispose]();
@@ -135,13 +139,13 @@ export class LiveSession {
       case "input_audio_buffer.commit":
         return await this.#commit();
       case "input_audio_buffer.clear":
-        this.#clear();
+        await this.#clear();
         return await this.#send({ type: "input_audio_buffer.cleared" });
       case "session.update":
-        this.#update(event);
+        await this.#update(event);
         return await this.#sendSession("session.updated");
       case "transcription_session.update":
-        this.#update(event);
+        await this.#update(event);
         return await this.#sendSession("transcription_session.updated");
       default:
         throw new HearthError(
@@ -155,13 +159,13 @@ export class LiveSession {
     }
   }
 
-  #update(event: ClientEvent): void {
+  async #update(event: ClientEvent): Promise<void> {
     const settings = updateSettings(this.#settings, event, this.#options.session.requireReady());
     const { format } = settings;
     const { format: formatBefore, turns: turnsBefore } = this.#settings;
     this.#settings = settings;
     // What was heard in another format cannot go on.
-    if (!isDeepStrictEqual(format, formatBefore)) this.#clear();
+    if (!isDeepStrictEqual(format, formatBefore)) await this.#clear();
     else if (!isDeepStrictEqual(settings.turns, turnsBefore)) this.#listening = this.#listen();
   }
 
@@ -184,6 +188,15 @@ export class LiveSession {
       if (this.#listening !== undefined) await this.#findTurns(piece, this.#listening);
       if (samples.length > pieceSamples) await yieldToEvents();
     }
+    this.#hearOpenTurn();
+  }
+
+  /** Has the text of a turn that goes on sent as far as it is certain. Turns before it come first. */
+  #hearOpenTurn(): void {
+    const isOpen = this.#listening?.turns.isInTurn ?? this.#settings.turns === undefined;
+    if (!isOpen || this.#transcripts.isPending || this.#isStopping) return;
+    const { language } = this.#settings;
+    this.#partials.hear({ itemId: this.#itemId, sound: this.#sound, language });
   }
 
   async #findTurns(samples: Int16Array, { detector, turns }: Listening): Promise<void> {
@@ -235,6 +248,7 @@ export class LiveSession {
     const { format: { sampleRateHz }, language } = this.#settings;
     const itemId = this.#itemId;
     const previous_item_id = this.#previousItemId;
+    const agreed = await this.#partials.end();
     const samples = this.#sound.takeTo(endMs);
     this.#recount();
     this.#itemId = newId("item");
@@ -253,11 +267,12 @@ export class LiveSession {
       ? ["conversation.item.created"]
       : ["conversation.item.added", "conversation.item.done"];
     for (const type of types) await this.#send({ type, previous_item_id, item });
-    await this.#transcripts.add({ itemId, samples, sampleRateHz, language });
+    await this.#transcripts.add({ itemId, samples, sampleRateHz, language, agreed });
   }
 
   /** Forgets the sound that is held. */
-  #clear(): void {
+  async #clear(): Promise<void> {
+    await this.#partials.end();
     this.#sound = new HeardSound(this.#settings.format, { startMs: this.#sound.endMs });
     this.#itemId = newId("item");
     this.#recount();

@@ -6,11 +6,12 @@
 import { HearthError } from "../../../base/errors.ts";
 import { makeWavFile } from "../../../media/sound/pcm_writer.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
-import { describeError, type ServerEvent } from "../../../wire/realtime_events.ts";
+import { describeError, type ServerEvent, transcriptionEvent } from "../../../wire/realtime_events.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
 import { logFailure } from "../task_events.ts";
+import type { AgreedText } from "./agreed_text.ts";
 import { whenRoom } from "./when_room.ts";
 
 /** Turns that the model has at once: with more, a client that is ahead would keep others waiting. */
@@ -22,6 +23,8 @@ export interface Turn {
   readonly samples: Int16Array<ArrayBuffer>;
   readonly sampleRateHz: number;
   readonly language: string | undefined;
+  /** What has been sent of its text. */
+  readonly agreed: AgreedText;
 }
 
 interface TranscriptsOptions {
@@ -43,6 +46,11 @@ export class LiveTranscripts {
     this.#options = options;
   }
 
+  /** Whether a transcript is still to be sent. */
+  get isPending(): boolean {
+    return this.#numPending > 0;
+  }
+
   /** Transcribes a turn. Resolves when another may follow, which is before its transcript is there. */
   async add(turn: Turn): Promise<void> {
     if (this.#numPending >= MAX_PENDING) await this.#lastButOne;
@@ -52,8 +60,8 @@ export class LiveTranscripts {
     // Whoever reads it hears of it.
     stream.catch(() => {});
     this.#lastButOne = before;
-    const { itemId, samples, sampleRateHz } = turn;
-    const heard = { itemId, seconds: samples.length / sampleRateHz };
+    const { itemId, agreed, samples, sampleRateHz } = turn;
+    const heard = { itemId, agreed, seconds: samples.length / sampleRateHz };
     this.#last = before.then(() => this.#report(heard, stream)).finally(() => this.#numPending--);
     await stream.catch(() => {});
   }
@@ -78,35 +86,34 @@ export class LiveTranscripts {
 
   /** Never rejects. */
   async #report(
-    { itemId, seconds }: { readonly itemId: string; readonly seconds: number },
+    { itemId, agreed, seconds }: Pick<Turn, "itemId" | "agreed"> & { readonly seconds: number },
     opened: Promise<TaskStream<TranscribeEvent>>,
   ): Promise<void> {
     const { requestId, signal, send } = this.#options;
-    const head = { item_id: itemId, content_index: 0 };
     const segments: TranscriptSegment[] = [];
+    const sendRest = async (text: string) => {
+      const delta = agreed.end(text);
+      if (delta !== "") await send(transcriptionEvent("delta", itemId, { delta }));
+    };
     try {
       for await (const event of await opened) {
         if (event.type === "error") throw HearthError.fromWire(event.error);
         if (event.type !== "segment") continue;
-        const { text } = event.segment;
-        const delta = segments.length === 0 ? text.trimStart() : text;
         segments.push(event.segment);
-        await send({ type: `${TRANSCRIPTION}.delta`, ...head, delta, logprobs: null });
+        const text = transcriptText(segments);
+        // Where it begins otherwise, the whole text tells how it goes on.
+        if (text.startsWith(agreed.text)) await sendRest(text);
       }
-      await send({
-        type: `${TRANSCRIPTION}.completed`,
-        ...head,
-        transcript: transcriptText(segments),
-        logprobs: null,
+      await sendRest(transcriptText(segments));
+      await send(transcriptionEvent("completed", itemId, {
+        transcript: agreed.text,
         usage: { type: "duration", seconds: Number(seconds.toFixed(3)) },
-      });
+      }));
     } catch (thrown) {
       if (signal.aborted) return;
       const error = HearthError.from(thrown);
       logFailure(requestId)(error);
-      await send({ type: `${TRANSCRIPTION}.failed`, ...head, error: describeError(error) });
+      await send(transcriptionEvent("failed", itemId, { error: describeError(error) }));
     }
   }
 }
-
-const TRANSCRIPTION = "conversation.item.input_audio_transcription";

@@ -51,6 +51,11 @@ export class TurnDetector {
     return Math.max(this.#earliestMs, beginMs);
   }
 
+  /** Whether a turn has begun and has not ended. */
+  get isInTurn(): boolean {
+    return this.#turnFromMs !== undefined;
+  }
+
   /** @param likelihood that somebody speaks in the next window. */
   push(likelihood: number): TurnEvent | undefined {
     const { threshold, silenceMs } = this.#settings;
