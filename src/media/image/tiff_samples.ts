@@ -4,7 +4,7 @@
  * @module
  */
 import { invalidImage } from "./format.ts";
-import { readTiffJpeg } from "./tiff_jpeg.ts";
+import { hasCodedPieces, readCodedPiece } from "./tiff_coded.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 import { makeTiffUnpacker } from "./tiff_unpack.ts";
 
@@ -16,7 +16,6 @@ interface Grid {
   readonly byteCounts: readonly number[];
 }
 
-const JPEG_COMPRESSION = 7;
 /** The predictor that stores differences from the pixel before. */
 const HORIZONTAL = 2;
 /** Most pieces: each starts a decompressor, about this many per second. */
@@ -25,7 +24,7 @@ const MAX_PIECES = 2 ** 16;
 const MAX_TILE_MARGIN = 1024;
 
 /**
- * Unpacks all samples; of 16 bits the upper 8 are kept, smaller ones keep their value.
+ * Unpacks all samples; of more than 8 bits the upper 8 are kept, smaller ones keep their value.
  *
  * @returns u8 `[height, width, numSamples]`.
  * @throws {HearthError} `invalid_media` when a compression is unknown or a piece is damaged or missing.
@@ -33,9 +32,7 @@ const MAX_TILE_MARGIN = 1024;
 export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Uint8Array> {
   const { width, height, numSamples, isPlanar, tags } = layout;
   const grid = readGrid(layout);
-  const unpack = tags.get(TIFF_TAG.compression)?.[0] === JPEG_COMPRESSION
-    ? undefined
-    : makeTiffUnpacker(tags, grid.pieceWidth);
+  const unpack = hasCodedPieces(layout) ? undefined : makeTiffUnpacker(tags, grid.pieceWidth);
   const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
   const numColumns = Math.ceil(width / grid.pieceWidth);
   const numRows = Math.ceil(height / grid.pieceHeight);
@@ -63,7 +60,7 @@ export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Pro
     const from = grid.offsets[index]!;
     const packed = file.subarray(from, from + grid.byteCounts[index]!);
     const numBytes = unpack === undefined
-      ? await readTiffJpeg(packed, piece, { layout, width: grid.pieceWidth, rows, inPiece })
+      ? await readCodedPiece(packed, piece, { layout, width: grid.pieceWidth, rows, inPiece })
       : unpack(packed, piece);
     if (numBytes < rows * rowBytes) {
       const counts = `${numBytes} of ${rows * rowBytes} bytes`;
@@ -124,13 +121,20 @@ function unpackRow(
   if (bits === 8) {
     row.set(bytes);
     if (isDifferent) { for (let i = inPiece; i < row.length; i++) row[i]! += row[i - inPiece]!; }
-  } else if (bits === 16) {
-    const [high, low] = isLittleEndian ? [1, 0] : [0, 1];
-    const sums = new Uint16Array(inPiece);
+  } else if (bits % 8 === 0 && !isDifferent) {
+    const numBytes = bits / 8;
+    const high = isLittleEndian ? numBytes - 1 : 0;
+    for (let i = 0; i < row.length; i++) row[i] = bytes[numBytes * i + high]!;
+  } else if (bits % 8 === 0) {
+    const numBytes = bits / 8;
+    const sums = new Float64Array(inPiece);
     for (let i = 0; i < row.length; i++) {
-      const value = bytes[2 * i + high]! << 8 | bytes[2 * i + low]!;
-      const sum = sums[i % inPiece] = isDifferent ? sums[i % inPiece]! + value : value;
-      row[i] = (sum & 0xffff) >> 8;
+      let value = 0;
+      for (let k = 0; k < numBytes; k++) {
+        value = value * 256 + bytes[numBytes * i + (isLittleEndian ? numBytes - 1 - k : k)]!;
+      }
+      const sum = sums[i % inPiece] = (sums[i % inPiece]! + value) % 2 ** bits;
+      row[i] = sum / 2 ** (bits - 8);
     }
   } else if (bits < 8) {
     for (let i = 0; i < row.length; i++) row[i] = readBits(bytes, i * bits, bits);

@@ -31,6 +31,7 @@ export const TIFF_TAG = {
   extraSamples: 338,
   sampleFormat: 339,
   jpegTables: 347,
+  chromaSubsampling: 530,
   colorProfile: 34675,
 } as const;
 
@@ -143,7 +144,7 @@ export function readExifOrientation(exif: Uint8Array): Orientation {
 export interface TiffLayout {
   readonly width: number;
   readonly height: number;
-  /** 1 to 16. */
+  /** 1 to 16, 24 or 32. */
   readonly bits: number;
   readonly numSamples: number;
   readonly photometric: number;

@@ -1,9 +1,9 @@
 /**
- * Unpacks the pieces of TIFF files, but for JPEG.
+ * Unpacks the pieces of TIFF files, but for those that are images.
  *
  * @module
  */
-import { inflateSync } from "node:zlib";
+import { inflateSync, zstdDecompressSync } from "node:zlib";
 import { type FaxOptions, unpackFax } from "./fax.ts";
 import { invalidImage } from "./format.ts";
 import { unpackLzw } from "./lzw.ts";
@@ -20,6 +20,8 @@ const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   8: inflate,
   32773: unpackBits,
   32946: inflate,
+  50000: (packed, piece) =>
+    copy(zstdDecompressSync(packed, { maxOutputLength: piece.length }), piece),
 };
 const FAXES: Readonly<Record<number, FaxOptions["kind"]>> = {
   2: "huffman",
@@ -43,8 +45,6 @@ const COMPRESSIONS: Readonly<Record<number, string>> = {
   34887: "LERC",
   34892: "lossy JPEG of DNG",
   34925: "LZMA",
-  50000: "Zstandard",
-  50001: "WebP",
   50002: "JPEG XL",
   52546: "JPEG XL",
 };

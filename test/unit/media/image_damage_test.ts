@@ -208,6 +208,8 @@ Deno.test("decodeImage() says of what kind it does not read", async () => {
   await assertRefused(tiffFile({ ...tags, 259: [34712] }), /packed as JPEG 2000/);
   await assertRefused(tiffFile({ ...tags, 258: [32], 339: [3] }), /32 bits and sample format 3/);
   await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
+  const many = { ...tags, 258: [8], 277: [3], 262: [6], 530: [2, 2] };
+  await assertRefused(tiffFile(many, new Uint8Array(192)), /2 × 2 pixels of YCbCr share/);
 });
 
 Deno.test("decodeImage() does not unpack what it does not need: a colour profile of 100 MB", async () => {

@@ -1,0 +1,89 @@
+/**
+ * Reads pieces of TIFF files that are images of another format: JPEG streams (Adobe's TIFF Technical Note 2) and WebP.
+ *
+ * @module
+ */
+import { joinBytes } from "../../base/join_bytes.ts";
+import { type ImageFormat, invalidImage } from "./format.ts";
+import { JPEG } from "./jpeg.ts";
+import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+import { WEBP } from "./webp.ts";
+
+/** Formats by TIFF's numbers of compressions, and how many samples their pixels may have. */
+const FORMATS: Readonly<Record<number, readonly [format: ImageFormat, numSamples: number[]]>> = {
+  7: [JPEG, [1, 3]],
+  50001: [WEBP, [3, 4]],
+};
+
+/** The tag that says how samples become colours. */
+const RGB = 2;
+const MARKER_BYTES = 2;
+const START_OF_IMAGE = Uint8Array.of(0xff, 0xd8);
+
+/** Whether the pieces are images. */
+export function hasCodedPieces({ tags }: TiffLayout): boolean {
+  return (tags.get(TIFF_TAG.compression)?.[0] ?? 1) in FORMATS;
+}
+
+/**
+ * Decodes one piece.
+ *
+ * @param piece receives a byte a sample; `rows` rows of `width` pixels are filled.
+ * @returns the number of bytes that were filled.
+ * @throws {HearthError} `invalid_media` when the image is damaged, or its pixels are of another kind than the file's.
+ */
+export async function readCodedPiece(
+  packed: Uint8Array,
+  piece: Uint8Array,
+  { layout, width, rows, inPiece }: {
+    readonly layout: TiffLayout;
+    readonly width: number;
+    readonly rows: number;
+    /** Samples of a pixel. */
+    readonly inPiece: number;
+  },
+): Promise<number> {
+  const [format, numSamples] = FORMATS[layout.tags.get(TIFF_TAG.compression)![0]!]!;
+  if (layout.bits !== 8 || !numSamples.includes(inPiece)) {
+    throw invalidImage(
+      `The TIFF file cannot be read: it holds ${format.name} of ${inPiece} samples of ${layout.bits} ` +
+        `bits; ${numSamples.join(" or ")} of 8 bits are wanted.`,
+    );
+  }
+  const file = format === JPEG ? completeJpeg(packed, layout) : packed.slice();
+  const size = format.readSize(file);
+  const maxHeight = piece.length / (width * inPiece);
+  if (size.width !== width || size.height < rows || size.height > maxHeight) {
+    throw invalidImage(
+      `The TIFF file is damaged: a piece of ${width} × ${rows} pixels is a ${format.name} image of ` +
+        `${size.width} × ${size.height}.`,
+    );
+  }
+  const { data, channels } = await format.decode(file, size);
+  const numPixels = width * rows;
+  for (let i = 0; i < numPixels; i++) {
+    for (let sample = 0; sample < inPiece; sample++) {
+      piece[i * inPiece + sample] = sample < channels ? data[i * channels + sample]! : 255;
+    }
+  }
+  return numPixels * inPiece;
+}
+
+/** A whole file: tables that pieces share come from the TIFF file's own tag. */
+function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
+  const tables = Uint8Array.from(tags.get(TIFF_TAG.jpegTables) ?? []);
+  return joinBytes([
+    START_OF_IMAGE,
+    makeAdobeSegment(photometric === RGB ? 0 : 1),
+    tables.subarray(MARKER_BYTES, -MARKER_BYTES),
+    packed.subarray(MARKER_BYTES),
+  ]);
+}
+
+/** Says whether the colours are RGB (0) or YCbCr (1), which decoders guess else. */
+function makeAdobeSegment(transform: 0 | 1): Uint8Array {
+  return Uint8Array.of(
+    ...[0xff, 0xee, 0, 14, 0x41, 0x64, 0x6f, 0x62, 0x65],
+    ...[0, 100, 0, 0, 0, 0, transform],
+  );
+}

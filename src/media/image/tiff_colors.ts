@@ -1,0 +1,165 @@
+/**
+ * What the samples of TIFF files mean: grey, palettes, RGB, CMYK, YCbCr and CIELab become RGB.
+ *
+ * @module
+ */
+import type { Pixels } from "../pixels.ts";
+import { invalidImage } from "./format.ts";
+import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+
+/** TIFF's numbers of what samples mean. */
+const WHITE_IS_ZERO = 0;
+const BLACK_IS_ZERO = 1;
+const RGB = 2;
+const PALETTE = 3;
+const CMYK = 5;
+const YCBCR = 6;
+/** CIELab with signed a and b, and as ICC profiles have it, with 128 added. */
+const CIE_LAB = 8;
+const ICC_LAB = 9;
+
+/** JPEG's decoder makes RGB of YCbCr. */
+const JPEG = 7;
+const PREMULTIPLIED_ALPHA = 1;
+const STRAIGHT_ALPHA = 2;
+
+/** A kind of pixels. */
+export interface ColorKind {
+  /** Samples that a colour takes; what comes after them is alpha or unknown. */
+  readonly numSamples: number;
+  /** Writes red, green and blue. Samples are 0 to 255, but for indices of palettes. */
+  readonly convert: (from: Uint8Array, at: number, to: Uint8ClampedArray, toAt: number) => void;
+}
+
+/** @throws {HearthError} `invalid_media` when the samples mean something that is not read, or are too few for it. */
+export function findColorKind(layout: TiffLayout): ColorKind {
+  const { numSamples, photometric } = layout;
+  const kind = chooseKind(layout);
+  if (kind !== undefined && numSamples >= kind.numSamples) return kind;
+  throw invalidImage(
+    `The TIFF file cannot be read: it has ${numSamples} samples a pixel of photometric kind ` +
+      `${photometric}; grey, RGB, palettes, CMYK, YCbCr and CIELab are.`,
+  );
+}
+
+/**
+ * The pixels of a file.
+ *
+ * @param samples u8 `[height, width, numSamples]`; overwritten.
+ */
+export function colorizeTiff(layout: TiffLayout, kind: ColorKind, samples: Uint8Array): Pixels {
+  const { width, height, bits, numSamples, photometric, tags } = layout;
+  const extra = numSamples > kind.numSamples ? tags.get(TIFF_TAG.extraSamples)?.[0] : undefined;
+  const hasAlpha = extra === PREMULTIPLIED_ALPHA || extra === STRAIGHT_ALPHA;
+  const channels = hasAlpha ? 4 : 3;
+  const data = new Uint8Array(width * height * channels);
+  const scale = bits < 8 ? 255 / ((1 << bits) - 1) : 1;
+  if (scale !== 1 && photometric !== PALETTE) {
+    for (let i = 0; i < samples.length; i++) samples[i] = samples[i]! * scale;
+  }
+  const levels = new Uint8ClampedArray(data.buffer);
+  for (let from = 0, to = 0; to < data.length; from += numSamples, to += channels) {
+    kind.convert(samples, from, levels, to);
+    if (hasAlpha) data[to + 3] = samples[from + kind.numSamples]!;
+    if (extra === PREMULTIPLIED_ALPHA) straighten(data, to);
+  }
+  return { width, height, channels, data };
+}
+
+function chooseKind(layout: TiffLayout): ColorKind | undefined {
+  switch (layout.photometric) {
+    case WHITE_IS_ZERO:
+      return {
+        numSamples: 1,
+        convert: (from, at, to, toAt) => to.fill(255 - from[at]!, toAt, toAt + 3),
+      };
+    case BLACK_IS_ZERO:
+      return { numSamples: 1, convert: (from, at, to, toAt) => to.fill(from[at]!, toAt, toAt + 3) };
+    case RGB:
+      return { numSamples: 3, convert: copyColor };
+    case PALETTE:
+      return makePalette(layout);
+    case CMYK:
+      return { numSamples: 4, convert: convertCmyk };
+    case YCBCR:
+      return { numSamples: 3, convert: isJpeg(layout) ? copyColor : chooseYCbCr(layout) };
+    case CIE_LAB:
+    case ICC_LAB:
+      return { numSamples: 3, convert: makeLabConverter(layout.photometric === CIE_LAB) };
+    default:
+      return undefined;
+  }
+}
+
+function isJpeg({ tags }: TiffLayout): boolean {
+  return tags.get(TIFF_TAG.compression)?.[0] === JPEG;
+}
+
+const copyColor: ColorKind["convert"] = (from, at, to, toAt) => {
+  for (let i = 0; i < 3; i++) to[toAt + i] = from[at + i]!;
+};
+
+const convertCmyk: ColorKind["convert"] = (from, at, to, toAt) => {
+  const light = 255 - from[at + 3]!;
+  for (let i = 0; i < 3; i++) to[toAt + i] = light * (255 - from[at + i]!) / 255;
+};
+
+/** @throws {HearthError} `invalid_media` where pixels share their colours: they are packed otherwise. */
+function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
+  const [across = 1, down = 1] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
+  if (across * down === 1) return convertYCbCr;
+  throw invalidImage(
+    `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour; those that ` +
+      "are not packed as JPEG have to have one each.",
+  );
+}
+
+/** ITU-R BT.601 at full range, TIFF's default. */
+const convertYCbCr: ColorKind["convert"] = (from, at, to, toAt) => {
+  const [luma, blue, red] = [from[at]!, from[at + 1]! - 128, from[at + 2]! - 128];
+  to[toAt] = luma + 1.402 * red;
+  to[toAt + 1] = luma - 0.344136 * blue - 0.714136 * red;
+  to[toAt + 2] = luma + 1.772 * blue;
+};
+
+/** Red, green and blue of each index. */
+function makePalette({ bits, tags }: TiffLayout): ColorKind {
+  const values = tags.get(TIFF_TAG.colorMap) ?? [];
+  const numColors = 1 << bits;
+  if (values.length < 3 * numColors) {
+    throw invalidImage(`The TIFF file is damaged: its palette has ${values.length} values.`);
+  }
+  const convert: ColorKind["convert"] = (from, at, to, toAt) => {
+    for (let i = 0; i < 3; i++) to[toAt + i] = values[i * numColors + from[at]!]! >> 8;
+  };
+  return { numSamples: 1, convert };
+}
+
+/** CIELab of the white point D50 in XYZ of D50, as multiples of white, to linear sRGB (Bradford). */
+const XYZ_TO_RGB = [
+  [3.0217, -1.6169, -0.4049],
+  [-0.9436, 1.9160, 0.0275],
+  [0.0694, -0.2290, 1.1597],
+];
+
+/** @param isSigned whether a and b are signed; else 128 has been added to them. */
+function makeLabConverter(isSigned: boolean): ColorKind["convert"] {
+  const readAxis = (byte: number) => isSigned ? byte << 24 >> 24 : byte - 128;
+  const toLight = (root: number) => root > 6 / 29 ? root ** 3 : (root - 4 / 29) * 108 / 841;
+  const toLevel = (light: number) =>
+    255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055);
+  return (from, at, to, toAt) => {
+    const y = (from[at]! / 2.55 + 16) / 116;
+    const roots = [y + readAxis(from[at + 1]!) / 500, y, y - readAxis(from[at + 2]!) / 200];
+    const white = roots.map(toLight);
+    for (const [i, row] of XYZ_TO_RGB.entries()) {
+      to[toAt + i] = toLevel(row.reduce((sum, factor, k) => sum + factor * white[k]!, 0));
+    }
+  };
+}
+
+function straighten(data: Uint8Array, at: number): void {
+  const alpha = data[at + 3]!;
+  if (alpha === 0) return;
+  for (let i = at; i < at + 3; i++) data[i] = Math.min(255, data[i]! * 255 / alpha);
+}
