@@ -255,6 +255,62 @@ pageTest("page: two tabs write to one conversation, and both keep all", CHAT, as
   assert.deepEqual(other.errors, []);
 });
 
+pageTest("page: what is changed in the moment before a reload is kept", CHAT, async (visit) => {
+  const { tab } = visit;
+  const { page } = tab;
+  await ask(tab, "What does a cow say?");
+  await tab.click("New conversation");
+  await ask(tab, "What is the capital of France?");
+  // Nothing runs between the click and the reload.
+  const pressAndReload = async (name: string) => {
+    const isLoaded = page.waitForNavigation();
+    await page.evaluate((name) => {
+      document.querySelector<HTMLElement>(`[aria-label="${name}"]`)!.click();
+      location.reload();
+    }, name);
+    await isLoaded;
+    await page.waitForSelector(".side .entry");
+  };
+  for (let round = 0; round < 5; round++) {
+    await page.locator(`[aria-label="Rename ${round === 0 ? "What does a cow say?" : round - 1}"]`)
+      .click();
+    await page.waitForSelector(".side input.entry");
+    const isLoaded = page.waitForNavigation();
+    await page.evaluate((title) => {
+      const field = document.querySelector<HTMLInputElement>(".side input.entry")!;
+      field.value = title;
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+      location.reload();
+    }, String(round));
+    await isLoaded;
+    await page.waitForSelector(".side .entry");
+    assert.deepEqual((await getTexts(tab, ".side li > .entry")).sort(), [
+      String(round),
+      "What is the capital of France?",
+    ]);
+  }
+  await pressAndReload("Delete What is the capital of France?");
+  assert.deepEqual(await getTexts(tab, ".side li > .entry"), ["4"]);
+  await tab.text(".side", /Deleted in the last 30 days \(1\)/);
+  await page.locator(".side details:not(.settings) > summary").click();
+  const isLoaded = page.waitForNavigation();
+  await page.evaluate(() => {
+    const buttons = [...document.querySelectorAll<HTMLElement>(".side button")];
+    buttons.find(({ textContent }) => textContent === "Restore")!.click();
+    location.reload();
+  });
+  await isLoaded;
+  await page.waitForSelector(".side .entry");
+  assert.deepEqual((await getTexts(tab, ".side li > .entry")).sort(), [
+    "4",
+    "What is the capital of France?",
+  ]);
+  assert.deepEqual(
+    await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes("unwritten"))),
+    [],
+  );
+});
+
 pageTest("page: conversations are searched, by title and by what was said", CHAT, async (visit) => {
   const { tab } = visit;
   await ask(tab, "What does a cow say?");

@@ -2,6 +2,7 @@
 /// <reference lib="dom" />
 /** Tools of MCP servers: connected with, asked for by the model, allowed by the user, run, and shown. */
 import assert from "node:assert/strict";
+import { AuthorizationServer } from "../fixtures/authorization_server.ts";
 import { openBrowser, Tab } from "../fixtures/browser.ts";
 import { WeatherServer } from "../fixtures/mcp_server.ts";
 import { checkAccessibility, openSettings, PAGE_TEST, setField } from "../fixtures/page_visit.ts";
@@ -10,16 +11,20 @@ import { WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const QUESTION = "What is the weather in Paris?";
 
-async function withPage(look: (tab: Tab, weather: WeatherServer) => Promise<void>): Promise<void> {
+async function withPage(
+  look: (tab: Tab, weather: WeatherServer) => Promise<void>,
+  guard?: AuthorizationServer,
+): Promise<void> {
   await using server = await TestServer.start();
-  await using weather = new WeatherServer();
+  await using weather = new WeatherServer(guard);
   const browser = await openBrowser();
   try {
     await using tab = await Tab.open(browser, server.base);
     await tab.page.waitForSelector(".composer");
     await look(tab, weather);
     assert.deepEqual(tab.errors, []);
-    const others = tab.foreign.filter((url) => !url.startsWith(new URL(weather.url).origin));
+    const known = [weather.url, guard?.url ?? weather.url].map((url) => new URL(url).origin);
+    const others = tab.foreign.filter((url) => !known.includes(new URL(url).origin));
     assert.deepEqual(others, []);
   } finally {
     await browser.close();
@@ -34,9 +39,9 @@ async function addServer(tab: Tab, url: string, token = ""): Promise<void> {
 }
 
 async function untilConnected(tab: Tab): Promise<void> {
-  await tab.page.waitForSelector(".settings");
-  await openSettings(tab);
+  // The page is loaded anew in between; what is folded has its text too.
   await tab.text(".settings", /weather-station 2 tools/);
+  await openSettings(tab);
 }
 
 async function ask(tab: Tab, question: string): Promise<void> {
@@ -121,4 +126,74 @@ Deno.test({
       await tab.text(".settings .failure", /./);
       await tab.text(".settings", /failed/);
     }),
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: it signs in to an MCP server that wants OAuth, and stays signed in",
+  fn: async () => {
+    await using guard = new AuthorizationServer();
+    await withPage(async (tab, weather) => {
+      const { page } = tab;
+      const signIn = async (link: string) => {
+        // The page is loaded anew in between, with policies that let it talk to both servers.
+        await tab.text(".settings", /signed out/);
+        await openSettings(tab);
+        await tab.click("Sign in");
+        await page.locator(`::-p-text(${link})`).click();
+      };
+      await tab.fill("Message", "Kept");
+      const hash = await page.evaluate(() => location.hash);
+      await addServer(tab, weather.url);
+      await signIn("Deny");
+      await tab.text(".settings .failure", /You were not signed in: access_denied/);
+      await openSettings(tab);
+      await tab.click("Try again");
+      await signIn("Allow");
+      await untilConnected(tab);
+      assert.deepEqual(guard.log, ["register", "authorize", "authorize", "authorization_code"]);
+      const address = new URL(page.url());
+      assert.deepEqual(address.searchParams.getAll("connect"), [
+        new URL(weather.url).origin,
+        guard.url,
+      ]);
+      assert.deepEqual([address.searchParams.get("code"), address.hash], [null, hash]);
+      assert.equal(
+        await page.$eval(".composer textarea", (field) => (field as HTMLTextAreaElement).value),
+        "Kept",
+      );
+      const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }));
+      assert.doesNotMatch(stored, new RegExp([...guard.tokens].join("|")));
+
+      // Loaded anew, it is signed in still; a token that has expired is refreshed.
+      await page.reload();
+      await untilConnected(tab);
+      guard.tokens.clear();
+      await page.reload();
+      await untilConnected(tab);
+      assert.equal(guard.log.at(-1), "refresh_token");
+      assert.equal(guard.log.length, 5);
+
+      // Where there is nothing to refresh it with, the call says so.
+      guard.refreshes = false;
+      guard.tokens.clear();
+      await setField(tab, "temperature", "0");
+      await ask(tab, QUESTION);
+      await page.waitForSelector(".calls");
+      await tab.click("Allow");
+      await tab.text(".message.tool", /The sign-in has ended/);
+    }, guard);
+  },
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: an MCP server that does not take a token says so",
+  fn: async () => {
+    await using guard = new AuthorizationServer();
+    await withPage(async (tab, weather) => {
+      await addServer(tab, weather.url, "a-wrong-token");
+      await tab.text(".settings .failure", /does not take this token \(401\)/);
+    }, guard);
+  },
 });

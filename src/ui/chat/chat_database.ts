@@ -10,6 +10,7 @@ import type { Conversation } from "./conversation.ts";
 import { announceChange } from "./other_tabs.ts";
 import { upgradeDatabase } from "./upgrade_database.ts";
 import type { Attachment, Turn } from "./turns.ts";
+import { listUnwritten, noteChange } from "./unwritten_changes.ts";
 
 /** A message that is not sent yet. */
 export interface Draft {
@@ -115,7 +116,7 @@ function toKeyRange(conversationId: string): IDBKeyRange {
 export type Change = (stored: Conversation) => Conversation;
 
 /**
- * Changes a conversation.
+ * Changes a conversation. The change is not lost if the page ends before it is written.
  *
  * @param conversation what is changed and stored if there is none of its id yet.
  */
@@ -123,6 +124,19 @@ export async function changeConversation(
   conversation: Conversation,
   change: Change,
 ): Promise<void> {
+  const forget = noteChange(conversation, change(conversation));
+  await writeChange(conversation, change).finally(forget);
+}
+
+/** Writes the changes that earlier visits had no time to write. */
+export async function finishChanges(): Promise<void> {
+  for (const { conversation, change, forget } of listUnwritten()) {
+    await writeChange(conversation, change);
+    forget();
+  }
+}
+
+async function writeChange(conversation: Conversation, change: Change): Promise<void> {
   await transact(["conversations"], "readwrite", (store) => {
     const conversations = store("conversations");
     const before: IDBRequest<Conversation | undefined> = conversations.get(conversation.id);

@@ -39,6 +39,7 @@ export class ChatStore {
   async load(id: string): Promise<void> {
     this.#set({ open: newConversation(id) });
     await this.#attempt(async () => {
+      await database.finishChanges();
       await database.purgeDeleted();
       const drafts = await database.loadDrafts();
       this.#set({ drafts: new Map(drafts.map((draft) => [draft.conversationId, draft])) });

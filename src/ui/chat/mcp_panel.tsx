@@ -50,7 +50,9 @@ export function McpPanel({ servers }: { servers: McpServers }): JSX.Element {
         </label>
         <label>
           Token
-          <small>If it wants one; kept until this tab is closed</small>
+          <small>
+            If it wants one, and does not let you sign in; kept until this tab is closed
+          </small>
           <input
             type="password"
             autocomplete="off"
@@ -67,7 +69,7 @@ export function McpPanel({ servers }: { servers: McpServers }): JSX.Element {
 }
 
 function Entry({ server, servers }: { server: McpServer; servers: McpServers }): JSX.Element {
-  const { url, state, name = url, tools, failure } = server;
+  const { url, state, name = url, tools, failure, signInAddress } = server;
   return (
     <li class="stack">
       <details>
@@ -88,6 +90,9 @@ function Entry({ server, servers }: { server: McpServer; servers: McpServers }):
       </details>
       <Failure message={failure} />
       <div class="row">
+        {signInAddress && (
+          <button type="button" onClick={() => location.assign(signInAddress)}>Sign in</button>
+        )}
         {state === "failed" && (
           <button type="button" onClick={() => servers.retry(url)}>Try again</button>
         )}

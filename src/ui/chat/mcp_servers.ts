@@ -7,14 +7,23 @@
 import { loadPart } from "../load_part.ts";
 import { Observed } from "../observed.ts";
 import type { Connection, RemoteTool } from "../lazy/mcp.ts";
+import {
+  forgetSignIn,
+  isOpenOrigin,
+  keepOrigin,
+  listSignInOrigins,
+  receiveAnswer,
+} from "../mcp_sign_in.ts";
 
 /** A server that the user added. */
 export interface McpServer {
   readonly url: string;
-  readonly state: "connecting" | "connected" | "failed";
+  readonly state: "connecting" | "connected" | "signed out" | "failed";
   readonly name?: string;
   readonly tools: readonly RemoteTool[];
   readonly failure?: string;
+  /** Where the user signs in. */
+  readonly signInAddress?: string;
 }
 
 const SERVERS_KEY = "hearth.mcp";
@@ -31,6 +40,7 @@ export class McpServers {
   start(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
+    receiveAnswer();
     const urls = readUrls();
     if (openPolicyFor(urls)) return;
     for (const url of urls) this.#connect(url);
@@ -57,6 +67,7 @@ export class McpServers {
 
   remove(url: string): void {
     localStorage.setItem(SERVERS_KEY, JSON.stringify(readUrls().filter((each) => each !== url)));
+    forgetSignIn(url);
     this.#connections.get(url)?.close().catch(() => {});
     this.#connections.delete(url);
     this.observed.value = this.observed.value.filter((server) => server.url !== url);
@@ -110,7 +121,17 @@ export class McpServers {
     this.#put({ url, state: "connecting", tools: [] });
     try {
       const { connect } = await loadPart("mcp");
-      const connection = await connect(url, readTokens()[url] ?? "");
+      const outcome = await connect(url, readTokens()[url] ?? "");
+      if (outcome.type === "closed") {
+        keepOrigin(url, outcome.origin);
+        openPolicyFor(readUrls());
+        return;
+      }
+      if (outcome.type === "signed-out") {
+        const { address: signInAddress } = outcome;
+        return this.#put({ url, state: "signed out", tools: [], signInAddress });
+      }
+      const { connection } = outcome;
       this.#connections.set(url, connection);
       this.#put({ url, state: "connected", name: connection.name, tools: connection.tools });
     } catch (error) {
@@ -157,11 +178,10 @@ function readTokens(): Record<string, string> {
 
 /** Loads the page anew, at its address with the servers' origins, if one is missing there. */
 function openPolicyFor(urls: readonly string[]): boolean {
-  const origins = new Set(urls.map((url) => new URL(url).origin));
-  origins.delete(location.origin);
+  const own = urls.map((url) => new URL(url).origin).filter((origin) => origin !== location.origin);
+  const origins = new Set([...own, ...listSignInOrigins(urls)]);
+  if ([...origins].every(isOpenOrigin)) return false;
   const address = new URL(location.href);
-  const open = new Set(address.searchParams.getAll("connect"));
-  if (origins.isSubsetOf(open)) return false;
   address.searchParams.delete("connect");
   for (const origin of origins) address.searchParams.append("connect", origin);
   location.replace(address);

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import {
+  Client,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
+} from "@modelcontextprotocol/client";
+import { isOpenOrigin, SignIn } from "../mcp_sign_in.ts";
 
 /** A tool as its server describes it. */
 export interface RemoteTool {
@@ -23,18 +28,65 @@ export interface Connection {
   close(): Promise<void>;
 }
 
+/** What came of {@linkcode connect}. */
+export type Outcome =
+  | { readonly type: "connected"; readonly connection: Connection }
+  /** The user has to sign in at `address`, and comes back to the page. */
+  | { readonly type: "signed-out"; readonly address: string }
+  /** The page's policy does not let it ask this origin, where the user signs in. */
+  | { readonly type: "closed"; readonly origin: string };
+
 /**
- * @param token sent as `Authorization: Bearer …`; none if empty.
- * @throws {Error} when the server does not answer as an MCP server.
+ * @param token sent as `Authorization: Bearer …`; if empty, OAuth where the server wants it.
+ * @throws {Error} when the server does not answer as an MCP server, or takes neither.
  */
-export async function connect(url: string, token: string): Promise<Connection> {
+export async function connect(url: string, token: string): Promise<Outcome> {
+  const signIn = new SignIn(url);
+  let closed: string | undefined;
   const transport = new StreamableHTTPClientTransport(new URL(url), {
-    requestInit: token === "" ? {} : { headers: { authorization: `Bearer ${token}` } },
+    authProvider: token === "" ? signIn : { token: () => Promise.resolve(token) },
+    fetch: (input, init) => {
+      const { origin } = new URL(input);
+      if (isOpenOrigin(origin)) return fetch(input, init);
+      closed = origin;
+      return Promise.reject(new TypeError(`The page may not ask ${origin}.`));
+    },
   });
   const client = new Client({ name: "hearth-page", version: "1" }, {
     versionNegotiation: { mode: "auto" },
   });
-  await client.connect(transport);
+  try {
+    if (signIn.answer !== undefined) await finishSignIn(transport, signIn.answer);
+    await client.connect(transport);
+  } catch (error) {
+    if (signIn.address !== undefined) return { type: "signed-out", address: signIn.address };
+    if (closed !== undefined) return { type: "closed", origin: closed };
+    signIn.dropAnswer();
+    throw explainRefusal(error as Error, token);
+  }
+  signIn.dropAnswer();
+  return { type: "connected", connection: await describe(client, url) };
+}
+
+async function finishSignIn(
+  transport: StreamableHTTPClientTransport,
+  answer: URLSearchParams,
+): Promise<void> {
+  const refusal = answer.get("error_description") ?? answer.get("error");
+  if (refusal !== null) throw new Error(`You were not signed in: ${refusal}`);
+  await transport.finishAuth(answer);
+}
+
+function explainRefusal(error: Error, token: string): Error {
+  if (!(error instanceof UnauthorizedError)) return error;
+  return new Error(
+    token === ""
+      ? "It wants a token."
+      : "It does not take this token (401): remove it and add it anew.",
+  );
+}
+
+async function describe(client: Client, url: string): Promise<Connection> {
   const { tools } = await client.listTools();
   return {
     name: client.getServerVersion()?.name ?? new URL(url).host,
@@ -44,8 +96,13 @@ export async function connect(url: string, token: string): Promise<Connection> {
       parameters: inputSchema,
     })),
     call: async (name, args, signal) => {
-      const result = await client.callTool({ name, arguments: args }, { signal });
-      return describeResult(result as ToolResult);
+      try {
+        const result = await client.callTool({ name, arguments: args }, { signal });
+        return describeResult(result as ToolResult);
+      } catch (error) {
+        if (!(error instanceof UnauthorizedError)) throw error;
+        throw new Error("The sign-in has ended. Load the page anew to sign in again.");
+      }
     },
     close: () => client.close(),
   };

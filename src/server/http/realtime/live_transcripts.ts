@@ -6,7 +6,11 @@
 import { HearthError } from "../../../base/errors.ts";
 import { makeWavFile } from "../../../media/sound/pcm_writer.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
-import { describeError, type ServerEvent, transcriptionEvent } from "../../../wire/realtime_events.ts";
+import {
+  describeError,
+  type ServerEvent,
+  transcriptionEvent,
+} from "../../../wire/realtime_events.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";

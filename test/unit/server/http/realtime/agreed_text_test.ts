@@ -37,7 +37,10 @@ Deno.test("AgreedText leaves open the punctuation after the last word, and words
 });
 
 Deno.test("AgreedText finds words where there are no spaces", () => {
-  const deltas = follow(["今天天气", "今天天气很好。", "今天天气很好。我们"], "今天天气很好，我们去公园。");
+  const deltas = follow(
+    ["今天天气", "今天天气很好。", "今天天气很好。我们"],
+    "今天天气很好，我们去公园。",
+  );
   assert.deepEqual(deltas, ["", "今天天气", "很好", "，我们去公园。"]);
 });
 

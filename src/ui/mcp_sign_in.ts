@@ -1,0 +1,152 @@
+/**
+ * Signing in to MCP servers that want OAuth: what has to be kept while the browser is at the authorization server and
+ * comes back. It is kept for this tab alone, as tokens are.
+ *
+ * @module
+ */
+import type { OAuthClientProvider, OAuthDiscoveryState } from "@modelcontextprotocol/client";
+
+const KEY = "hearth.mcp.sign_in";
+
+type Client = Awaited<ReturnType<OAuthClientProvider["clientInformation"]>>;
+type Tokens = Awaited<ReturnType<OAuthClientProvider["tokens"]>>;
+
+/** What is kept for a server. */
+interface Kept {
+  readonly client?: Client;
+  readonly tokens?: Tokens;
+  readonly verifier?: string;
+  readonly discovery?: OAuthDiscoveryState | undefined;
+  readonly state?: string;
+  /** Where the page was. */
+  readonly hash?: string;
+  /** The query with which the browser came back. */
+  readonly answer?: string | undefined;
+  /** Origins of the authorization server, which the page's policy has to let through. */
+  readonly origins?: readonly string[];
+}
+
+function readAll(): Record<string, Kept> {
+  return JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
+}
+
+function change(url: string, fields: Kept): void {
+  const all = readAll();
+  sessionStorage.setItem(KEY, JSON.stringify({ ...all, [url]: { ...all[url], ...fields } }));
+}
+
+/** Origins that have to be open to sign in to these servers. */
+export function listSignInOrigins(urls: readonly string[]): string[] {
+  const all = readAll();
+  return urls.flatMap((url) => all[url]?.origins ?? []);
+}
+
+/** Whether the page's policy, which its address decides, lets it ask an origin. */
+export function isOpenOrigin(origin: string): boolean {
+  const { searchParams } = new URL(location.href);
+  return origin === location.origin || searchParams.getAll("connect").includes(origin);
+}
+
+/** Notes an origin for {@linkcode listSignInOrigins}. */
+export function keepOrigin(url: string, origin: string): void {
+  change(url, { origins: [...readAll()[url]?.origins ?? [], origin] });
+}
+
+/** Forgets all of a server. */
+export function forgetSignIn(url: string): void {
+  const { [url]: _, ...others } = readAll();
+  sessionStorage.setItem(KEY, JSON.stringify(others));
+}
+
+/** If the browser comes back from an authorization server: keeps its answer, and shows the address from before. */
+export function receiveAnswer(): void {
+  const { searchParams, search } = new URL(location.href);
+  const state = searchParams.get("state");
+  const [url, kept] = Object.entries(readAll()).find(([, each]) => each.state === state) ?? [];
+  if (state === null || url === undefined) return;
+  change(url, { answer: search, state: "" });
+  history.replaceState(null, "", `${location.pathname}${kept!.hash ?? ""}`);
+}
+
+/** The sign-in to one server, as the protocol's package uses it. */
+export class SignIn implements OAuthClientProvider {
+  /** Where the user signs in; set when that is needed. */
+  address: string | undefined;
+  readonly redirectUrl = `${location.origin}${location.pathname}`;
+  readonly clientMetadata = {
+    client_name: "Hearth",
+    redirect_uris: [this.redirectUrl],
+    grant_types: ["authorization_code", "refresh_token"],
+    response_types: ["code"],
+    token_endpoint_auth_method: "none",
+  };
+  readonly #url: string;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  get #kept(): Kept {
+    return readAll()[this.#url] ?? {};
+  }
+
+  /** The answer of {@linkcode receiveAnswer}, until it is dropped. */
+  get answer(): URLSearchParams | undefined {
+    const { answer } = this.#kept;
+    return answer === undefined ? undefined : new URLSearchParams(answer);
+  }
+
+  dropAnswer(): void {
+    change(this.#url, { answer: undefined });
+  }
+
+  state(): string {
+    const state = crypto.randomUUID();
+    change(this.#url, { state, hash: location.hash });
+    return state;
+  }
+
+  clientInformation(): Client {
+    return this.#kept.client;
+  }
+
+  saveClientInformation(client: Client): void {
+    change(this.#url, { client });
+  }
+
+  tokens(): Tokens {
+    return this.#kept.tokens;
+  }
+
+  saveTokens(tokens: Tokens): void {
+    change(this.#url, { tokens });
+  }
+
+  redirectToAuthorization(address: URL): void {
+    // The user goes there by a button: a page that leaves by itself would surprise.
+    this.address = address.href;
+  }
+
+  saveCodeVerifier(verifier: string): void {
+    change(this.#url, { verifier });
+  }
+
+  codeVerifier(): string {
+    return this.#kept.verifier ?? "";
+  }
+
+  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
+    change(this.#url, { discovery });
+  }
+
+  discoveryState(): OAuthDiscoveryState | undefined {
+    return this.#kept.discovery;
+  }
+
+  invalidateCredentials(scope: string): void {
+    if (scope === "all") forgetSignIn(this.#url);
+    if (scope === "client") change(this.#url, { client: undefined });
+    if (scope === "tokens") change(this.#url, { tokens: undefined });
+    if (scope === "discovery") change(this.#url, { discovery: undefined });
+  }
+}
