@@ -10,7 +10,7 @@ import { PyIterator, type Value } from "../python/values.ts";
 import type { ForNode } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
 import { compileExpression, compileWrite } from "./expressions.ts";
-import { type Execute, Frame } from "./frame.ts";
+import { type Execute, Frame, type Signal } from "./frame.ts";
 import { LoopContext } from "./loop_context.ts";
 import { compileAssign } from "./assign.ts";
 import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
@@ -19,7 +19,7 @@ import { FunctionSlots, Scope } from "./symbols.ts";
 import { allStatements, assignsName, listTargets, readsName } from "./walk.ts";
 
 /** Runs the loop over values. */
-type Run = (frame: Frame, values: Value, recursion?: Recursion) => void;
+type Run = (frame: Frame, values: Value, recursion?: Recursion) => Signal;
 
 /** How a loop calls itself. */
 interface Recursion {
@@ -32,7 +32,7 @@ export function compileFor(node: ForNode, place: BodyPlace, compileBody: Compile
   const values = compileExpression(node.values, expressionPlace(place));
   if (!node.isRecursive) {
     const run = compileRun(node, place, compileBody, place.scope.owner);
-    return (frame) => void run(frame, values(frame));
+    return (frame) => run(frame, values(frame));
   }
   const owner = new FunctionSlots();
   const run = compileRun(node, place, compileBody, owner);
@@ -94,7 +94,8 @@ function compileRun(
       if (signal === undefined) isDone = true;
     }
     setLoop?.(frame, undefined);
-    if (!isDone) otherwise?.(frame);
+    // Jinja2 writes the `else` behind the loop: what leaves a loop there leaves the one around it.
+    return isDone ? undefined : otherwise?.(frame);
   };
 }
 

@@ -7,7 +7,7 @@ import { chargeText } from "../meter.ts";
 import { applyBinary } from "../python/arithmetic.ts";
 import { getAttribute } from "../python/attributes.ts";
 import { callValue } from "../python/call.ts";
-import { isTrue, toList } from "../python/iterate.ts";
+import { isTrue, requireLength, toList } from "../python/iterate.ts";
 import { parseJson, writeJson } from "../python/json.ts";
 import { requireIndex } from "../python/numbers.ts";
 import { str } from "../python/repr.ts";
@@ -67,7 +67,7 @@ export const TEXT_FILTERS: Readonly<Record<string, Native>> = {
       end: Value = "...",
       leeway: Value = null,
     ) =>
-      truncate(requireText(value), {
+      truncate(value, {
         length: requireIndex(length),
         killsWords: isTrue(kills),
         end: requireText(end),
@@ -169,12 +169,13 @@ interface TruncateOptions {
   readonly leeway: number;
 }
 
-function truncate(text: string, { length, killsWords, end, leeway }: TruncateOptions): string {
+/** Collections of any type that are short enough stay as they are. */
+function truncate(value: Value, { length, killsWords, end, leeway }: TruncateOptions): Value {
   const kept = length - countChars(end);
   if (kept < 0) raise("AssertionError", `expected length >= ${countChars(end)}, got ${length}`);
   if (leeway < 0) raise("AssertionError", `expected leeway >= 0, got ${leeway}`);
-  if (countChars(text) <= length + leeway) return text;
-  const cut = sliceChars(text, 0, kept);
+  if (requireLength(value) <= length + leeway) return value;
+  const cut = sliceChars(requireText(value), 0, kept);
   const space = cut.lastIndexOf(" ");
   return (killsWords || space < 0 ? cut : cut.slice(0, space)) + end;
 }

@@ -43,7 +43,7 @@ const END_PRINT = new RegExp(`-\\}\\}${SPACES}*|\\}\\}`, "y");
 const SPACE_RUN = new RegExp(`${SPACES}+`, "y");
 const FLOAT = /(?<!\.)(?:\d+_)*\d+(?:(?:\.(?:\d+_)*\d+)?e[+-]?(?:\d+_)*\d+|\.(?:\d+_)*\d+)/iy;
 const INTEGER = /0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[\da-f])+|[1-9](?:_?\d)*|0(?:_?0)*/iy;
-const NAME = /[\p{L}\p{N}\p{M}\p{Pc}]+/uy;
+const NAME = /[\p{XID_Continue}\p{L}\p{N}\p{M}\p{Pc}]+/uy;
 const IDENTIFIER = /^[\p{XID_Start}_]\p{XID_Continue}*$/u;
 const STRING = /'[^'\\]*(?:\\[^][^'\\]*)*'|"[^"\\]*(?:\\[^][^"\\]*)*"/y;
 const OPERATOR = /\/\/|\*\*|==|!=|>=|<=|[-+/*%~[\](){}<>=.:|,;]/y;
