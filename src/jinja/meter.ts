@@ -19,24 +19,39 @@ const MAX_DEPTH = 200;
 
 const CHARS_PER_STEP = 32;
 
+/** Steps differ in what they cost, above all between machines, so that the time is bounded too. */
+const MAX_MILLISECONDS = 1500;
+const STEPS_BETWEEN_LOOKS = 5000;
+
 let numSteps = 0;
 let depth = 0;
+let nextLook = 0;
+let deadline = 0;
 
 /** Starts counting for a template. */
 export function startMeter(): void {
   numSteps = 0;
   depth = 0;
+  nextLook = STEPS_BETWEEN_LOOKS;
+  deadline = performance.now() + MAX_MILLISECONDS;
 }
 
 /**
  * Counts steps: about one for every node of the template that is executed, and for every element of a list.
  *
- * @throws {TemplateError} when there were too many.
+ * @throws {TemplateError} when there were too many, or they took too long.
  */
 export function charge(steps: number): void {
   numSteps += steps;
-  if (numSteps > MAX_STEPS) {
-    raise("RuntimeError", `it takes more than ${MAX_STEPS} steps: is there a loop without end?`);
+  if (numSteps >= nextLook) requireTime();
+}
+
+function requireTime(): void {
+  nextLook = numSteps + STEPS_BETWEEN_LOOKS;
+  const hint = "is there a loop without end?";
+  if (numSteps > MAX_STEPS) raise("RuntimeError", `it takes more than ${MAX_STEPS} steps: ${hint}`);
+  if (performance.now() > deadline) {
+    raise("RuntimeError", `it takes longer than ${MAX_MILLISECONDS / 1000} s: ${hint}`);
   }
 }
 

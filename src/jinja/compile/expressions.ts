@@ -15,6 +15,7 @@ import { Slice } from "../python/slicing.ts";
 import { callValue } from "../python/call.ts";
 import { Tuple, Undefined, type Value, valueOr } from "../python/values.ts";
 import type { CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
+import { charge } from "../meter.ts";
 import { raise } from "../template_error.ts";
 import { compileArguments } from "./arguments.ts";
 import type { Evaluate, Frame } from "./frame.ts";
@@ -51,6 +52,7 @@ export function compileWrite(
 
 /** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
 export function compileExpression(node: Expression, place: Place): Evaluate {
+  charge(1);
   place.count();
   const compile = (each: Expression) => compileExpression(each, place);
   switch (node.kind) {

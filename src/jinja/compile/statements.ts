@@ -38,6 +38,7 @@ export function compileBody(body: readonly nodes.Statement[], outer: BodyPlace):
 }
 
 function compileStatement(node: nodes.Statement, place: BodyPlace): Execute {
+  charge(1);
   switch (node.kind) {
     case "text": {
       const { text } = node;

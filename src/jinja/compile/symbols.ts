@@ -6,6 +6,7 @@
  * @module
  */
 import type { Expression, Statement, Target } from "../syntax/nodes.ts";
+import { charge } from "../meter.ts";
 import { expressionsWithin } from "./walk.ts";
 
 /** What a variable holds when its scope is entered. */
@@ -127,6 +128,7 @@ export class Scope {
   }
 
   #visitStatement(statement: Statement): void {
+    charge(1);
     switch (statement.kind) {
       case "print":
         return this.visitExpressions(...statement.values);
@@ -171,6 +173,7 @@ export class Scope {
   }
 
   #copy(): Scope {
+    charge(this.#references.size);
     const copy = new Scope(this.owner, this.parent);
     copy.#references = new Map(this.#references);
     copy.#loads = new Map(this.#loads);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { charge } from "../meter.ts";
 import type { CallArguments, Expression, Statement, Target } from "../syntax/nodes.ts";
 
 function listExpressions(
@@ -100,6 +101,7 @@ export function listTargets(node: Statement): readonly (Target | Expression)[] {
 
 /** Whether these statements read a name, but for what assigns to it first. */
 export function readsName(statements: readonly Statement[], name: string): boolean {
+  charge(statements.length);
   return statements.some((statement) =>
     expressionsOfStatement(statement).some((each) => hasName(each, name)) ||
     readsName(listBodies(statement), name)
@@ -115,6 +117,7 @@ function hasName(node: Expression | undefined, name: string): boolean {
 /** All statements, those within others too. */
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {
   for (const statement of statements) {
+    charge(1);
     yield statement;
     yield* allStatements(listBodies(statement));
   }

@@ -63,9 +63,9 @@ function linkAll(html: string, options: LinkOptions): string {
 
 function linkWord(word: string, options: LinkOptions): string {
   const head = /^(?:[(<]|&lt;)+/.exec(word)?.[0] ?? "";
-  let middle = word.slice(head.length);
-  let tail = /(?:[)>.,\n]|&gt;)+$/.exec(middle)?.[0] ?? "";
-  middle = middle.slice(0, middle.length - tail.length);
+  const end = findTail(word, head.length);
+  let middle = word.slice(head.length, end);
+  let tail = word.slice(end);
   for (const [open, close] of PAIRS) {
     const numOpen = middle.split(open).length - 1;
     if (numOpen <= middle.split(close).length - 1) continue;
@@ -77,6 +77,20 @@ function linkWord(word: string, options: LinkOptions): string {
     }
   }
   return head + link(middle, options) + tail;
+}
+
+/** Where the signs begin that end a word, not before `start`. */
+function findTail(word: string, start: number): number {
+  let end = word.length;
+  for (;;) {
+    const length = /[)>.,\n]/.test(word.slice(end - 1, end))
+      ? 1
+      : word.endsWith("&gt;", end)
+      ? 4
+      : 0;
+    if (length === 0 || end - length < start) return end;
+    end -= length;
+  }
 }
 
 function link(text: string, { maxChars, attributes, schemes }: LinkOptions): string {

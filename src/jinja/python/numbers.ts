@@ -90,7 +90,8 @@ export function formatExponent(exponent: number): string {
 
 /** Digits of other scripts count as those of ASCII. */
 function toAsciiDigits(text: string): string {
-  return text.replaceAll(/\p{Nd}/gu, (digit) => {
+  return text.replaceAll(/(?!\d)\p{Nd}/gu, (digit) => {
+    charge(1);
     const code = digit.codePointAt(0)!;
     if (code >= MATH_DIGITS && code < MATH_DIGITS + 50) return String((code - MATH_DIGITS) % 10);
     let value = 0;
@@ -137,10 +138,10 @@ export function parseInteger(text: string, base = 10): Int | undefined {
 }
 
 function parseDigits(digits: string, radix: number): bigint | undefined {
+  if (radix !== 10) charge(digits.length * digits.length / 64);
   const values = Array.from(digits, (digit) => Number.parseInt(digit, 36));
   if (values.some((digit) => !(digit < radix))) return undefined;
   if (radix === 10) return BigInt(digits);
-  charge(digits.length * digits.length / 64);
   return values.reduce((value, digit) => value * BigInt(radix) + BigInt(digit), 0n);
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { chargeText, requireShort } from "../meter.ts";
+import { charge, chargeText, requireShort } from "../meter.ts";
 import { raise } from "../template_error.ts";
 import { Dict } from "./dict.ts";
 import { formatSize } from "./float_format.ts";
@@ -28,10 +28,11 @@ export function formatPercent(format: string | Markup, values: Value): Value {
   const text = toText(format)!;
   chargeText(text.length);
   const isMarkup = format instanceof Markup;
-  const rest = values instanceof Tuple ? [...values.items] : [values];
+  const given = values instanceof Tuple ? values.items : [values];
+  let numTaken = 0;
   let usesNames = false;
   const take = () =>
-    valueOr(rest.shift(), () => raise("TypeError", "not enough arguments for format string"));
+    valueOr(given[numTaken++], () => raise("TypeError", "not enough arguments for format string"));
   let length = 0;
   const formatted = text.replaceAll(FIELD, (_, name, flags, width, precision, type) => {
     const value = name === undefined ? undefined : lookUp(values, name as string);
@@ -47,10 +48,11 @@ export function formatPercent(format: string | Markup, values: Value): Value {
       type: type as string,
     });
     const piece = type === "%" ? "%" : convert(valueOr(value, take), fitted, isMarkup);
+    charge(1);
     requireShort(length += piece.length);
     return piece;
   });
-  const isUnused = rest.length > 0 && !usesNames && !(values instanceof Dict) &&
+  const isUnused = numTaken < given.length && !usesNames && !(values instanceof Dict) &&
     !Array.isArray(values);
   if (isUnused) raise("TypeError", "not all arguments converted during string formatting");
   return isMarkup ? new Markup(formatted) : formatted;

@@ -7,6 +7,7 @@
 import { Float, type Value } from "../python/values.ts";
 import { SPACE, stripEnd } from "../python/text.ts";
 import { toInt } from "../python/numbers.ts";
+import { charge } from "../meter.ts";
 import { raise } from "../template_error.ts";
 import { unescapeText } from "./unescape.ts";
 
@@ -76,6 +77,7 @@ class Lexer {
   }
 
   #push(type: TokenType, text: string, value: Value = null): void {
+    charge(1);
     for (; this.#counted < this.#at; this.#counted++) {
       if (this.#source[this.#counted] === "\n") this.#line++;
     }

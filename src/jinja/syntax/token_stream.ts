@@ -1,3 +1,4 @@
+import { charge } from "../meter.ts";
 import { raise } from "../template_error.ts";
 import type { Token, TokenType } from "./lexer.ts";
 
@@ -19,6 +20,7 @@ export class TokenStream {
   }
 
   next(): Token {
+    charge(1);
     const token = this.current;
     if (this.#at < this.#tokens.length - 1) this.#at++;
     return token;

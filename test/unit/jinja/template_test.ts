@@ -176,6 +176,10 @@ const ENDLESS: Readonly<Record<string, string>> = {
     "{% set x = 'a' * 8000000 %}{% set y = 'a' * 8000000 %}{% for i in range(99999) %}{{ x == y }}{% endfor %}",
   "long keys": "{% for i in range(99999) %}{% set x = {('a' * 8000000) ~ i: 1} %}{% endfor %}",
   "much text": "{% for i in range(99999) %}{{ 'a' * 99999 }}{% endfor %}",
+  "long numbers": "{% for i in range(99999) %}{% set x = ('9' * 4300) | int %}{% endfor %}",
+  "long lists": "{% set x = range(99999) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}",
+  "many fields": "{{ ('%s' * 500000) % (('a' * 1000,) * 500000) }}",
+  "much source": "{% if a %}{% set a = 1 %}{% endif %}".repeat(200_000),
   "a list of itself":
     "{% set l = [1] %}{% for i in range(50) %}{% set l = [l, l, l] %}{% endfor %}{% set ns = namespace(x=[]) %}{% for i in range(60) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x | string | length }}",
 };
@@ -186,6 +190,8 @@ Deno.test("Template.render() bounds what a template may cost", async (t) => {
       assert.throws(() => new Template(source).render({}), TemplateError);
     });
   }
+  // One pass over a long text is enough.
+  assert.equal(render("{{ ('a' ~ ')' * 200000 ~ 'a') | urlize | length }}"), "200002");
   // The next one starts afresh.
   assert.equal(render("{{ 1 + 1 }}"), "2");
 });
