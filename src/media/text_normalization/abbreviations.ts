@@ -25,7 +25,7 @@ export const STOP = String.raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
 export function abbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
   const read = (table: Table, end: string) => {
     const names = matchAny(Object.keys(table)).replaceAll(" ", "\\s?");
-    return words("{text:abbreviation}")`(?<![\p{L}\d.])(?<text>${names})${end}`;
+    return words`{text:abbreviation} <- (?<![\p{L}\d.])(?<text>${names})${end}`;
   };
   return [
     read(plain, String.raw`(?![\p{L}\d])`),

@@ -17,9 +17,9 @@ const NO_CENTS = String.raw`(?:\.?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
 
 /** Amounts with the sign or the code of a currency before or after them. */
 export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
-  const currency = `(?<currency>${matchAny(nouns.currencies)})`;
+  const currency = `(?<currency>${matchAny(nouns.currencies.keys())})`;
   const number = numberPattern(decimalSign, { isMoney: true });
-  const scales = matchAny(nouns.scales);
+  const scales = matchAny(nouns.scales.keys());
   const scale = String.raw`(?:\s?(?<scale>${scales})(?![\p{L}\d]))?`;
   const last = String.raw`${RANGE}(?<last>${number})`;
   const per = String.raw`(?:\s?\/\s?(?<per>\p{L}+))?`;
@@ -37,24 +37,21 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   ];
 }
 
-/** What the rules for measures need of a language. */
-export interface MeasureSyntax {
-  readonly decimalSign: DecimalSign;
-  /** Symbols that are words too, so that they want no blank before them: `5 in`. */
-  readonly words?: readonly string[];
-  /** Symbols that are the end of a name where no blank is before them: `Room 4B`. */
-  readonly codes?: readonly string[];
-}
-
 /** Numbers and ranges with units. */
 export function measureRules(
   nouns: Nouns,
-  { decimalSign, words = [], codes = [] }: MeasureSyntax,
+  { decimalSign, words, codes }: {
+    readonly decimalSign: DecimalSign;
+    /** Symbols that are words too, so that they want no blank before them: `5 in`. */
+    readonly words: readonly string[];
+    /** Symbols that are the end of a name where no blank is before them: `Room 4B`. */
+    readonly codes: readonly string[];
+  },
 ): Rule[] {
-  const unit = matchAny(nouns.units);
+  const unit = matchAny(nouns.units.keys());
   const number = numberPattern(decimalSign);
   const amount = String.raw`(?<minus>${MINUS})?(?<number>${number})(?:${RANGE}(?<last>${number}))?`;
-  const per = matchAny([...nouns.units, ...nouns.periods]);
+  const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
   const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
   // Not the first letter of "m'ont", nor a stroke that goes on to something else.
   const end = String.raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/\p{L})(?:\.(?=\s\p{Ll}))?`;
@@ -79,7 +76,7 @@ export function measureRules(
 
 /** Signs for fractions, and numbers with a stroke of which the language says whether they are one. */
 export function fractionRules(nouns: Nouns, isFraction: Condition): Rule[] {
-  const units = nouns.units.filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
+  const units = [...nouns.units.keys()].filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
   const unit = String.raw`(?:[ -]?(?<unit>${matchAny(units)})(?![\p{L}\d'/])(?:\.(?=\s\p{Ll}))?)?`;
   const above = String.raw`(?<![\d/.,\p{L}-])(?:(?<whole>\d+)[ -])?(?<numerator>[1-9]\d?)`;
   const below = String.raw`(?<denominator>[1-9]\d{0,3})(?![\d/]|[.,]\d)`;

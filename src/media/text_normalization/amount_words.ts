@@ -3,23 +3,9 @@
  *
  * @module
  */
-import { NAMELESS, type Noun, type Nouns } from "./nouns.ts";
-import { type NumberWords, readNumber, replaceEach, type Replacements } from "./numbers.ts";
+import { NAMELESS, type Noun, type Nouns, stripNumber } from "./nouns.ts";
+import { type NumberWords, readNumber, replaceEach } from "./numbers.ts";
 import type { Fields } from "./token.ts";
-
-/** How a language joins numbers and nouns. */
-export interface AmountStyle {
-  /** Between the ends of a range. */
-  readonly to?: string | undefined;
-  /** Between the whole part and the hundredths of an amount of money. */
-  readonly andCents: string;
-  /** Whether the noun of the hundredths is said. */
-  readonly saysCents?: boolean;
-  /** Between a word for a great number and a noun: "millions d'euros". */
-  readonly link?: (noun: string) => string;
-  /** Changes where a number and its noun meet: "un'ora". */
-  readonly elisions?: Replacements;
-}
 
 /** ASCII digits, perhaps with a point, and what stands around them. */
 interface Amount {
@@ -29,7 +15,7 @@ interface Amount {
   readonly scale?: string | undefined;
 }
 
-/** Words after which a noun is linked, since they are nouns themselves. */
+/** Words after which a noun is linked, since they are nouns themselves: "millions d'euros". */
 const GREAT = /(?:ill?i?|ilh)(?:on|one|oni|ones|ons|ón|ão|ões|ard|ards|ardo|ardi)$/;
 /** Currencies whose amounts have no points between groups, unless the language has them. */
 const COMMA_GROUPED = /[$\u00a3\u00a5\u20b9]/;
@@ -38,13 +24,8 @@ const COMMA_GROUPED = /[$\u00a3\u00a5\u20b9]/;
 export class AmountWords {
   readonly #numbers: NumberWords;
   readonly #nouns: Nouns;
-  readonly #style: AmountStyle;
 
-  constructor(
-    style: AmountStyle,
-    { numbers, nouns }: { readonly numbers: NumberWords; readonly nouns: Nouns },
-  ) {
-    this.#style = style;
+  constructor(numbers: NumberWords, nouns: Nouns) {
     this.#numbers = numbers;
     this.#nouns = nouns;
   }
@@ -58,19 +39,19 @@ export class AmountWords {
   measure(fields: Fields): string {
     const { number, last, minus, hyphen } = fields;
     const noun = this.#nouns.unit(fields);
-    if (number === undefined) return noun.inflect("2").replace("{} ", "");
+    if (number === undefined) return stripNumber(this.#nouns.inflect(noun, "2"));
     const digits = this.#read(number);
-    if (hyphen === "-") {
-      return noun.inflect("1").replace("{} ", `${this.#number({ digits, minus }, noun)}-`);
-    }
-    return this.#count(noun, { digits, minus, last: last && this.#read(last) });
+    if (hyphen !== "-") return this.#count(noun, { digits, minus, last: last && this.#read(last) });
+    return `${this.#number({ digits, minus }, noun)}-${
+      stripNumber(this.#nouns.inflect(noun, "1"))
+    }`;
   }
 
   /** An amount of money, or a range; what it is for comes last: "per hour". */
   money({ number, last, minus, scale, lastScale, currency, per }: Fields): string {
-    const { main, cent } = this.#nouns.currency(currency!);
-    const rate = per === undefined ? "" : this.#nouns.rate(per);
-    const hasPointGroups = !COMMA_GROUPED.test(currency!) || undefined;
+    const [main = NAMELESS, cent] = this.#nouns.currencies.get(currency!) ?? [];
+    const rate = per === undefined ? "" : ` ${this.#nouns.rate(per)}`;
+    const hasPointGroups = !COMMA_GROUPED.test(currency!);
     const digits = this.#read(number!, hasPointGroups);
     if (last !== undefined) {
       const end = this.#read(last, hasPointGroups);
@@ -78,42 +59,41 @@ export class AmountWords {
     }
     const [whole = "0", decimals = ""] = digits.split(".");
     const isWhole = /^0*$/.test(decimals);
-    const isUndivided = scale !== undefined || decimals.length > 2 || cent === undefined;
-    if (isUndivided && !isWhole) return this.#count(main, { digits, minus, scale }) + rate;
-    const euros = this.#count(main, { digits: whole, minus, scale });
-    if (isWhole) return euros + rate;
+    if (isWhole) return this.#count(main, { digits: whole, minus, scale }) + rate;
+    if (scale !== undefined || decimals.length > 2 || cent === undefined) {
+      return this.#count(main, { digits, minus, scale }) + rate;
+    }
     const hundredths = String(Number(decimals.padEnd(2, "0")));
-    const cents = this.#count(cent!, { digits: hundredths });
+    const cents = this.#count(cent, { digits: hundredths });
     if (Number(whole) === 0 && cent !== NAMELESS) {
       return (minus ? this.#numbers.negative(cents) : cents) + rate;
     }
-    const { andCents, saysCents } = this.#style;
-    return euros + andCents + (saysCents ? cents : this.#numbers.cardinal(hundredths)) + rate;
+    const { andCents, saysCents } = this.#numbers.style;
+    const end = saysCents ? cents : this.#numbers.cardinal(hundredths);
+    return this.#count(main, { digits: whole, minus }) + andCents + end + rate;
   }
 
-  #read(written: string, hasPointGroups?: true): string {
-    const { decimalSign } = this.#numbers.style;
-    return readNumber(written, decimalSign, hasPointGroups && { hasPointGroups });
+  #read(written: string, hasPointGroups = false): string {
+    return readNumber(written, this.#numbers.style.decimalSign, hasPointGroups);
   }
 
   /** A number, or a range, and its noun. */
   #count(noun: Noun, amount: Amount): string {
     const { digits, last, minus, scale } = amount;
-    const { to = "-", link, elisions } = this.#style;
+    const { to = "-", link, elisions } = this.#numbers.style;
     const end = this.#number(last === undefined ? amount : { digits: last, scale }, noun);
-    const number = last === undefined
-      ? end
-      : `${this.#number({ digits, minus }, noun)} ${to} ${end}`;
-    const isGreat = link !== undefined && GREAT.test(number);
-    const counted = noun.inflect(scale === undefined ? last ?? digits : "2");
-    const said = isGreat ? counted.replace(/\{\} (.*)/, (_, name) => `{}${link(name)}`) : counted;
-    return replaceEach(said.replace("{}", number), elisions);
+    const start = last === undefined ? "" : `${this.#number({ digits, minus }, noun)} ${to} `;
+    const form = this.#nouns.inflect(noun, scale === undefined ? last ?? digits : "2");
+    const linked = link !== undefined && GREAT.test(end) ? form.replace("{}", `{} ${link}`) : form;
+    return replaceEach(linked.replace("{}", start + end), elisions);
   }
 
   #number({ digits, minus, scale }: Amount, noun?: Noun): string {
-    const power = scale === undefined ? undefined : this.#nouns.scale(scale);
+    const power = scale === undefined ? undefined : this.#nouns.scales.get(scale);
     const number = this.#numbers.cardinal(digits, (power ?? noun)?.gender);
-    const said = power === undefined ? number : power.inflect(digits).replace("{}", number);
+    const said = power === undefined
+      ? number
+      : this.#nouns.inflect(power, digits).replace("{}", number);
     return minus ? this.#numbers.negative(said) : said;
   }
 }

@@ -17,6 +17,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   ],
   // Faces made of punctuation.
   [/(?<=^|\s)(?:[:;=]['-]?[()DPpO|\/]|[xX]D|\^\^|\^_\^)(?=\s|$)/g, " "],
+  [/<!--.*?-->/g, " "],
   // Markup: what looks like a comparison stays.
   [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
   [/&nbsp;/g, " "],

@@ -8,8 +8,6 @@ import { type Fields, type Rule, rule } from "./token.ts";
 
 /** How a language writes dates. */
 export interface DateSyntax {
-  /** Names of months in lower case, without a full stop, by their number from 1. */
-  readonly months: ReadonlyMap<string, number>;
   /** Between day, month and year, as a pattern: `de`. */
   readonly link?: string;
   /** What follows the figures of a day, as a pattern: `er`, a full stop. Without it, a rule of the language reads days. */
@@ -28,8 +26,22 @@ export function createDateFormat(
   return new Intl.DateTimeFormat(locale, { ...common, ...options });
 }
 
+/** The months of each language: names in lower case, without a full stop, by their number from 1. */
+const months = new Map<string, ReadonlyMap<string, number>>();
+
 /** The names of the months, long and short, as `Intl` has them. */
-export function readMonths(locale: string): Map<string, number> {
+export function readMonths(locale: string): ReadonlyMap<string, number> {
+  return months.getOrInsertComputed(locale, collectMonths);
+}
+
+/** The number of a month from its name or its figures. */
+export function readMonth(written: string, locale: string): number {
+  const name = written.toLowerCase().replace(/\.$/, "");
+  const names = readMonths(locale);
+  return names.get(name) ?? names.get(name.slice(0, 3)) ?? Number(name);
+}
+
+function collectMonths(locale: string): Map<string, number> {
   const months = new Map<string, number>();
   for (const name of ["long", "short"] as const) {
     // The form beside a day, and the one that stands alone.
@@ -78,7 +90,10 @@ export function numericDateRules(isMonthFirst: boolean): Rule[] {
 }
 
 /** A day before the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`. */
-export function dayMonthRule({ months, link, dayMark }: DateSyntax): Rule {
+export function dayMonthRule(
+  months: ReadonlyMap<string, number>,
+  { link, dayMark }: DateSyntax,
+): Rule {
   const between = link === undefined ? String.raw`\s` : String.raw`\s(?:${link}\s)?`;
   const day = (name: string) => String.raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
   const days = String.raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;

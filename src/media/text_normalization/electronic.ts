@@ -34,13 +34,11 @@ export const ELECTRONIC_RULES: readonly Rule[] = [
 /** Says each sign of an address by its word; a sign without one is a blank. */
 export function sayAddress(
   address: string,
-  { words, numbers }: {
-    readonly words: ReadonlyMap<string, string>;
-    readonly numbers: NumberWords;
-  },
+  words: Readonly<Record<string, string>>,
+  numbers: NumberWords,
 ): string {
   return address.replace(/(?<=.)\/$/, "")
-    .replaceAll(/[^\p{L}\p{N}]/gu, (sign) => ` ${words.get(sign) ?? ""} `)
+    .replaceAll(/[^\p{L}\p{N}]/gu, (sign) => ` ${words[sign] ?? ""} `)
     .replaceAll(/(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
     .replaceAll(
       /\d+/g,

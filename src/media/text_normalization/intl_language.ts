@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { readMonths } from "./date_rules.ts";
-import { IntlNouns } from "./intl_nouns.ts";
-import type { Language, LanguageData } from "./language.ts";
+import type { Language } from "./language.ts";
 import data from "./languages/intl.json" with { type: "json" };
 import type { NumberModule, Replacements } from "./numbers.ts";
 
@@ -52,39 +50,17 @@ const CORRECTIONS: Readonly<Record<string, Replacements>> = {
   vi: [[/nghìn lẻ (?=\S+ mươi|mười)/g, "nghìn không trăm "]],
 };
 
-const NO_TABLES: LanguageData = {
-  units: {},
-  prefixes: {},
-  prefixed: {},
-  currencies: {},
-  scales: {},
-  powers: {},
-  per: {},
-  fractions: { and: " ", half: [], names: {} },
-  abbreviations: { stopped: {}, counted: {}, plain: {} },
-  signs: {},
-  address: {},
-};
-
 /** What is known of a language; `undefined` where n2words does not have it. */
 export async function loadIntlLanguage(locale: string): Promise<Language | undefined> {
   const module = await MODULES[locale]?.();
   if (module === undefined) return undefined;
   const { to, point, percent, units = [] } = WORDS[locale] ?? {};
+  const minus = module.toCardinal("-1").split(" ")[0]!;
   return {
-    locale,
     load: () => Promise.resolve(module),
-    data: NO_TABLES,
-    numbers: {
-      decimalSign: new Intl.NumberFormat(locale).format(0.5).includes(".") ? "." : ",",
-      minus: module.toCardinal("-1").split(" ")[0]!,
-      point,
-      corrections: CORRECTIONS[locale],
-    },
-    nouns: new IntlNouns(locale, { symbols: data, percent }),
-    amounts: { to, andCents: " " },
-    measures: { words: units },
-    dates: { months: readMonths(locale), dayMark: String.raw`\.` },
-    times: {},
+    data: { ...data.tables, locale, style: { ...data.style, minus, to, point }, unitWords: units },
+    symbols: { ...data.symbols, percent },
+    inflections: { corrections: CORRECTIONS[locale] },
+    dates: { dayMark: String.raw`\.` },
   };
 }

@@ -8,19 +8,21 @@ import {
   type Abbreviations,
   createAbbreviationReader,
 } from "./abbreviations.ts";
-import { fractionRules, measureRules, type MeasureSyntax, moneyRules } from "./amount_rules.ts";
-import { type AmountStyle, AmountWords } from "./amount_words.ts";
+import { fractionRules, measureRules, moneyRules } from "./amount_rules.ts";
+import { AmountWords } from "./amount_words.ts";
 import {
   clockRules,
   createDateFormat,
   type DateSyntax,
   dayMonthRule,
   numericDateRules,
+  readMonth,
+  readMonths,
   readYear,
   type TimeSyntax,
 } from "./date_rules.ts";
 import { ELECTRONIC_RULES, sayAddress } from "./electronic.ts";
-import { type Nouns, type NounTables, TableNouns } from "./nouns.ts";
+import { type IntlSymbols, Nouns, type NounTables } from "./nouns.ts";
 import {
   cardinalRule,
   scoreRule,
@@ -29,17 +31,21 @@ import {
   YEAR_RULE,
 } from "./number_rules.ts";
 import { type NumberModule, type NumberStyle, NumberWords, parseRoman } from "./numbers.ts";
-import { type Grammar, verbalizeText } from "./scanner.ts";
+import { verbalizeText } from "./scanner.ts";
 import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
 
 /** The words of a language. */
 export interface LanguageData extends NounTables {
+  readonly locale: string;
+  readonly style: Omit<NumberStyle, "decimalSign">;
   readonly fractions: FractionWords;
   readonly abbreviations: Abbreviations;
-  /** Words for signs in a text. */
+  /** Words for signs in a text, and in addresses. */
   readonly signs: Readonly<Record<string, string>>;
-  /** Words for signs in addresses. */
   readonly address: Readonly<Record<string, string>>;
+  /** Symbols of units that are words too (`5 in`), and that end names (`Room 4B`). */
+  readonly unitWords?: readonly string[];
+  readonly unitCodes?: readonly string[];
 }
 
 interface FractionWords {
@@ -58,40 +64,32 @@ export interface Tools {
   readonly amounts: AmountWords;
 }
 
-/** Functions for `{field:way}` in the words of a rule. */
-export type Ways = Readonly<Record<string, (text: string) => string>>;
-
-/** What is known of a language. */
+/** What is known of a language. Where a function is left out, the common one is taken. */
 export interface Language {
-  readonly locale: string;
   /** The functions of n2words. */
   readonly load: () => Promise<NumberModule>;
   readonly data: LanguageData;
-  readonly numbers: NumberStyle;
-  readonly amounts: AmountStyle;
-  readonly measures?: Omit<MeasureSyntax, "decimalSign">;
+  /** Where the tables have no units and currencies. */
+  readonly symbols?: IntlSymbols;
+  readonly inflections?: Partial<NumberStyle>;
   readonly dates: DateSyntax;
-  readonly times: TimeSyntax;
-  /** In place of those of the tables. */
-  readonly nouns?: Nouns;
-  /** The word in a score. */
-  readonly versus?: string | undefined;
-  /** Own rules, which are tried before the common ones. */
-  readonly rules?: (tools: Tools) => readonly Rule[];
+  readonly times?: TimeSyntax;
+  /** Rules that are tried before the common ones. */
+  readonly rules?: (nouns: Nouns) => readonly Rule[];
   /** Ordinal numbers, in Arabic and Roman figures. */
   readonly ordinals?: readonly Rule[];
-  /** Own rules, which are tried after all but those for years, versions and plain numbers. */
-  readonly lastRules?: (tools: Tools) => readonly Rule[];
-  /** Words before a noun that make it feminine for a fraction: `1/2 taza`. */
-  readonly feminine?: RegExp;
+  /** Rules that are tried after all but those for years, versions and plain numbers. */
+  readonly lastRules?: readonly Rule[];
   readonly isFraction?: Condition;
-  readonly sayDay?: (day: string, context: Context, tools: Tools) => string;
-  /** Numbers of four figures that look like years are read as such where a language has this. */
-  readonly sayYear?: (year: number, tools: Tools) => string;
-  readonly sayFraction?: (fields: Fields, context: Context, tools: Tools) => string;
-  /** Verbalizers in place of the common ones. */
+  /** What follows a half if that is feminine: `1/2 taza`. */
+  readonly feminine?: RegExp;
+  readonly sayDay?: (day: string, context: Context, numbers: NumberWords) => string;
+  /** With it, numbers that look like years are read as such. */
+  readonly sayYear?: (year: number, numbers: NumberWords) => string;
+  readonly sayFraction?: (fields: Fields, numbers: NumberWords) => string;
   readonly verbalizer?: (tools: Tools, common: Verbalizer) => Partial<Verbalizer>;
-  readonly ways?: (tools: Tools) => Ways;
+  /** Functions for `{field:way}` in the words of a rule. */
+  readonly ways?: (tools: Tools) => Readonly<Record<string, (text: string) => string>>;
   /** Changes the words of a whole text. */
   readonly finish?: (said: string, text: string) => string;
 }
@@ -102,48 +100,48 @@ const UNSPOKEN =
 
 /** Writes the texts of a language out in words. */
 export async function createNormalizer(language: Language): Promise<(text: string) => string> {
-  const numbers = new NumberWords(await language.load(), language.numbers);
-  const nouns = language.nouns ?? new TableNouns(language.locale, language.data);
-  const amounts = new AmountWords(language.amounts, { numbers, nouns });
-  const grammar = createGrammar(language, { numbers, nouns, amounts });
-  const { finish } = language;
-  return (text) => {
-    const said = verbalizeText(text, grammar);
-    return finish === undefined ? said : finish(said, text);
+  const { load, data, symbols, inflections, finish = (said) => said } = language;
+  const isPoint = new Intl.NumberFormat(data.locale).format(0.5).includes(".");
+  const style = {
+    ...data.style,
+    ...inflections,
+    decimalSign: isPoint ? "." as const : "," as const,
   };
+  const numbers = new NumberWords(await load(), style);
+  const nouns = new Nouns(data.locale, data, symbols);
+  const amounts = new AmountWords(numbers, nouns);
+  const signs = [...UNSPOKEN].map((sign) => [sign, ""] as const);
+  const grammar = {
+    ...style,
+    rules: createRules(language, { numbers, nouns, amounts }),
+    verbalizer: createVerbalizer(language, { numbers, nouns, amounts }),
+    signs: new Map([...signs, ...Object.entries(data.signs)]),
+  };
+  return (text) => finish(verbalizeText(text, grammar), text);
 }
 
-function createGrammar(language: Language, tools: Tools): Grammar {
-  const { data, numbers: { decimalSign, minus }, versus } = language;
-  const { nouns } = tools;
-  const rules = [
+function createRules(language: Language, { nouns, numbers: { style } }: Tools): Rule[] {
+  const { data, dates, times = {}, ordinals = [], lastRules = [] } = language;
+  const { decimalSign, versus } = style;
+  const { abbreviations, unitWords: words = [], unitCodes: codes = [] } = data;
+  return [
     ...ELECTRONIC_RULES,
-    ...(language.rules?.(tools) ?? []),
-    ...numericDateRules(language.dates.isMonthFirst === true),
-    ...(language.dates.dayMark === undefined ? [] : [dayMonthRule(language.dates)]),
-    ...clockRules(language.times),
-    ...(language.ordinals ?? []),
+    ...(language.rules?.(nouns) ?? []),
+    ...numericDateRules(dates.isMonthFirst === true),
+    ...(dates.dayMark === undefined ? [] : [dayMonthRule(readMonths(data.locale), dates)]),
+    ...clockRules(times),
+    ...ordinals,
     ...moneyRules(nouns, decimalSign),
-    ...measureRules(nouns, { ...language.measures, decimalSign }),
+    ...measureRules(nouns, { decimalSign, words, codes }),
     ...TELEPHONE_RULES,
     ...fractionRules(nouns, language.isFraction ?? isSmallFraction),
-    ...abbreviationRules(data.abbreviations),
-    ...(language.lastRules?.(tools) ?? []),
+    ...abbreviationRules(abbreviations),
+    ...lastRules,
     ...(language.sayYear === undefined ? [] : [YEAR_RULE]),
     ...(versus === undefined ? [] : [scoreRule(versus)]),
     VERSION_RULE,
     cardinalRule(decimalSign),
   ];
-  const signs = [...UNSPOKEN].map((sign) => [sign, ""] as const);
-  return {
-    rules,
-    verbalizer: createVerbalizer(language, tools),
-    decimalSign,
-    to: language.amounts.to,
-    versus,
-    minus,
-    signs: new Map([...signs, ...Object.entries(data.signs)]),
-  };
 }
 
 function isSmallFraction({ numerator, denominator }: Fields): boolean {
@@ -152,16 +150,12 @@ function isSmallFraction({ numerator, denominator }: Fields): boolean {
 
 function createVerbalizer(language: Language, tools: Tools): Verbalizer {
   const { data, sayYear } = language;
-  const { numbers, nouns, amounts } = tools;
-  const addressWords = new Map(Object.entries(data.address));
-  const ways: Ways = {
+  const { numbers, amounts } = tools;
+  const { style } = numbers;
+  const ways: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
-    digits: (text) => numbers.digits(text),
     // Letters one by one, and figures.
-    spell: (text) =>
-      text.match(/[\p{L}\d]/gu)!.map((sign) => /\d/.test(sign) ? numbers.say(sign) : sign).join(
-        " ",
-      ),
+    spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => ways["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),
     abbreviation: createAbbreviationReader(data.abbreviations),
@@ -169,38 +163,32 @@ function createVerbalizer(language: Language, tools: Tools): Verbalizer {
   };
   const common: Verbalizer = {
     cardinal: (fields) => amounts.cardinal(fields),
-    ordinal: ({ number }) => numbers.ordinal(number!),
-    telephone: ({ text }) =>
-      `${text!.startsWith("+") ? `${data.signs["+"] ?? "+"} ` : ""}${numbers.digits(text!)}`,
+    ordinal: ({ number }) => numbers.ordinal(number!.replaceAll(",", "")),
+    telephone: ({ text, mark }) => {
+      const sayGroup = (group: string) =>
+        style.saysPairs && /^[1-9]\d$/.test(group)
+          ? numbers.cardinal(group)
+          : numbers.digits(group);
+      const groups = text!.match(/\d+/g)!.map(sayGroup).join(mark === "groups" ? ", " : " ");
+      return text!.startsWith("+") ? `${data.signs["+"] ?? "+"} ${groups}` : groups;
+    },
     date: ({ month, year, ...fields }, context) =>
       month === undefined
-        ? sayYear?.(Number(year), tools) ?? numbers.cardinal(year!)
-        : sayDate({ month, year, ...fields }, context, { language, tools }),
-    time: ({ hour, minute = "0" }) => {
+        ? sayYear?.(Number(year), numbers) ?? numbers.cardinal(year!)
+        : sayDate({ month, year, ...fields }, context, { language, numbers }),
+    time: ({ hour, minute = "00" }) => {
       const nought = /^0[1-9]/.test(minute) ? `${numbers.cardinal(0)} ` : "";
-      const minutes = Number(minute) === 0 ? "" : ` ${nought}${numbers.cardinal(Number(minute))}`;
+      const minutes = minute === "00" ? "" : ` ${nought}${numbers.cardinal(Number(minute))}`;
       return numbers.cardinal(Number(hour)) + minutes;
     },
     money: (fields) => amounts.money(fields),
     measure: (fields) => amounts.measure(fields),
-    fraction: (fields, context) => {
-      const parts = splitVulgar(fields);
-      const { unit, whole } = parts;
-      const noun = unit === undefined ? undefined : nouns.unit({ unit });
-      const said = language.sayFraction?.(parts, context, tools) ??
-        sayFraction(parts, {
-          words: data.fractions,
-          isFeminine: noun?.gender === "feminine" ||
-            language.feminine?.test(context.after) === true,
-          numbers,
-        });
-      return said + (noun?.inflect(whole === undefined ? "1" : "2").replace("{} ", " ") ?? "");
-    },
+    fraction: (fields, { after }) => sayFraction(fields, { language, tools, after }),
     roman: ({ numeral, mark }) =>
       mark === undefined
         ? numbers.cardinal(parseRoman(numeral!))
         : numbers.ordinal(parseRoman(numeral!)),
-    electronic: ({ text }) => sayAddress(text!, { words: addressWords, numbers }),
+    electronic: ({ text }) => sayAddress(text!, data.address, numbers),
     verbatim: ({ said, ...fields }) =>
       said!.replaceAll(
         /\{(\w+)(?::(\w+))?\}/g,
@@ -214,52 +202,53 @@ function createVerbalizer(language: Language, tools: Tools): Verbalizer {
 function sayDate(
   { day, lastDay, month, year }: Fields,
   context: Context,
-  { language, tools }: { readonly language: Language; readonly tools: Tools },
+  { language, numbers }: { readonly language: Language; readonly numbers: NumberWords },
 ): string {
-  const { locale, dates: { months, to = "-" }, sayYear } = language;
-  const { numbers } = tools;
-  const sayDay = (written: string, before: Context) =>
-    language.sayDay?.(String(Number(written)), before, tools) ?? numbers.cardinal(Number(written));
-  const number = months.get(month!.toLowerCase().replace(/\.$/, "")) ?? Number(month);
-  const fullYear = year === undefined ? undefined : readYear(year);
+  const { data: { locale }, dates: { to = "-" }, sayYear } = language;
+  const sayDay = (written: string, { before }: { readonly before: string }) =>
+    language.sayDay?.(String(Number(written)), { ...context, before }, numbers) ??
+      numbers.cardinal(Number(written));
+  const fullYear = year === undefined ? 2000 : readYear(year);
   const format = createDateFormat(locale, {
     day: day === undefined ? undefined : "numeric",
     month: "long",
     year: year === undefined ? undefined : "numeric",
   });
-  const parts = format.formatToParts(Date.UTC(fullYear ?? 2000, number - 1, Number(day ?? 1)));
-  return parts.map(({ type, value }) => {
-    if (type === "year") return sayYear?.(fullYear!, tools) ?? numbers.cardinal(fullYear!);
-    if (type !== "day") {
-      return value.replace(/^\./, "").replaceAll(/\d+/g, (figures) => numbers.say(figures));
+  const date = Date.UTC(fullYear, readMonth(month!, locale) - 1, Number(day ?? 1));
+  return format.formatToParts(date).map(({ type, value }) => {
+    if (type === "year") return sayYear?.(fullYear, numbers) ?? numbers.cardinal(fullYear);
+    if (type === "day") {
+      const last = lastDay === undefined ? "" : ` ${to} ${sayDay(lastDay, { before: to })}`;
+      return sayDay(day!, context) + last;
     }
-    const first = sayDay(day!, context);
-    return lastDay === undefined
-      ? first
-      : `${first} ${to} ${sayDay(lastDay, { ...context, before: `${to} ` })}`;
+    return value.replace(/^\./, "").replaceAll(/\d+/g, (figures) => numbers.cardinal(figures));
   }).join("");
 }
 
-/** Gives the numbers of a sign such as `½`. */
-function splitVulgar({ vulgar, ...fields }: Fields): Fields {
-  if (vulgar === undefined) return fields;
-  const [numerator, denominator] = vulgar.normalize("NFKD").split("\u2044");
-  return { ...fields, numerator, denominator };
-}
-
-/** A fraction whose parts are ordinals, unless they have names. */
+/** A fraction whose parts are ordinals, unless they have names; a unit may stand behind it. */
 function sayFraction(
-  { whole, numerator, denominator }: Fields,
-  { words: { and, half, names }, isFeminine, numbers }: {
-    readonly words: FractionWords;
-    readonly isFeminine: boolean;
-    readonly numbers: NumberWords;
+  { whole, vulgar, unit, ...fields }: Fields,
+  { language, tools: { numbers, nouns }, after }: {
+    readonly language: Language;
+    readonly tools: Tools;
+    readonly after: string;
   },
 ): string {
+  const [numerator, denominator] = vulgar?.normalize("NFKD").split("\u2044") ??
+    [fields["numerator"]!, fields["denominator"]!];
+  const { and, half, names } = language.data.fractions;
+  const noun = unit === undefined ? undefined : nouns.unit({ unit });
+  const name = noun === undefined
+    ? ""
+    : nouns.inflect(noun, whole === undefined ? "1" : "2").replace("{}", "");
+  const own = language.sayFraction?.({ whole, numerator, denominator }, numbers);
+  if (own !== undefined) return own + name;
   const some = whole === undefined ? "" : `${numbers.cardinal(whole)}${and}`;
-  const isOne = numerator === "1";
-  if (isOne && denominator === "2") return some + half[isFeminine ? 1 : 0];
+  const isFeminine = noun?.gender === "feminine" || language.feminine?.test(after);
+  if (numerator === "1" && denominator === "2") return some + half[isFeminine ? 1 : 0] + name;
   const ordinal = numbers.ordinal(denominator!);
   const [one, many] = names[denominator!] ?? [ordinal, `${ordinal}s`];
-  return `${some}${numbers.cardinal(numerator!, "masculine")} ${isOne ? one : many}`;
+  return `${some}${numbers.cardinal(numerator!, "masculine")} ${
+    numerator === "1" ? one : many
+  }${name}`;
 }

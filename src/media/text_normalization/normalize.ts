@@ -14,10 +14,10 @@ export type Normalizer = (text: string) => string;
 const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
   de: async () => (await import("./languages/german.ts")).GERMAN,
   en: async () => (await import("./languages/english.ts")).ENGLISH,
-  es: async () => (await import("./languages/spanish.ts")).SPANISH,
-  fr: async () => (await import("./languages/french.ts")).FRENCH,
-  it: async () => (await import("./languages/italian.ts")).ITALIAN,
-  pt: async () => (await import("./languages/portuguese.ts")).PORTUGUESE,
+  es: async () => (await import("./languages/romance.ts")).SPANISH,
+  fr: async () => (await import("./languages/romance.ts")).FRENCH,
+  it: async () => (await import("./languages/romance.ts")).ITALIAN,
+  pt: async () => (await import("./languages/romance.ts")).PORTUGUESE,
 };
 
 /** By language: names of units take a while to collect. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { type DecimalSign, numberPattern } from "./numbers.ts";
-import { type Fields, type Rule, rule, words } from "./token.ts";
+import { type Fields, type Rule, rule, words, wordsIf } from "./token.ts";
 
 const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
 
@@ -24,16 +24,14 @@ export const TELEPHONE_RULES: readonly Rule[] = [
   // A card's number.
   telephone`(?<![\p{L}\d.,-])\d{4}(?<hyphen>[ -])\d{4}(?:\k<hyphen>\d{4}){2}(?![\d-])`,
   // Numbers of books, accounts and the like: three groups or more.
-  telephone`(?<![\p{L}\d.$-])\d+(?:-\d+){2,}(?![\p{L}\d-])`,
+  rule("telephone", { mark: "groups" })`(?<![\p{L}\d.$-])\d+(?:-\d+){2,}(?![\p{L}\d-])`,
   // A nought before a number.
   telephone`(?<![\d.,:])0\d+(?![\d:]|[.,]\d)`,
 ];
 
 /** A score: `2:1`. */
 export const scoreRule = (versus: string): Rule =>
-  words(
-    `{number} ${versus} {last}`,
-  )`(?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
+  words`{number} ${versus} {last} <- (?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
 
 /** A number that is hardly ever anything but a year. */
 export const YEAR_RULE: Rule = rule(
@@ -41,10 +39,9 @@ export const YEAR_RULE: Rule = rule(
 )`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`;
 
 /** Three or more numbers with points between them: versions, sections. Groups of a number look alike. */
-export const VERSION_RULE: Rule = words(
-  "{text:version}",
-  ({ text }, { after }) => !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after),
-)`(?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
+export const VERSION_RULE: Rule = wordsIf(({ text }, { after }) =>
+  !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after)
+)`{text:version} <- (?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
 
 /** A number that no other rule reads. */
 export const cardinalRule = (decimalSign: DecimalSign): Rule =>

@@ -30,16 +30,12 @@ export function numberPattern(sign: DecimalSign, { isMoney = false } = {}): stri
 /**
  * ASCII digits, perhaps with a point between them, of a number as it is written.
  *
- * @param options.hasPointGroups whether `10.000` is ten thousand in any language, as with `€`.
+ * @param hasPointGroups whether `10.000` is ten thousand in any language, as with `€`.
  */
-export function readNumber(
-  written: string,
-  sign: DecimalSign,
-  { hasPointGroups = sign === "," } = {},
-): string {
+export function readNumber(written: string, sign: DecimalSign, hasPointGroups = false): string {
   const plain = written.replaceAll(/[ _]/g, "");
   const isGrouped = /^\d{1,3}(?:\.\d{3})+(?:,\d+)?$/.test(plain);
-  if (isGrouped && (hasPointGroups || plain.length > 7)) {
+  if (isGrouped && (sign === "," || hasPointGroups || plain.length > 7)) {
     return plain.replaceAll(".", "").replace(",", ".");
   }
   const isComma = sign === "," || /^\d+,\d\d$/.test(plain);
@@ -55,9 +51,10 @@ export interface NumberModule {
 }
 
 /** A pattern that matches any of the texts, the longest first. */
-export function matchAny(texts: readonly string[]): string {
-  const escaped = texts.map((text) => text.replaceAll(/[.$+*?^|()[\]{}\\/]/g, "\\$&"));
-  return escaped.length === 0 ? "(?!)" : escaped.sort((a, b) => b.length - a.length).join("|");
+export function matchAny(texts: Iterable<string>): string {
+  const longestFirst = [...texts].sort((a, b) => b.length - a.length);
+  const escaped = longestFirst.map((text) => text.replaceAll(/[.$+*?^|()[\]{}\\/]/g, "\\$&"));
+  return escaped.join("|") || "(?!)";
 }
 
 export type Gender = "masculine" | "feminine" | "neuter";
@@ -67,23 +64,31 @@ export type Replacements = readonly (readonly [pattern: RegExp, replacement: str
 
 /** Makes each replacement in turn. */
 export function replaceEach(text: string, replacements: Replacements = []): string {
-  return replacements.reduce(
-    (now, [pattern, replacement]) => now.replace(pattern, replacement),
-    text,
-  );
+  return replacements.reduce((now, [pattern, by]) => now.replace(pattern, by), text);
 }
 
-/** What a language changes in the words of n2words. */
+/** How a language says numbers, and what it changes in the words of n2words. */
 export interface NumberStyle {
   readonly decimalSign: DecimalSign;
   readonly minus: string;
   /** The word for the decimal sign; decimals after it are read one by one. */
   readonly point?: string | undefined;
+  /** Between the ends of a range; without it, dashes between numbers stay. */
+  readonly to?: string | undefined;
+  /** Between the numbers of a score. */
+  readonly versus?: string | undefined;
+  /** Between the whole part and the hundredths of an amount of money, and whether these have their noun. */
+  readonly andCents: string;
+  readonly saysCents?: boolean;
+  /** Between a word for a great number and a noun: "millions de livres". */
+  readonly link?: string;
+  /** Whether groups of two digits in telephone numbers are said as numbers. */
+  readonly saysPairs?: boolean;
   readonly corrections?: Replacements | undefined;
-  /** Changes of a number before a noun. */
-  readonly agreement?: Partial<Record<Gender, Replacements>> | undefined;
-  /** Changes of an ordinal for a gender. */
-  readonly ordinalAgreement?: Partial<Record<Gender, Replacements>> | undefined;
+  /** Changes of a number before a noun, of an ordinal, and where a number and its noun meet: "un'ora". */
+  readonly agreement?: Partial<Record<Gender, Replacements>>;
+  readonly ordinalAgreement?: Partial<Record<Gender, Replacements>>;
+  readonly elisions?: Replacements;
 }
 
 /** Longer numbers are read digit by digit. */
@@ -144,8 +149,5 @@ const ROMAN: Readonly<Record<string, number>> = { I: 1, V: 5, X: 10, L: 50, C: 1
 /** The value of a Roman numeral. */
 export function parseRoman(numeral: string): number {
   const values = [...numeral].map((letter) => ROMAN[letter]!);
-  return values.reduce(
-    (sum, value, i) => sum + (value < (values[i + 1] ?? 0) ? -value : value),
-    0,
-  );
+  return values.reduce((sum, each, i) => each < (values[i + 1] ?? 0) ? sum - each : sum + each, 0);
 }

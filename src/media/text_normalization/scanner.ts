@@ -3,25 +3,18 @@
  *
  * @module
  */
-import { type DecimalSign, readNumber } from "./numbers.ts";
+import { matchAny, type NumberStyle, readNumber } from "./numbers.ts";
 import type { Context, Fields, Rule, TokenClass, Verbalizer } from "./token.ts";
 
 /** Context that rules look at, in characters. */
 const CONTEXT_CHARS = 120;
 
 /** What a language brings to the scanner. */
-export interface Grammar {
+export interface Grammar extends NumberStyle {
   /** In the order in which they are tried. */
   readonly rules: readonly Rule[];
   readonly verbalizer: Verbalizer;
-  readonly decimalSign: DecimalSign;
-  /** The word between the ends of a range; without one, dashes between numbers stay. */
-  readonly to?: string | undefined;
-  /** The word in place of `to` where the second number is the smaller one: a score. */
-  readonly versus?: string | undefined;
-  /** The word for a dash between numbers that is a minus. */
-  readonly minus: string;
-  /** Signs that no rule reads: what is said, or an empty text. */
+  /** What is said for signs that no rule reads; an empty text is a blank. */
   readonly signs: ReadonlyMap<string, string>;
 }
 
@@ -32,14 +25,7 @@ const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
 const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
 const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
 /** Classes that ranges have at their ends. */
-const RANGED: ReadonlySet<TokenClass> = new Set<TokenClass>([
-  "cardinal",
-  "date",
-  "measure",
-  "money",
-  "ordinal",
-  "time",
-]);
+const RANGED = "cardinal date measure money ordinal time".split(" ");
 
 interface Match {
   readonly kind: TokenClass;
@@ -57,6 +43,7 @@ export function verbalizeText(text: string, grammar: Grammar): string {
 class Scan {
   readonly #text: string;
   readonly #grammar: Grammar;
+  readonly #signs: RegExp;
   #said = "";
   /** The token that ended where the next one begins. */
   #previous: Match | undefined;
@@ -64,6 +51,7 @@ class Scan {
   constructor(text: string, grammar: Grammar) {
     this.#text = text;
     this.#grammar = grammar;
+    this.#signs = new RegExp(matchAny(grammar.signs.keys()), "uy");
   }
 
   run(): string {
@@ -87,10 +75,10 @@ class Scan {
       this.#add(word);
       return at + word.length;
     }
-    const sign = String.fromCodePoint(this.#text.codePointAt(at)!);
-    const said = this.#grammar.signs.get(sign);
-    this.#said += said === undefined ? sign : said === "" ? " " : ` ${said} `;
-    return at + sign.length;
+    this.#signs.lastIndex = at;
+    const sign = this.#signs.exec(this.#text)?.[0];
+    this.#said += sign === undefined ? this.#text[at] : ` ${this.#grammar.signs.get(sign)} `;
+    return at + (sign?.length ?? 1);
   }
 
   #match(at: number): Match | undefined {
@@ -111,12 +99,12 @@ class Scan {
   #readDash(at: number): number | undefined {
     const { to, versus, minus } = this.#grammar;
     const first = this.#previous;
-    if (first === undefined || !RANGED.has(first.kind)) return undefined;
+    if (first === undefined || !RANGED.includes(first.kind)) return undefined;
     DASH.lastIndex = at;
     const dash = DASH.exec(this.#text);
     if (dash === null) return undefined;
     const last = this.#match(at + dash[0].length);
-    if (last === undefined || !RANGED.has(last.kind)) return undefined;
+    if (last === undefined || !RANGED.includes(last.kind)) return undefined;
     const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
     const isEquation = /^\s?=/.test(last.context.after);
     const word = isSign || isEquation ? minus : this.#isFalling(first, last) ? versus : to;

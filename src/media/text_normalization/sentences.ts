@@ -3,7 +3,22 @@
  *
  * @module
  */
-import { isAbbreviation, isOrdinal } from "./sentence_abbreviations.ts";
+import { readMonths } from "./date_rules.ts";
+import { COUNTED, DETERMINER } from "./languages/german.ts";
+import { matchAny } from "./numbers.ts";
+import english from "./languages/english.json" with { type: "json" };
+import data from "./sentence_abbreviations.json" with { type: "json" };
+
+/** Abbreviations in lower case, without their last full stop. Single letters, initials, need not be here. */
+interface Abbreviations {
+  /** Those that hardly ever end a sentence, and those that may well end one. */
+  readonly abbreviations: string;
+  readonly mayEnd?: string;
+}
+
+const ABBREVIATIONS: Readonly<Record<string, Abbreviations>> = data;
+/** First words of sentences that are hardly ever names. */
+const STARTERS = new Set(english.commonWords.split(" "));
 
 /** A sentence, and whether the paragraph goes on after it. */
 interface Sentence {
@@ -55,9 +70,28 @@ function goesOn(sentence: string, next: string, language: string): boolean {
   // The number of a list's item.
   if (/^\s*\d{1,3}[.)]\s*$/.test(sentence)) return true;
   const end = sentence.slice(-24);
-  if (isOrdinal(end, next, language)) return true;
+  if (language === "de" && GERMAN_ORDINAL.test(`${end}|${next}`)) return true;
   const word = LAST_WORD.exec(end)?.[1]?.toLowerCase();
   if (word === undefined) return false;
   // An initial.
   return isAbbreviation(word, next, language) || /^\p{L}$/u.test(word) && word !== "i";
 }
+
+/** Whether the full stop behind a word, in lower case, is part of it rather than the end of a sentence. */
+function isAbbreviation(word: string, next: string, language: string): boolean {
+  const { abbreviations, mayEnd = "" } = ABBREVIATIONS[language] ?? ABBREVIATIONS["en"]!;
+  // German streets: Hauptstr.
+  if (language === "de" && /\p{L}str$/u.test(word)) return true;
+  const isKnown = abbreviations.split(" ").includes(word);
+  const isInitials = /^\p{L}(?:\.\p{L})+$/u.test(word);
+  const isEnd = mayEnd.split(" ").includes(word) || isInitials && !isKnown;
+  const first = /^["'(\[\u201c\u2018]*([\p{L}']+)/u.exec(next)?.[1]?.toLowerCase() ?? "";
+  return isEnd ? !STARTERS.has(first) : isKnown;
+}
+
+/** Ordinals with a full stop: the end of a sentence, a stroke, and the beginning of the next. */
+const GERMAN_ORDINAL = new RegExp(
+  String.raw`(?<!\p{L})(?:${DETERMINER}|bis|seit|ab)\s\d{1,3}\.\s*\||` +
+    String.raw`(?<!\d)\d{1,2}\.\s*\|(?:${matchAny(readMonths("de").keys())}|${COUNTED})\b`,
+  "iu",
+);

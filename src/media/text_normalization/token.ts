@@ -27,7 +27,7 @@ export type TokenClass =
  * - Ordinal: `number`, `mark` (`th`, `ª`). Roman: `numeral`, `mark` where it is an ordinal.
  * - Date: `day`, `lastDay`, `month` (a name or a number), `year`. Time: `hour`, `minute`, `second`, `half` (`a`, `p`).
  * - Fraction: `whole`, then `numerator` and `denominator` or a sign such as `½` (`vulgar`), and `unit`.
- * - Verbatim: `said`, words with fields between them: "{number} over {last}".
+ * - Verbatim: `said`, words with fields between them: "{number} over {last}", or "{text:spell}" to spell it.
  */
 export type Fields = Readonly<Record<string, string | undefined>>;
 
@@ -60,21 +60,30 @@ export type Verbalizer = Readonly<
 /**
  * Makes rules of one class, with the pattern as a template.
  *
+ * @param fields those that all its tokens have.
  * @example rule("time")`(?<hour>\d\d):(?<minute>\d\d)`
  */
 export function rule(
   kind: TokenClass,
   fields?: Fields,
   accepts?: Condition,
-): (pattern: TemplateStringsArray, ...parts: readonly string[]) => Rule {
-  return (pattern, ...parts) => ({
+): (template: TemplateStringsArray, ...parts: readonly string[]) => Rule {
+  return (template, ...parts) => ({
     kind,
-    pattern: new RegExp(String.raw(pattern, ...parts), "uy"),
+    pattern: new RegExp(String.raw(template, ...parts), "uy"),
     fields,
     accepts,
   });
 }
 
-/** Makes rules for signs, abbreviations and names, with the words that are said for them. */
-export const words = (said: string, accepts?: Condition): ReturnType<typeof rule> =>
-  rule("verbatim", { said }, accepts);
+/** Makes a rule for signs, abbreviations and names: what is said, and the pattern. */
+export const words = (template: TemplateStringsArray, ...parts: readonly string[]): Rule =>
+  wordsIf()(template, ...parts);
+
+/** The same, for what a condition accepts. */
+export function wordsIf(accepts?: Condition): typeof words {
+  return (template, ...parts) => {
+    const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
+    return rule("verbatim", { said }, accepts)`${pattern}`;
+  };
+}

@@ -3,24 +3,11 @@
  *
  * @module
  */
-import { readMonths } from "../date_rules.ts";
 import type { Language } from "../language.ts";
 import type { NumberWords } from "../numbers.ts";
 import type { Fields } from "../token.ts";
 import data from "./english.json" with { type: "json" };
-import {
-  ENGLISH_DATES,
-  ENGLISH_NUMBERS,
-  ENGLISH_NUMERALS,
-  ENGLISH_TELEPHONES,
-  ENGLISH_TIMES,
-  ENGLISH_WORDS,
-  ENGLISH_YEARS,
-  englishAmounts,
-  isFraction,
-} from "./english_rules.ts";
-
-const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+import { englishRules, isFraction, LAST_ENGLISH_RULES } from "./english_rules.ts";
 
 /** `1984` is "nineteen eighty-four"; years outside of 1000 to 9999 are plain numbers. */
 function sayYear(year: number, numbers: NumberWords): string {
@@ -64,6 +51,7 @@ function sayTime(
   return `${hours} ${Number(hour) > 12 ? "hundred" : "o'clock"}${letters}`;
 }
 
+const weekdays: Readonly<Record<string, string>> = data.weekdays;
 const COMMON_WORDS = new Set(data.commonWords.split(" "));
 
 /** Whether a text is written in capitals for emphasis, unlike a list of short forms. */
@@ -75,34 +63,18 @@ function isShouted(text: string): boolean {
 }
 
 export const ENGLISH: Language = {
-  locale: "en",
   load: () => import("n2words/en-US"),
   data,
-  numbers: { decimalSign: ".", minus: "minus", point: "point" },
-  amounts: { to: "to", andCents: " and ", saysCents: true },
-  measures: { words: ["in"], codes: ["A", "B", "J", "N", "d"] },
-  dates: { months: new Map([...readMonths("en"), ["sept", 9]]), isMonthFirst: true, to: "to" },
-  times: {},
-  versus: "to",
+  dates: { isMonthFirst: true, to: "to" },
   isFraction,
+  rules: englishRules,
+  lastRules: LAST_ENGLISH_RULES,
+  sayDay: (day, _, numbers) => numbers.ordinal(day),
+  sayYear,
   finish: (said, text) =>
     isShouted(text) ? said.replaceAll(/\p{Lu}{2,}/gu, (word) => word.toLowerCase()) : said,
-  rules: ({ nouns }) => [
-    ...ENGLISH_TIMES,
-    ...ENGLISH_TELEPHONES,
-    ...ENGLISH_DATES,
-    ...englishAmounts(nouns),
-  ],
-  lastRules: () => [...ENGLISH_YEARS, ...ENGLISH_NUMBERS, ...ENGLISH_NUMERALS, ...ENGLISH_WORDS],
-  sayDay: (day, _, { numbers }) => numbers.ordinal(day),
-  sayYear: (year, { numbers }) => sayYear(year, numbers),
   verbalizer: ({ numbers }, common) => ({
-    ordinal: ({ number }) => numbers.ordinal(number!.replaceAll(",", "")),
     time: (fields) => sayTime(fields, numbers),
-    // Groups with hyphens between them are said apart, but not those of a telephone number.
-    telephone: ({ text, mark }, context) =>
-      (mark === undefined && /^\d+(?:-\d+)+$/.test(text!) ? text!.split("-") : [text!])
-        .map((group) => common.telephone({ text: group }, context)).join(", "),
     date: ({ the, ...fields }, context) => {
       const said = common.date(fields, context);
       return the ? said.replace(/^(\w+) ([^,]+)/, "the $2 of $1") : said;
@@ -119,9 +91,10 @@ export const ENGLISH: Language = {
         .replaceAll(/\d+(?:\.\d+)?/g, (figures) => sayFigures(figures, numbers)),
     // Raised and lowered figures.
     unicode: (text) => numbers.cardinal(Number(text.normalize("NFKC"))),
-    code: (text) => text.toUpperCase().replaceAll(/\d/g, (digit) => numbers.cardinal(digit) + " "),
+    code: (text) =>
+      [...text.toUpperCase()].map((sign) => /\d/.test(sign) ? numbers.say(sign) : sign).join(" "),
     initials: (text) => text.replaceAll(".", " ").toUpperCase(),
-    weekday: (text) => WEEKDAYS.find((name) => name.startsWith(text.slice(0, 3)))!,
-    rate: (text) => nouns.rate(text).trim(),
+    weekday: (text) => weekdays[text]!,
+    rate: (text) => nouns.rate(text),
   }),
 };

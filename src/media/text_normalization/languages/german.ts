@@ -4,9 +4,10 @@
  * @module
  */
 import { STOP } from "../abbreviations.ts";
-import { isDate, readMonths } from "../date_rules.ts";
-import type { Language, Tools } from "../language.ts";
-import { type Context, type Rule, rule, words } from "../token.ts";
+import { isDate } from "../date_rules.ts";
+import type { Language } from "../language.ts";
+import type { NumberWords } from "../numbers.ts";
+import { type Context, rule, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
@@ -16,62 +17,50 @@ const WEAK_N = endsIn(
 );
 const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
 /** Words before an ordinal, and nouns after one. */
-const DETERMINER =
+export const DETERMINER =
   "der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere";
-const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag";
+export const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag";
 
 /** An ordinal in the form that the words before it ask for. */
-function sayOrdinal(digits: string, { before }: Context, { numbers }: Tools): string {
+function sayOrdinal(digits: string, { before }: Context, numbers: NumberWords): string {
   const said = numbers.ordinal(digits);
   if (WEAK_N.test(before)) return `${said}n`;
   return WEAK_E.test(before) ? said : `${said}r`;
 }
 
-const RULES: readonly Rule[] = [
-  words("{text}straße")`(?<!\p{L})(?<text>\p{Lu}\p{L}+)str${STOP}`,
-  rule(
-    "date",
-    {},
-    isDate,
-  )`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
-];
-
-const ORDINAL_RULES: readonly Rule[] = [
-  rule("ordinal")`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
-  rule("ordinal")`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
-];
-
 export const GERMAN: Language = {
-  locale: "de",
   load: () => import("n2words/de-DE"),
   data,
-  numbers: {
-    decimalSign: ",",
-    minus: "minus",
-    point: "Komma",
+  inflections: {
     agreement: {
       masculine: [[/\beins$/, "ein"]],
       feminine: [[/\beins$/, "eine"]],
       neuter: [[/\beins$/, "ein"]],
     },
   },
-  amounts: { to: "bis", andCents: " " },
-  measures: { codes: ["A", "B", "J", "V", "t"] },
-  dates: { months: readMonths("de"), dayMark: String.raw`\.`, to: "bis zum" },
+  dates: { dayMark: String.raw`\.`, to: "bis zum" },
   times: { suffix: "Uhr", suffixTells: true },
-  versus: "zu",
-  rules: () => RULES,
-  ordinals: ORDINAL_RULES,
+  rules: () => [
+    words`{text}straße <- (?<!\p{L})(?<text>\p{Lu}\p{L}+)str${STOP}`,
+    rule(
+      "date",
+      {},
+      isDate,
+    )`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
+  ],
+  ordinals: [
+    rule("ordinal")`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
+    rule("ordinal")`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
+  ],
   sayDay: sayOrdinal,
   // Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig.
-  sayYear: (year, { numbers }) => {
+  sayYear: (year, numbers) => {
     if (year < 1_100 || year >= 2_000) return numbers.cardinal(year);
     const rest = year % 100;
-    return `${numbers.cardinal(Math.floor(year / 100))}hundert${
-      rest === 0 ? "" : numbers.cardinal(rest)
-    }`;
+    const end = rest === 0 ? "" : numbers.cardinal(rest);
+    return `${numbers.cardinal(Math.floor(year / 100))}hundert${end}`;
   },
-  sayFraction: ({ whole, numerator, denominator }, _, { numbers }) => {
+  sayFraction: ({ whole, numerator, denominator }, numbers) => {
     const some = whole === undefined ? "" : `${numbers.cardinal(whole)} `;
     const count = numbers.cardinal(numerator!, "neuter");
     if (denominator !== "2") {
@@ -80,11 +69,11 @@ export const GERMAN: Language = {
     }
     return numerator === "1" ? `${some.trim()}einhalb` : `${some}${count} halbe`;
   },
-  verbalizer: (tools) => ({
-    ordinal: ({ number }, context) => sayOrdinal(number!, context, tools),
-    time: ({ hour, minute = "0" }, { after }) => {
-      const hours = tools.numbers.cardinal(Number(hour), "masculine");
-      if (Number(minute) !== 0) return `${hours} Uhr ${tools.numbers.cardinal(Number(minute))}`;
+  verbalizer: ({ numbers }) => ({
+    ordinal: ({ number }, context) => sayOrdinal(number!, context, numbers),
+    time: ({ hour, minute = "00" }, { after }) => {
+      const hours = numbers.cardinal(Number(hour), "masculine");
+      if (minute !== "00") return `${hours} Uhr ${numbers.cardinal(Number(minute))}`;
       // Said once for both ends of a range.
       return /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after) ? hours : `${hours} Uhr`;
     },

@@ -185,4 +185,5 @@ Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
     "Hi there, you",
   );
   assert.equal(cleanText("a <b and c> d, <3"), "a <b and c> d, <3");
+  assert.equal(cleanText("a <!-- not > said --> b"), "a b");
 });
