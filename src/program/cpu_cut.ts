@@ -3,13 +3,56 @@
  *
  * @module
  */
+import { codeOfDtype } from "../graph/file/dtype.ts";
+import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
+import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
+import { GraphIndex } from "../graph/graph_index.ts";
 import { mergeCutProducts } from "./compile_cut.ts";
 
 /** Outputs that a kernel computes at a time: 8 of weights in f32, 4 of weights of 4 bits. */
 const OUTPUTS_AT_ONCE = 8;
 
-/** Joins products of the same rows, for steps in our kernels alone: ONNX Runtime maps the model's file as it is. */
+/**
+ * Joins products of the same rows, and widens rows of tables as they are read, for steps in our kernels alone: ONNX Runtime
+ * maps the model's file as it is.
+ */
 export function cutForCpu(cut: GraphCut): GraphCut {
-  return mergeCutProducts(cut, { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE });
+  const segments = cut.segments.map((segment) => ({
+    ...segment,
+    model: widenTables(segment.model),
+  }));
+  const options = { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE };
+  return mergeCutProducts({ ...cut, segments }, options);
+}
+
+/** The graph with rows of tables in f32 in place of such in f16 that are cast. */
+function widenTables(model: ModelProto): ModelProto {
+  const index = new GraphIndex(model.graph);
+  const casts = new Map<Node, Node>();
+  for (const node of model.graph.nodes) {
+    const table = node.opType === "Gather" ? index.constants.get(node.inputs[0]!) : undefined;
+    const cast = table?.dtype === "float16" ? index.onlyConsumer(node.outputs[0]!) : undefined;
+    const isWide = cast?.opType === "Cast" && intAttribute(cast, "to") === codeOfDtype("float32");
+    if (isWide) casts.set(cast, node);
+  }
+  if (casts.size === 0) return model;
+  const lookups = new Set(casts.values());
+  const toName = (table: string) => `${table}/float32`;
+  const nodes = model.graph.nodes.flatMap((node) => {
+    if (lookups.has(node)) return [];
+    const lookup = casts.get(node);
+    if (lookup === undefined) return [node];
+    const [table, numbers] = lookup.inputs as [string, string];
+    return [{ ...lookup, inputs: [toName(table), numbers], outputs: node.outputs }];
+  });
+  const tables = new Set([...lookups].map(({ inputs }) => inputs[0]!));
+  const widened = model.graph.initializers.filter(({ name }) => tables.has(name)).map((source) => ({
+    ...source,
+    name: toName(source.name),
+    dtype: "float32" as const,
+    data: { kind: "widened" as const, source, length: 2 * storedBytes(source) },
+  }));
+  const initializers = [...model.graph.initializers, ...widened];
+  return { ...model, graph: { ...model.graph, nodes, initializers } };
 }

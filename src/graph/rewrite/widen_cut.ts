@@ -16,13 +16,16 @@ import { GraphIndex } from "../graph_index.ts";
 /** Larger tables stay in f16, and the rows that are read are widened. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
+/** Bytes of matrices that a segment's model may hold in f32: a file of it, as ONNX Runtime reads it, has 2 GiB at most. */
+const MAX_MATRIX_BYTES = 2 ** 30;
+
 const [FLOAT16, FLOAT32] = [codeOfDtype("float16"), codeOfDtype("float32")];
 
 /**
  * The cut with constants, and tensors that cross between segments, as f32; what enters from outside stays as it is.
  *
  * @returns the cut itself where there is nothing in f16, where its graph makes tensors of f16 otherwise than by a cast,
- * and where products are with matrices of f16, which would take twice the memory.
+ * and where matrices of f16 are more than {@linkcode MAX_MATRIX_BYTES}.
  */
 export function widenCut(cut: GraphCut): GraphCut {
   const hasHalves = cut.segments.some(({ outputs, model: { graph } }) =>
@@ -56,12 +59,17 @@ function canWiden({ model: { graph } }: Segment): boolean {
   const index = new GraphIndex(graph);
   const isHalf = (name = "") => index.constants.get(name)?.dtype === "float16";
   const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(getTable));
+  const matrices = graph.nodes.flatMap(({ opType, inputs }) => {
+    if (opType !== "MatMul" && opType !== "Gemm") return [];
+    const matrix = index.producers.get(inputs[1] ?? "")?.inputs[0] ?? inputs[1];
+    return isHalf(matrix) ? index.constants.get(matrix!)! : [];
+  });
+  const bytes = matrices.reduce((sum, matrix) => sum + 2 * storedBytes(matrix), 0);
+  if (bytes > MAX_MATRIX_BYTES) return false;
   return graph.nodes.every((node) => {
     if (isTableLookup(index, node)) return true;
-    const { opType, inputs } = node;
-    const isProduct = opType === "MatMul" || opType === "Gemm";
-    const matrix = index.producers.get(inputs[1] ?? "")?.inputs[0] ?? inputs[1];
-    if (inputs.some((name) => tables.has(name)) || (isProduct && isHalf(matrix))) return false;
+    if (node.inputs.some((name) => tables.has(name))) return false;
+    const { opType } = node;
     // `dtype` is that of random numbers and the like.
     return !hasSubgraph(node) && opType !== "ConstantOfShape" && opType !== "Constant" &&
       intAttribute(node, "dtype") !== FLOAT16;

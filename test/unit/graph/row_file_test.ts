@@ -29,6 +29,23 @@ Deno.test("RowFile reads rows of f32 from a constant's file, and says when it ha
   await Deno.remove(folder, { recursive: true });
 });
 
+Deno.test("RowFile widens rows of f16", async () => {
+  const folder = await Deno.makeTempDir();
+  await Deno.writeFile(`${folder}/weights`, new Uint8Array(new Float16Array(ELEMENTS).buffer));
+  const data = { kind: "file", file: "weights", offset: 0, length: 24 } as const;
+  const source = { name: "halves", dtype: "float16", shape: [3, 4], data } as const;
+  const widened = { kind: "widened", source, length: 48 } as const;
+  const wide: StoredTensor = { name: "table", dtype: "float32", shape: [3, 4], data: widened };
+  assert(RowFile.canRead(wide));
+  {
+    await using files = new FolderFiles(folder);
+    using rows = await RowFile.open(wide, files);
+    assert.deepEqual(rows.read(2), ELEMENTS.subarray(8, 12));
+    assert.deepEqual(rows.read(1), ELEMENTS.subarray(4, 8));
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
 Deno.test("RowFile takes f32 in files", () => {
   assert(RowFile.canRead(table(48)));
   assert(!RowFile.canRead({ ...table(48), dtype: "float16" }));
