@@ -4,7 +4,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
 import { chooseTiling, type HeadShape } from "./attention_shape.ts";
@@ -72,11 +72,7 @@ export class PackedBuffer {
     this.shape = shape;
     this.tile = tile;
     this.plan = new PackedPlan(shape.heads / shape.kvHeads, tile.rows, limits);
-    this.items = createBuffer(gpu, {
-      label: "packed attention items",
-      size: this.plan.words.byteLength,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
+    this.items = createStorage(gpu, "packed attention items", this.plan.words.byteLength);
   }
 
   /** Plans a batch and writes the plan to the device, ahead of whatever is submitted next. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import {
   type AttentionShape,
   type AttentionTiling,
@@ -41,17 +41,9 @@ export class StepBuffer {
     this.shape = shape;
     this.tiling = tiling;
     this.plan = new StepPlan(shape, this.tiling, limits);
-    this.words = createBuffer(gpu, {
-      label: "step",
-      size: this.plan.words.byteLength,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
+    this.words = createStorage(gpu, "step", this.plan.words.byteLength);
     const rows = this.plan.maxSlots * shape.kvHeads * this.tiling.decode.rows;
-    this.partials = createBuffer(gpu, {
-      label: "attention partials",
-      size: rows * (shape.headSize + 4) * 4,
-      usage: GPUBufferUsage.STORAGE,
-    });
+    this.partials = createStorage(gpu, "attention partials", rows * (shape.headSize + 4) * 4);
   }
 
   /** Plans `step` and writes the plan to the device, ahead of whatever is submitted next. */

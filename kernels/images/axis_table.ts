@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import type { Weights } from "../../src/media/resample_filter.ts";
 
 const SPAN_WORDS = 2;
@@ -49,11 +49,7 @@ export class AxisTable {
     let fitting = buffer;
     if (fitting === undefined || fitting.size < data.byteLength) {
       fitting?.destroy();
-      fitting = createBuffer(this.#gpu, {
-        label: this.#label,
-        size: data.byteLength,
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-      });
+      fitting = createStorage(this.#gpu, this.#label, data.byteLength);
     }
     this.#gpu.device.queue.writeBuffer(fitting, 0, data);
     return fitting;

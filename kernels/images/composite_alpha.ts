@@ -6,7 +6,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
@@ -44,11 +44,7 @@ export class CompositeAlpha {
     });
     this.#columns = new AxisTable(gpu, "composite_alpha columns");
     this.#rows = new AxisTable(gpu, "composite_alpha rows");
-    this.#sizes = createBuffer(gpu, {
-      label: "composite_alpha sizes",
-      size: 4 * SIZES_WORDS,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
+    this.#sizes = createStorage(gpu, "composite_alpha sizes", 4 * SIZES_WORDS);
   }
 
   /**

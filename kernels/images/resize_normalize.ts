@@ -6,7 +6,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import { type TensorForm, weighAxis } from "./image_form.ts";
@@ -153,11 +153,7 @@ export class ResizeNormalize {
   }
 
   #allocate(label: string, size: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label: `resize_normalize ${label}`,
-      size,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
+    return createStorage(this.#gpu, `resize_normalize ${label}`, size);
   }
 }
 

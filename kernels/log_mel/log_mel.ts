@@ -6,7 +6,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext, uploadStorage } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import { FOUR } from "../common/four.ts";
 import source from "./log_mel.wgsl" with { type: "text" };
@@ -165,17 +165,11 @@ export class LogMel {
   }
 
   #allocate(label: string, words: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label: `log_mel ${label}`,
-      size: 4 * words,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
+    return createStorage(this.#gpu, `log_mel ${label}`, 4 * words);
   }
 
-  #upload(label: string, data: Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>): GPUBuffer {
-    const buffer = this.#allocate(label, data.length);
-    this.#gpu.device.queue.writeBuffer(buffer, 0, data);
-    return buffer;
+  #upload(label: string, data: Float32Array | Uint32Array): GPUBuffer {
+    return uploadStorage(this.#gpu, `log_mel ${label}`, data);
   }
 }
 

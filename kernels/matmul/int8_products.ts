@@ -76,6 +76,9 @@ function languageFeatures(): ReadonlySet<string> {
   return wgslLanguageFeatures ?? new Set();
 }
 
+/** The tile for as many rows is quick to compile, and for more rows a quarter slower than theirs. */
+const FIRST_ROWS = 128;
+
 /** How a single row and several rows are divided. */
 export interface Int8Choices {
   readonly row?: () => Int8Row | undefined;
@@ -89,6 +92,8 @@ export class Int8Products {
   readonly #chooseRow: () => Int8Row | undefined;
   readonly #chooseTile: (numRows: number) => Int8Tile;
   readonly #tiles = new Map<string, TileKernel>();
+  /** The tile that is compiled first takes any number of rows until those that suit them better are compiled. */
+  #first: Int8Tile | undefined;
   #row: RowKernel | undefined;
   #quantize: QuantizeKernel | undefined;
 
@@ -100,14 +105,16 @@ export class Int8Products {
     this.#chooseTile = choices.tile ?? ((numRows) => chooseInt8Tile(gpu, params, numRows));
   }
 
-  /** Compiles all programs for 1 to `maxRows` rows. */
+  /** See {@linkcode Matvec.compile}. */
   compile(maxRows: number): void {
     const row = this.#chooseRow();
     if (row !== undefined) this.#openRow(row);
     if (row !== undefined && maxRows === 1) return;
     this.#openQuantize();
-    for (const numRows of firstRowsOfTiles()) {
-      if (numRows <= maxRows) this.#openTile(this.#chooseTile(numRows));
+    this.#first = this.#chooseTile(Math.min(maxRows, FIRST_ROWS));
+    this.#openTile(this.#first);
+    for (const numRows of firstRowsOfTiles().filter((numRows) => numRows <= maxRows)) {
+      this.#gpu.later.push(() => this.#openTile(this.#chooseTile(numRows)));
     }
   }
 
@@ -122,7 +129,8 @@ export class Int8Products {
     }
     const rounded = roundedRows(this.#gpu, k, numRows);
     this.#openQuantize().encode(pass, { ...tensors, rounded }, [numRows]);
-    const tile = this.#chooseTile(numRows);
+    const wanted = this.#chooseTile(numRows);
+    const tile = this.#tiles.has(JSON.stringify(wanted)) ? wanted : this.#first ?? wanted;
     const groups = [Math.ceil(outputs / tile.columns), Math.ceil(numRows / tile.rows)] as const;
     this.#openTile(tile).encode(pass, { ...tensors, rounded, factors: rounded }, groups);
   }

@@ -92,6 +92,8 @@ export class Matvec {
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
   readonly #forms = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
+  /** Numbers of rows whose program is still to be compiled: meanwhile that of the fewest rows takes them. */
+  readonly #deferred = new Set<number>();
   readonly #takesTiles: boolean;
   readonly #int8: Int8Products | undefined;
 
@@ -116,14 +118,22 @@ export class Matvec {
     return this.#int8 !== undefined;
   }
 
-  /** Compiles all programs for 1 to `maxRows` rows; others are compiled when they are first needed. */
+  /**
+   * Compiles a program that takes 1 to `maxRows` rows, and leaves those that are quicker for some of them to
+   * {@linkcode GpuContext.later}. Without it programs are compiled when they are first needed.
+   */
   compile(maxRows: number): void {
-    if (this.#int8 !== undefined) this.#int8.compile(maxRows);
-    else if (this.#takesTiles) this.#chooseKernel("tile");
-    else {
-      const { rowForms } = this.#tiling;
-      const largest = chooseRowForm(this.#tiling, maxRows);
-      for (const rows of rowForms) if (rows <= largest) this.#chooseKernel(rows);
+    if (this.#int8 !== undefined) return this.#int8.compile(maxRows);
+    if (this.#takesTiles) return void this.#chooseKernel("tile");
+    const [least, ...others] = this.#tiling.rowForms;
+    this.#chooseKernel(least!);
+    const largest = chooseRowForm(this.#tiling, maxRows);
+    for (const rows of others.filter((rows) => rows <= largest)) {
+      this.#deferred.add(rows);
+      this.#gpu.later.push(() => {
+        this.#chooseKernel(rows);
+        this.#deferred.delete(rows);
+      });
     }
   }
 
@@ -145,7 +155,8 @@ export class Matvec {
       this.#chooseKernel("tile").encode(pass, bound, tiles as [number, number]);
       return;
     }
-    const rows = chooseRowForm(this.#tiling, numRows);
+    const wanted = chooseRowForm(this.#tiling, numRows);
+    const rows = this.#deferred.has(wanted) ? this.#tiling.rowForms[0]! : wanted;
     this.#chooseKernel(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
 

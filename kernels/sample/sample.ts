@@ -4,7 +4,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import type { BufferRange } from "../../src/gpu/readback.ts";
 import { FOUR } from "../common/four.ts";
@@ -81,16 +81,15 @@ export class SampleKernel {
         ROW_STRIDE: rowStride,
       },
     });
-    const results = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC;
-    this.#chosen = createBuffer(gpu, { size: maxRows * PAIR_BYTES, usage: results });
-    this.#top = createBuffer(gpu, { size: maxRows * MAX_TOP * PAIR_BYTES, usage: results });
+    this.#chosen = createStorage(gpu, "chosen tokens", maxRows * PAIR_BYTES);
+    this.#top = createStorage(gpu, "likely tokens", maxRows * MAX_TOP * PAIR_BYTES);
     this.#rowWords = new Uint32Array(maxRows * ROW_WORDS);
     this.#rowFloats = new Float32Array(this.#rowWords.buffer);
-    this.#rowsBuffer = this.#createInput(this.#rowWords.byteLength);
+    this.#rowsBuffer = createStorage(this.#gpu, "sample", this.#rowWords.byteLength);
     const numExtras = maxRows * 2 * (Math.ceil(vocabSize / 32) + FIRST_ADJUSTMENTS);
     this.#extras = new Uint32Array(numExtras);
     this.#extraFloats = new Float32Array(this.#extras.buffer);
-    this.#extrasBuffer = this.#createInput(this.#extras.byteLength);
+    this.#extrasBuffer = createStorage(this.#gpu, "sample", this.#extras.byteLength);
   }
 
   /** Uploads the rows' parameters, ahead of the next submit. */
@@ -158,14 +157,6 @@ export class SampleKernel {
     }
   }
 
-  #createInput(size: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label: "sample",
-      size,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
-  }
-
   /** Grows the room for the rows' bitmaps and adjustments by doubling, so that steps soon stop allocating. */
   #reserve(rows: readonly SampleRow[]): void {
     const bitmapWords = Math.ceil(this.#options.vocabSize / 32);
@@ -175,7 +166,7 @@ export class SampleKernel {
     this.#extras = new Uint32Array(2 * needed);
     this.#extraFloats = new Float32Array(this.#extras.buffer);
     this.#extrasBuffer.destroy();
-    this.#extrasBuffer = this.#createInput(this.#extras.byteLength);
+    this.#extrasBuffer = createStorage(this.#gpu, "sample", this.#extras.byteLength);
   }
 
   #packRow(row: SampleRow, at: number): void {

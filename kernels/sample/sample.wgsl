@@ -17,21 +17,29 @@ fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
   let end = count_fours(row, start);
   var prefix = 0u;
   var rank = row.top_k;
-  for (var shift = 24i; shift >= 0i; shift -= 8i) {
+  var mass = 0.0;
+  // Four rounds for the digits of the key, and one for the mass of those above it.
+  for (var shift = 24i; shift >= -8i; shift -= 8i) {
     for (var i = thread; i < DIGITS; i += THREADS) {
       atomicStore(&histogram[i], 0u);
     }
     workgroupBarrier();
     for (var i = thread; i < end; i += THREADS) {
-      let tokens = load_tokens(row, start, i);
-      let weights = weigh_all(row, tokens.keys, largest);
+      let keys = load_tokens(row, start, i).keys;
+      let weights = weigh_all(row, keys, largest);
+      if (shift < 0i) {
+        mass += dot(select(vec4<f32>(), weights, keys > vec4<u32>(prefix)), vec4<f32>(1.0));
+        continue;
+      }
       for (var e = 0u; e < 4u; e++) {
-        let key = tokens.keys[e];
-        let is_match = shift == 24i || (key >> u32(shift + 8i)) == prefix;
+        let is_match = shift == 24i || (keys[e] >> u32(shift + 8i)) == prefix;
         if (is_match && weights[e] > 0.0) {
-          atomicAdd(&histogram[(key >> u32(shift)) & 0xffu], 1u);
+          atomicAdd(&histogram[(keys[e] >> u32(shift)) & 0xffu], 1u);
         }
       }
+    }
+    if (shift < 0i) {
+      break;
     }
     workgroupBarrier();
     if (thread == 0u) {
@@ -48,12 +56,6 @@ fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
     let found = workgroupUniformLoad(&digit);
     prefix = (prefix << 8u) | found.x;
     rank = found.y;
-  }
-  var mass = 0.0;
-  for (var i = thread; i < end; i += THREADS) {
-    let tokens = load_tokens(row, start, i);
-    let keys = select(vec4<u32>(), tokens.keys, tokens.keys > vec4<u32>(prefix));
-    mass += dot(weigh_all(row, keys, largest), vec4<f32>(1.0));
   }
   // Of the tokens that tie with the last, as many as there is room for. No key is found where fewer than top-k are left.
   return sum_of_all(thread, vec2<f32>(mass, 0.0)).x + f32(rank) * weigh(row, prefix, largest);
@@ -115,9 +117,18 @@ fn sigma_exponent(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
     count += dot(select(vec4<f32>(), vec4<f32>(1.0), is_real), vec4<f32>(1.0));
     moments += vec2<f32>(dot(distances, vec4<f32>(1.0)), dot(distances, distances));
   }
-  count = sum_of_all(thread, vec2<f32>(count, 0.0)).x;
-  moments = sum_of_all(thread, moments) / count;
-  let deviation = sqrt(max(moments.y - moments.x * moments.x, 0.0));
+  // Variables of their own: compilers have to see that all threads have the same.
+  var total = 0.0;
+  var means = vec2<f32>();
+  for (var round = 0u; round < 2u; round++) {
+    let sums = sum_of_all(thread, select(moments, vec2<f32>(count, 0.0), round == 0u));
+    if (round == 0u) {
+      total = sums.x;
+    } else {
+      means = sums / total;
+    }
+  }
+  let deviation = sqrt(max(means.y - means.x * means.x, 0.0));
   return -row.sigmas * deviation * row.scale;
 }
 
@@ -137,14 +148,21 @@ fn sample(
   let start = group.x * ROW_STRIDE;
   let end = count_fours(row, start);
 
-  let likeliest = find_best(row, start, thread, true, AHEAD_OF_ALL);
+  var likeliest = NO_CHOICE;
+  var best = NO_CHOICE;
   var top_bound = 0u;
-  if (row.num_top > 0u) {
-    top_bound = find_bound(thread, row.num_top);
-  }
-  var best = likeliest;
-  if (row.bitmap != row.mask) {
-    best = find_best(row, start, thread, false, AHEAD_OF_ALL);
+  // Loops of two rounds here and below: drivers would copy what is called twice, and take as long again to compile it.
+  for (var round = 0u; round < 2u; round++) {
+    let is_raw = round == 0u;
+    if (is_raw || row.bitmap != row.mask) {
+      best = find_best(row, start, thread, is_raw);
+    }
+    if (is_raw) {
+      likeliest = best;
+      if (row.num_top > 0u) {
+        top_bound = find_bound(thread, row.num_top);
+      }
+    }
   }
   if (best.score == 0u) {
     if (thread == 0u) {
@@ -193,26 +211,34 @@ fn sample(
   }
   sums = sum_of_all(thread, sums);
 
-  if (is_drawn) {
-    choice = best_of_all(thread, choice);
-    var length = LIST_SIZE + 1u;
-    if (is_small) {
-      length = gather(row, start, thread, false, bound);
-    }
-    if (length <= LIST_SIZE) {
-      choice = choose_from_list(row, thread, length, largest);
-    } else if (row.top_k > 0u || row.top_p < 1.0) {
-      choice = settle(row, start, thread, largest, choice, sums.y);
-    }
-    best = choice;
-  }
-
   let log_sum = raw_largest + log(sums.x);
-  if (thread == 0u) {
-    let key = key_of_token(start, best.token);
-    chosen[group.x] = vec2<u32>(best.token, bitcast<u32>(to_value(key) - log_sum));
-  }
-  if (row.num_top > 0u) {
-    write_top(row, start, thread, group.x, top_bound, log_sum);
+  // First the token is chosen, then the most likely ones are listed.
+  for (var round = 0u; round < 2u; round++) {
+    let is_report = round == 1u;
+    var length = LIST_SIZE + 1u;
+    if (select(is_small, row.num_top > 0u, is_report)) {
+      length = gather(row, start, thread, is_report, select(bound, top_bound, is_report));
+    }
+    if (is_report) {
+      if (row.num_top > 0u) {
+        write_top(row, start, thread, group.x, length, log_sum);
+      }
+      continue;
+    }
+    if (is_drawn) {
+      let is_listed = length <= LIST_SIZE;
+      if (is_listed) {
+        choice = choose_from_list(row, thread, length, largest);
+      }
+      choice = best_of_all(thread, choice);
+      if (!is_listed && (row.top_k > 0u || row.top_p < 1.0)) {
+        choice = settle(row, start, thread, largest, choice, sums.y);
+      }
+      best = choice;
+    }
+    if (thread == 0u) {
+      let key = key_of_token(start, best.token);
+      chosen[group.x] = vec2<u32>(best.token, bitcast<u32>(to_value(key) - log_sum));
+    }
   }
 }

@@ -18,6 +18,7 @@ var<workgroup> shared_scores: array<u32, THREADS>;
 var<workgroup> shared_tokens: array<u32, THREADS>;
 var<workgroup> shared_keys: array<u32, THREADS>;
 var<workgroup> shared_sums: array<vec2<f32>, THREADS>;
+var<workgroup> shared_best: vec3<u32>;
 
 fn better(a: Choice, b: Choice) -> Choice {
   if (b.score > a.score || (b.score == a.score && b.token < a.token)) {
@@ -42,11 +43,12 @@ fn best_of_all(thread: u32, own: Choice) -> Choice {
       shared_keys[thread] = best.key;
     }
   }
-  return Choice(
-    workgroupUniformLoad(&shared_scores[0]),
-    workgroupUniformLoad(&shared_tokens[0]),
-    workgroupUniformLoad(&shared_keys[0]),
-  );
+  if (thread == 0u) {
+    shared_best = vec3<u32>(best.score, best.token, best.key);
+  }
+  // Each uniform load is two barriers, and these are what drivers take long to compile.
+  let chosen_best = workgroupUniformLoad(&shared_best);
+  return Choice(chosen_best.x, chosen_best.y, chosen_best.z);
 }
 
 // The sums over all threads.

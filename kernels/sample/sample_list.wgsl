@@ -25,8 +25,9 @@ fn best_with(choice: Choice, tokens: Tokens, is_raw: bool, behind: Choice) -> Ch
   return best;
 }
 
-// The best token after a given one, by the model's logits or by the adjusted ones.
-fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) -> Choice {
+// The best token, by the model's logits or by the adjusted ones.
+fn find_best(row: Row, start: u32, thread: u32, is_raw: bool) -> Choice {
+  let behind = AHEAD_OF_ALL;
   var best = NO_CHOICE;
   let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
   var i = thread;
@@ -42,6 +43,15 @@ fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) ->
     best = best_with(best, load_tokens(row, start, i), is_raw, behind);
   }
   thread_keys[thread] = best.key;
+  return best_of_all(thread, best);
+}
+
+// The most likely token after a given one.
+fn find_next(row: Row, start: u32, thread: u32, behind: Choice) -> Choice {
+  var best = NO_CHOICE;
+  for (var i = thread; i < count_logit_fours(start); i += THREADS) {
+    best = best_with(best, load_tokens(row, start, i), true, behind);
+  }
   return best_of_all(thread, best);
 }
 
@@ -115,7 +125,7 @@ fn ahead_in_list(row: Row, n: u32, length: u32, largest: f32) -> vec2<f32> {
   return ahead;
 }
 
-// The best choice that top-k and top-p keep of the list, which holds all of top-k.
+// Each thread's best choice that top-k and top-p keep of the list, which holds all of top-k.
 fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice {
   let top_k = f32(row.top_k);
   var mass = 0.0;
@@ -137,12 +147,11 @@ fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice 
       choice = race(row, tokens, vec4<f32>(weight, 0.0, 0.0, 0.0), choice);
     }
   }
-  return best_of_all(thread, choice);
+  return choice;
 }
 
 // Writes the most likely tokens of a row, from the list where that holds them.
-fn write_top(row: Row, start: u32, thread: u32, index: u32, bound: u32, log_sum: f32) {
-  let length = gather(row, start, thread, true, bound);
+fn write_top(row: Row, start: u32, thread: u32, index: u32, length: u32, log_sum: f32) {
   if (length <= LIST_SIZE) {
     // Where fewer are allowed than asked for, the entries after them hold no token.
     for (var n = length + thread; n < row.num_top; n += THREADS) {
@@ -159,7 +168,7 @@ fn write_top(row: Row, start: u32, thread: u32, index: u32, bound: u32, log_sum:
   }
   var listed = AHEAD_OF_ALL;
   for (var n = 0u; n < row.num_top; n++) {
-    listed = find_best(row, start, thread, true, listed);
+    listed = find_next(row, start, thread, listed);
     if (thread == 0u) {
       top[index * MAX_TOP + n] =
         vec2<u32>(listed.token, bitcast<u32>(to_value(listed.score) - log_sum));

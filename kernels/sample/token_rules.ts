@@ -5,7 +5,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext, uploadStorage } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
 import source from "./token_rules.wgsl" with { type: "text" };
@@ -45,9 +45,8 @@ export class TokenRules {
       },
     });
     this.#words = new Uint32Array(maxRows * ROW_WORDS);
-    this.#rows = this.#allocate("rows", this.#words.byteLength);
-    this.#plain = this.#allocate("plain", plainTokens.byteLength);
-    gpu.device.queue.writeBuffer(this.#plain, 0, plainTokens);
+    this.#rows = createStorage(gpu, "token_rules rows", this.#words.byteLength);
+    this.#plain = uploadStorage(gpu, "token_rules plain", plainTokens);
   }
 
   /**
@@ -80,13 +79,5 @@ export class TokenRules {
   dispose(): void {
     this.#rows.destroy();
     this.#plain.destroy();
-  }
-
-  #allocate(label: string, size: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label: `token_rules ${label}`,
-      size,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-    });
   }
 }

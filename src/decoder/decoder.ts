@@ -124,6 +124,8 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
   /** Tokens of prompts that a step computes beside next tokens in little more time. One if absent. */
   readonly leastPromptTokens?: number;
+  /** Tokens of a prompt after which the device has compiled what most prompts need; 24 if absent. */
+  readonly warmUpTokens?: number | undefined;
   /**
    * Runs the step, writes its keys and values, and samples.
    *

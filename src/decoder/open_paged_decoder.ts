@@ -117,6 +117,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     ...{ backend, cut, embeddings, executor, weights, attention, states, experts, limits },
     maxFewRows: rule.maxFewRows,
     isApart: cut.segments.some(sharesScales),
+    runsAll,
     isExact: runsAll && parts.kernels?.isExact && experts?.isExact !== false,
     sampler: backend.openSampler({
       vocabSize: limits.vocabSize,

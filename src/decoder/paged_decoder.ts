@@ -32,6 +32,8 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly executor: StepExecutor<GraphCut>;
   /** Most decoding sequences of a step whose rows run as few: see `kernel_rule.ts`. */
   readonly maxFewRows: number;
+  /** Whether kernels run all of a step, and ONNX Runtime none. */
+  readonly runsAll?: boolean | undefined;
   /** Whether the kernels that run all of a step are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
   /** Whether a row is computed by the rows beside it, so that sequences do not share a part of a step. */
@@ -86,6 +88,12 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   get leastPromptTokens(): number {
     const { isExact, backend } = this.#parts;
     return isExact ? EXACT_PROMPT_TOKENS : backend.kind === "cpu" ? CPU_PROMPT_TOKENS : 1;
+  }
+
+  /** Two tokens, which run as many rows, where nothing is compiled for a shape. */
+  get warmUpTokens(): number | undefined {
+    const { runsAll, backend } = this.#parts;
+    return runsAll || backend.kind === "cpu" ? 2 : undefined;
   }
 
   /** The output whose rows {@linkcode forward} returns. */

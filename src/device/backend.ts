@@ -119,6 +119,12 @@ export interface Backend {
   openSampler(options: SamplerOptions): TokenSampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
+  /**
+   * Compiles one of the programs that were left for later, which keeps the thread for as long.
+   *
+   * @returns whether there was one; there never is if absent.
+   */
+  compileNext?(): boolean;
   /** Frees all that it owns, sessions that are still open included. */
   dispose(): Promise<void>;
 }

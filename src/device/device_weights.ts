@@ -6,7 +6,7 @@
  */
 import { StartupError } from "../base/errors.ts";
 import { formatBytes } from "../base/format_bytes.ts";
-import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { createStorage, type GpuContext } from "../gpu/device.ts";
 import { queueDone } from "../gpu/queue_done.ts";
 import type { TensorType } from "../graph/file/dtype.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
@@ -17,12 +17,10 @@ import { readRange } from "../graph/file/stored_range.ts";
 const PIECE_BYTES = 16 * 2 ** 20;
 /** Bytes that the queue may hold before the device has taken them. */
 const QUEUED_BYTES = 4 * PIECE_BYTES;
-/** Padding for vec4 bindings; the bytes after a tensor's own are zero. */
-const ALIGNMENT = 16;
 
 /** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
 export interface DeviceTensor {
-  /** ONNX Runtime binds buffers as a whole: each holds one tensor. */
+  /** ONNX Runtime binds buffers as a whole: each holds one tensor. What is after it is zero. */
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
@@ -124,12 +122,11 @@ export class DeviceWeights {
   #allocate(label: string, size: number): Promise<GPUBuffer> {
     // What is written to a buffer that is none would count as an error of the device.
     const what = `"${label}" of ${formatBytes(size)}`;
-    return this.#scoped(["out-of-memory", "validation"], what, () =>
-      createBuffer(this.#gpu, {
-        label,
-        size: Math.max(ALIGNMENT, Math.ceil(size / ALIGNMENT) * ALIGNMENT),
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-      }));
+    return this.#scoped(
+      ["out-of-memory", "validation"],
+      what,
+      () => createStorage(this.#gpu, label, size),
+    );
   }
 
   /** Runs something on the device. @throws {StartupError} when the device reports an error of these kinds. */

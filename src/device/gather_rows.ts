@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { createStorage, type GpuContext } from "../gpu/device.ts";
 import { Tensor } from "./ort/ort.ts";
 import type { TensorRows } from "./backend.ts";
 
@@ -30,11 +30,7 @@ export function gatherRowsOnCpu(parts: readonly TensorRows[]): Tensor {
 export function gatherRowsOnGpu(gpu: GpuContext, parts: readonly TensorRows[]): Tensor {
   const { type, rest, rowSize, numRows } = describe(parts);
   const rowBytes = rowSize * (type === "float16" ? 2 : 4);
-  const buffer = createBuffer(gpu, {
-    label: "rows",
-    size: Math.max(16, Math.ceil(numRows * rowBytes / 16) * 16),
-    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-  });
+  const buffer = createStorage(gpu, "rows", numRows * rowBytes);
   const encoder = gpu.device.createCommandEncoder();
   let at = 0;
   for (const { tensor, rows } of parts) {

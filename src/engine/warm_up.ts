@@ -6,18 +6,19 @@
 import { type Decoder, GREEDY } from "../decoder/decoder.ts";
 import { EngineLoop } from "./loop.ts";
 
+/** ONNX Runtime compiles programs of a GPU when it first meets a shape. */
 const PROMPT_TOKENS = 24;
 
 /**
- * Runs a short prompt and two next tokens: a model that loads but cannot run fails now, and ONNX Runtime compiles programs
- * when it first meets a shape. Hearth's kernels were compiled for all numbers of rows when the decoder was opened.
+ * Runs a short prompt and two next tokens: a model that loads but cannot run fails now.
  *
  * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.
  */
 export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
   const { contextLength, vocabSize } = decoder.limits;
-  const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
+  const { warmUpTokens = PROMPT_TOKENS } = decoder;
+  const length = Math.max(1, Math.min(warmUpTokens, contextLength - 3));
   const engine = new EngineLoop(decoder, { prefixCache: false });
   await new Promise<void>((resolve, reject) =>
     engine.add({

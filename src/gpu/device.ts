@@ -30,6 +30,8 @@ export interface GpuContext {
   readonly counts: CreationCounts;
   /** Commands that wait to be submitted. */
   readonly commands: Commands;
+  /** What compiles programs that requests can do without for a while, one each; done in order while nobody waits. */
+  readonly later: (() => void)[];
 }
 
 /** The device is gone, and with it every buffer on it. */
@@ -106,6 +108,7 @@ export async function openDevice(
     lost: device.lost,
     counts: { buffers: 0, bindGroups: 0, pipelines: 0 },
     commands: new Commands(device),
+    later: [],
   };
 }
 
@@ -113,6 +116,26 @@ export async function openDevice(
 export function createBuffer(gpu: GpuContext, descriptor: GPUBufferDescriptor): GPUBuffer {
   gpu.counts.buffers++;
   return gpu.device.createBuffer(descriptor);
+}
+
+/** A buffer that kernels read and write, whole vectors of 16 bytes. The caller ends it with `destroy()`. */
+export function createStorage(gpu: GpuContext, label: string, numBytes: number): GPUBuffer {
+  return createBuffer(gpu, {
+    label,
+    size: Math.max(1, Math.ceil(numBytes / 16)) * 16,
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+  });
+}
+
+/** The same, with content. */
+export function uploadStorage(
+  gpu: GpuContext,
+  label: string,
+  data: Float32Array | Uint32Array,
+): GPUBuffer {
+  const buffer = createStorage(gpu, label, data.byteLength);
+  gpu.device.queue.writeBuffer(buffer, 0, data as Float32Array<ArrayBuffer>);
+  return buffer;
 }
 
 /**

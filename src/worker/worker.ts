@@ -33,6 +33,8 @@ import {
 
 /** Most unread pieces of an answer. */
 const MAX_UNREAD = 2;
+/** Pauses before a program is compiled that requests can do without: while there is none, and while there are some. */
+const COMPILE_AFTER_MS = { idle: 20, busy: 2_000 };
 
 interface Loaded {
   readonly settingNames: SettingNames;
@@ -109,6 +111,7 @@ async function load(options: LoadOptions): Promise<void> {
         readsLines,
       },
     });
+    compileRest(backend);
   } catch (error) {
     // Its backend is gone.
     if (isStopping) return;
@@ -120,6 +123,13 @@ async function load(options: LoadOptions): Promise<void> {
       reason: startupMessage(error as Refusal, options.settingNames),
     });
   }
+}
+
+/** Compiles, one after the other, the programs that first requests do without. */
+function compileRest(backend: Backend): void {
+  setTimeout(() => {
+    if (!isStopping && backend.compileNext?.()) compileRest(backend);
+  }, COMPILE_AFTER_MS[open.size === 0 ? "idle" : "busy"]);
 }
 
 /** When a folder's config.json was written; of models without one, when the folder was. */

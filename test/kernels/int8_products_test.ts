@@ -113,6 +113,19 @@ kernelTest("products of more rows than a tile's least are the same too", async (
   assert.deepEqual(await run(gpu, params, tensors, 3), many.subarray(0, 3 * params.n));
 });
 
+kernelTest("products take a program that is there until theirs is compiled", async (gpu) => {
+  const params = { ...PLAIN, ...sized(128), norm: RMS };
+  const tensors = makeTensors(params);
+  for (const isInt8 of [true, false]) {
+    const tiling = { ...chooseMatvecTiling({ isFallbackAdapter: false }, params), isInt8 };
+    for (const numRows of [3, 8, 20]) {
+      const before = await runMatvec(gpu, params, tensors, { numRows, tiling, isNew: true });
+      assert.ok(gpu.later.splice(0).length > 0);
+      assert.deepEqual(before, await runMatvec(gpu, params, tensors, { numRows, tiling }));
+    }
+  }
+});
+
 kernelTest("rows are rounded only where a model and a kernel allow it", (gpu) => {
   const takes = (changed: Partial<MatvecParams>) => takesInt8(gpu, { ...PLAIN, ...changed });
   assert.ok(takes({}));

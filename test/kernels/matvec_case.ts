@@ -57,12 +57,20 @@ export interface MatvecRun {
   readonly sum: Float32Array;
 }
 
+/** How to run it. */
+interface MatvecRunOptions {
+  readonly numRows: number;
+  readonly tiling?: MatvecTiling | undefined;
+  /** Whether it has no more programs than it is opened with. */
+  readonly isNew?: boolean;
+}
+
 /** @returns `[numRows, n]`. */
 export async function runMatvec(
   gpu: GpuContext,
   params: MatvecParams,
   tensors: ReferenceMatvecTensors,
-  options: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
+  options: MatvecRunOptions,
 ): Promise<Float32Array> {
   return (await runMatvecOfSums(gpu, params, tensors, options)).out;
 }
@@ -71,7 +79,7 @@ export async function runMatvecOfSums(
   gpu: GpuContext,
   params: MatvecParams,
   tensors: ReferenceMatvecTensors,
-  { numRows, tiling }: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
+  { numRows, tiling, isNew = false }: MatvecRunOptions,
 ): Promise<MatvecRun> {
   const { elem, k, n } = params;
   const optional = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
@@ -92,6 +100,7 @@ export async function runMatvecOfSums(
     out,
   };
   const kernel = new Matvec(gpu, params, tiling);
+  if (isNew) kernel.compile(ROOM);
   const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, buffers, numRows);
   const result = {
     out: await runAndRead(gpu, encode, { buffer: out, length: numRows * n, elem }),

@@ -43,7 +43,7 @@ const FOLDERS: Readonly<Record<string, { readonly dtype: Dtype; readonly level?:
 for (const [name, { dtype, level }] of Object.entries(FOLDERS)) {
   for (const isFallbackAdapter of [true, false]) {
     const device = isFallbackAdapter ? "a software adapter" : "a card";
-    Deno.test(`a decoder in ${name} on ${device} is opened with all of its programs`, async () => {
+    Deno.test(`a decoder in ${name} on ${device} is opened with the programs it needs`, async () => {
       const { gpu, programs } = recordGpu({ isFallbackAdapter, hasF16: true });
       const backend = await WebGpuBackend.create(gpu);
       await using copy = await copyChatModel(level, level ? "q4f16" : undefined);
@@ -56,6 +56,11 @@ for (const [name, { dtype, level }] of Object.entries(FOLDERS)) {
       await warmUp(decoder);
       await runRequests(new EngineLoop(decoder, { prefixCache: true }));
       assert.deepEqual(programs.slice(count), []);
+      while (backend.compileNext());
+      const all = programs.length;
+      assert.ok(all > count, "some are left for later");
+      await runRequests(new EngineLoop(decoder, { prefixCache: true }));
+      assert.deepEqual(programs.slice(all), []);
       await decoder.dispose();
     });
   }

@@ -4,15 +4,15 @@
  * @module
  */
 import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attention_simd.ts";
-import { widen } from "../../../kernels/common/half.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { choosePool } from "../../../kernels/attention/kv_cache.ts";
 import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
-import { Tensor } from "../ort/ort.ts";
+import type { Tensor } from "../ort/ort.ts";
 import { paramsOfSite, type SiteParams } from "../attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
+import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";
 
 /** Optional help for the kernels. */
 interface CpuAttentionHelp {
@@ -62,14 +62,10 @@ export class CpuAttention implements PagedAttention {
   ): Tensor | Promise<Tensor> {
     const site = this.#sites[layer]!;
     const kernels = this.#kernels!;
-    const { q, k, v } = kernels.inputs(layer);
-    copy(tensors.get(site.q.tensor)!, q);
-    if (!isPacked(site)) {
-      copy(tensors.get(site.k.tensor)!, k);
-      copy(tensors.get(site.v.tensor)!, v);
-    }
+    copyOperands(site, tensors, kernels.inputs(layer));
     kernels.write(layer);
-    const out = output ?? this.#makeOutput(site);
+    const { dtype, heads, vHeadDim } = site;
+    const out = output ?? makeTensor(dtype, [1, this.#step!.numTokens, heads * vHeadDim]);
     if (this.#prompted.length > 0) return this.#runPrompts(layer, out);
     // A copy, since ONNX Runtime takes no shared memory.
     viewElements(out).set(kernels.attend(layer));
@@ -94,13 +90,6 @@ export class CpuAttention implements PagedAttention {
     return out;
   }
 
-  #makeOutput({ dtype, heads, vHeadDim }: AttentionSite): Tensor {
-    const dims = [1, this.#step!.numTokens, heads * vHeadDim];
-    const length = dims[1]! * dims[2]!;
-    if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
-    return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
-  }
-
   /** Drops the memory; the engine frees it. */
   dispose(): void {
     this.#kernels?.dispose();
@@ -123,18 +112,4 @@ function describeLayer(
     },
     sinks: site.sinks && constants.get(site.sinks.name)!,
   };
-}
-
-function isPacked({ q, k, v }: AttentionSite): boolean {
-  return q.tensor === k.tensor && q.tensor === v.tensor;
-}
-
-function viewElements({ data }: Tensor): Float32Array | Float16Array {
-  return data as Float32Array | Float16Array;
-}
-
-/** The tensor's values as f32. */
-function copy({ data }: Tensor, into: Float32Array): void {
-  if (data instanceof Float32Array) into.set(data);
-  else widen(data as unknown as Float16Array, into);
 }

@@ -4,10 +4,10 @@
  * @module
  */
 import { addAlignment } from "../../../kernels/alignment/alignment_reference.ts";
-import { widen } from "../../../kernels/common/half.ts";
 import { Tensor } from "../ort/ort.ts";
 import type { SiteParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
+import { copyElements } from "./tensors.ts";
 
 /** An attention to the encoder. */
 interface KeptSite {
@@ -37,14 +37,11 @@ export class CpuCrossAlignment implements CrossAlignment {
     this.#numHeads = sites.reduce((sum, { heads }) => sum + heads.length, 0);
   }
 
-  take(layer: number, { data, dims }: Tensor, firstToken: number): void {
+  take(layer: number, queries: Tensor, firstToken: number): void {
     const own = this.#layers.get(layer);
     if (own === undefined) return;
     const { stride } = own.params.write.q;
-    const rows = (data as Float32Array | Float16Array).subarray(0, dims[1]! * stride);
-    const into = own.queries.subarray(firstToken * stride);
-    if (rows instanceof Float32Array) into.set(rows);
-    else widen(rows, into);
+    copyElements(queries, own.queries.subarray(firstToken * stride), 0, queries.dims[1]! * stride);
   }
 
   align({ slot, numTokens, numPositions }: TakenText): Tensor {

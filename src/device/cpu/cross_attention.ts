@@ -5,9 +5,8 @@
  */
 import { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import { widen } from "../../../kernels/common/half.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
-import { Tensor } from "../ort/ort.ts";
+import type { Tensor } from "../ort/ort.ts";
 import {
   blocksPerSlot,
   type CrossAttention,
@@ -20,6 +19,7 @@ import {
 import type { SiteParams } from "../attention_params.ts";
 import { CpuCrossAlignment } from "./cross_alignment.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
+import { copyElements, makeTensor } from "./tensors.ts";
 
 /** Positions written at a time: room for all would be as large as the cache itself. */
 const PLACES_AT_ONCE = 64;
@@ -73,8 +73,8 @@ export class CpuCrossAttention implements CrossAttention {
       for (let first = 0; first < length; first += PLACES_AT_ONCE) {
         const numPositions = Math.min(PLACES_AT_ONCE, length - first);
         const from = (input * length + first) * width;
-        copy(keys, k, { from, length: numPositions * width });
-        copy(values, v, { from, length: numPositions * width });
+        copyElements(keys, k, from, from + numPositions * width);
+        copyElements(values, v, from, from + numPositions * width);
         kernels.begin(stepOfPositions([slot], { first, numPositions, numBlocks }));
         kernels.write(layer);
       }
@@ -90,13 +90,10 @@ export class CpuCrossAttention implements CrossAttention {
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
     const site = this.#sites[layer]!;
-    const q = tensors.get(site.q.tensor)!;
-    copy(q, this.#kernels!.inputs(layer).q, { from: 0, length: q.size });
-    const out = this.#kernels!.attend(layer);
+    copyElements(tensors.get(site.q.tensor)!, this.#kernels!.inputs(layer).q);
     const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
     // A copy, since ONNX Runtime takes no shared memory.
-    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
-    return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+    return makeTensor(site.dtype, dims, this.#kernels!.attend(layer));
   }
 
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
@@ -114,15 +111,4 @@ export class CpuCrossAttention implements CrossAttention {
     this.#kernels?.dispose();
     this.#kernels = undefined;
   }
-}
-
-/** Some of a tensor's values as f32. */
-function copy(
-  { data }: Tensor,
-  into: Float32Array,
-  { from, length }: { readonly from: number; readonly length: number },
-): void {
-  const part = (data as Float32Array).subarray(from, from + length);
-  if (part instanceof Float32Array) into.set(part);
-  else widen(part as unknown as Float16Array, into);
 }

@@ -19,7 +19,8 @@ import {
   type ExpertsRun,
   paramsOfSite,
 } from "../experts.ts";
-import { Tensor } from "../ort/ort.ts";
+import type { Tensor } from "../ort/ort.ts";
+import { makeTensor, viewElements } from "./tensors.ts";
 
 /** Weights of layers that share a memory; what they share besides takes far less than what is left. */
 const MAX_MEMORY_BYTES = 3.5 * 2 ** 30;
@@ -78,34 +79,20 @@ export class CpuExperts implements ExpertLayers {
 
   run(index: number, { tensors, output, numRows }: ExpertsRun): Tensor {
     const { operands, dtype, output: port } = this.#sites[index]!;
-    const [x, logits] = operands.map(({ tensor }) => viewNumbers(tensors.get(tensor)!)) as [
+    const [x, logits] = operands.map(({ tensor }) => viewElements(tensors.get(tensor)!)) as [
       Float32Array,
       Float32Array,
     ];
     const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
     const result = output ?? makeTensor(dtype, dims);
     const { memory, layer } = this.#placed[index]!;
-    memory.run(layer, { x, logits, out: viewNumbers(result), numRows });
+    memory.run(layer, { x, logits, out: viewElements(result), numRows });
     return result;
   }
 
   dispose(): void {
     for (const memory of this.#memories) memory.dispose();
   }
-}
-
-function makeTensor(dtype: ExpertsSite["dtype"], dims: readonly number[]): Tensor {
-  const length = dims.reduce((product, size) => product * size, 1);
-  if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
-  return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
-}
-
-/** A tensor's elements; those of f16 may be given as their bits. */
-function viewNumbers({ data }: Tensor): Float32Array | Float16Array {
-  if (data instanceof Uint16Array) {
-    return new Float16Array(data.buffer, data.byteOffset, data.length);
-  }
-  return data as Float32Array;
 }
 
 async function describeLayer(site: ExpertsSite, options: ExpertsOptions): Promise<ExpertLayer> {

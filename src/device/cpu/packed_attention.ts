@@ -3,17 +3,17 @@
  *
  * @module
  */
-import { widen } from "../../../kernels/common/half.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../../kernels/attention/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
-import { Tensor } from "../ort/ort.ts";
+import type { Tensor } from "../ort/ort.ts";
 import {
   type PackedAttention,
   type PackedAttentionOptions,
   paramsOfEncoderSite,
 } from "../packed_attention.ts";
+import { copyOperands, isPacked, makeTensor } from "./tensors.ts";
 
 export class CpuPackedAttention implements PackedAttention {
   readonly #sites: readonly EncoderSite[];
@@ -36,17 +36,10 @@ export class CpuPackedAttention implements PackedAttention {
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
     const site = this.#sites[layer]!;
-    const { q, k, v } = this.#kernel!.inputs(layer);
-    copy(tensors.get(site.q.tensor)!, q);
-    if (!isPacked(site)) {
-      copy(tensors.get(site.k.tensor)!, k);
-      copy(tensors.get(site.v.tensor)!, v);
-    }
-    const out = this.#kernel!.run(layer);
+    copyOperands(site, tensors, this.#kernel!.inputs(layer));
     const dims = [1, this.#numRows, site.heads * site.vHeadDim];
     // A copy, since a graph may read it after later layers have run.
-    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
-    return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+    return makeTensor(site.dtype, dims, this.#kernel!.run(layer));
   }
 
   /** Drops the memory; the engine frees it. */
@@ -54,14 +47,4 @@ export class CpuPackedAttention implements PackedAttention {
     this.#kernel?.dispose();
     this.#kernel = undefined;
   }
-}
-
-function isPacked({ q, k, v }: EncoderSite): boolean {
-  return q.tensor === k.tensor && q.tensor === v.tensor;
-}
-
-/** The tensor's values as f32. */
-function copy({ data }: Tensor, into: Float32Array): void {
-  if (data instanceof Float32Array) into.set(data);
-  else widen(data as unknown as Float16Array, into);
 }

@@ -12,7 +12,7 @@ import {
   type StateArrays,
 } from "../../../kernels/states/states_simd.ts";
 import type { StateSite } from "../../graph/graph_cut.ts";
-import { Tensor } from "../ort/ort.ts";
+import type { Tensor } from "../ort/ort.ts";
 import {
   convParams,
   linearParams,
@@ -21,6 +21,7 @@ import {
   stateSize,
   type StatesOptions,
 } from "../sequence_states.ts";
+import { makeTensor } from "./tensors.ts";
 
 /** Bytes of the states in one memory: with its other contents less than a memory of WebAssembly may hold. */
 const MEMORY_BYTES = 3 * 2 ** 30;
@@ -82,9 +83,7 @@ export class CpuStates implements SequenceStates {
   #makeOutput({ dtype, output: { shape } }: StateSite): Tensor {
     const numTokens = this.#ranges.at(-1)?.end ?? 0;
     const dims = shape.map((size) => typeof size === "number" ? size : numTokens);
-    const length = dims.reduce((product, size) => product * size, 1);
-    if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
-    return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
+    return makeTensor(dtype, dims);
   }
 }
 

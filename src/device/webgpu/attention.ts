@@ -7,7 +7,7 @@ import { cachedHeadBytes, choosePool } from "../../../kernels/attention/kv_cache
 import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/attention/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createBuffer, createStorage, type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
 import { stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../../program/program.ts";
@@ -123,12 +123,10 @@ export class WebGpuAttention implements PagedAttention {
         ofRows: norms.ofRows,
       },
     );
-    const factors = gammas && this.#upload("head norms", gammas, GPUBufferUsage.UNIFORM);
-    if (factors) this.#factors.push(factors);
     const layerOfForm: Layer = {
       ...own,
       ...ofForm,
-      gammas: factors,
+      gammas: gammas && this.#uploadFactors(gammas),
       angles: rotary && angles ? this.#getAngles(rotary, angles) : own.angles,
     };
     return (buffers) => this.#record(layerOfForm, buffers);
@@ -210,32 +208,23 @@ export class WebGpuAttention implements PagedAttention {
   #getConstant(name: string, values: () => Float32Array): GPUBuffer {
     const known = this.#constants.get(name);
     if (known) return known;
-    const buffer = this.#upload(name, values());
+    const buffer = uploadStorage(this.#gpu, name, values());
     this.#constants.set(name, buffer);
     return buffer;
   }
 
-  #upload(label: string, values: Float32Array, usage?: GPUBufferUsageFlags): GPUBuffer {
-    const buffer = this.#createBuffer(label, values.byteLength, usage);
+  #uploadFactors(values: Float32Array): GPUBuffer {
+    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    const size = Math.ceil(values.byteLength / 16) * 16;
+    const buffer = createBuffer(this.#gpu, { label: "head norms", size, usage });
     this.#gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
+    this.#factors.push(buffer);
     return buffer;
   }
 
   #getQueries(bytes: number): GPUBuffer {
-    const buffer = this.#queries.get(bytes) ?? this.#createBuffer("rotated queries", bytes);
+    const buffer = this.#queries.get(bytes) ?? createStorage(this.#gpu, "rotated queries", bytes);
     this.#queries.set(bytes, buffer);
     return buffer;
-  }
-
-  #createBuffer(
-    label: string,
-    bytes: number,
-    usage: GPUBufferUsageFlags = GPUBufferUsage.STORAGE,
-  ): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label,
-      size: Math.ceil(bytes / 16) * 16,
-      usage: usage | GPUBufferUsage.COPY_DST,
-    });
   }
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { Alignment } from "../../../kernels/alignment/alignment.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
 import type { SiteParams } from "../attention_params.ts";
@@ -47,11 +47,7 @@ export class WebGpuCrossAlignment implements CrossAlignment {
     this.#layers = new Map(sites.map(({ layer }) => {
       const { params: { shape, write }, kCache } = kept[layer]!;
       const rowBytes = write.q.stride * elemBytes(shape.elem);
-      const q = createBuffer(gpu, {
-        label: "a text's queries",
-        size: maxTokens * rowBytes,
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-      });
+      const q = createStorage(gpu, "a text's queries", maxTokens * rowBytes);
       return [layer, { q, kCache, rowBytes }];
     }));
   }

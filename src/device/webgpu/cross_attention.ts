@@ -6,7 +6,7 @@
 import { KvWrite } from "../../../kernels/attention/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -108,15 +108,14 @@ export class WebGpuCrossAttention implements CrossAttention {
     const steps = this.#getSteps(params);
     const numRows = numSlots * blocksPerSlot(numPositions) * PLACES_PER_BLOCK;
     const size = numRows * site.kvHeads * site.headDim * elemBytes(elem);
-    const usage = GPUBufferUsage.STORAGE;
     return {
       site,
       params,
       writeStep: steps.write,
       write: new KvWrite(this.#gpu, steps.write, params.write),
       attend: new AttentionKernel(this.#gpu, steps.attend, params.attend),
-      kCache: createBuffer(this.#gpu, { label: "encoder's keys", size, usage }),
-      vCache: createBuffer(this.#gpu, { label: "encoder's values", size, usage }),
+      kCache: createStorage(this.#gpu, "encoder's keys", size),
+      vCache: createStorage(this.#gpu, "encoder's values", size),
     };
   }
 

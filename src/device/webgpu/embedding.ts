@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import type { EmbeddingLookup } from "../../graph/cut/embedding_lookup.ts";
 import { EmbeddingTable } from "../../graph/cut/embedding_table.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
@@ -84,9 +84,5 @@ export async function openEmbeddingSession(
 }
 
 function allocate(gpu: GpuContext, numBytes: number): GPUBuffer {
-  return createBuffer(gpu, {
-    label: "embeddings",
-    size: Math.max(16, numBytes),
-    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-  });
+  return createStorage(gpu, "embeddings", numBytes);
 }

@@ -12,7 +12,7 @@ import {
 import { type ExpertWeights, findWeights } from "../../graph/experts/mixture.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { ExpertsSite } from "../../graph/graph_cut.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import type { DeviceWeights } from "../device_weights.ts";
 import {
   type ExpertLayers,
@@ -61,7 +61,7 @@ export class WebGpuExperts implements ExpertLayers {
       constants: {
         first: getBuffers(weights!, site.mixture.first),
         second: getBuffers(weights!, site.mixture.second),
-        routerBias: biases[i] && upload(gpu, biases[i]),
+        routerBias: biases[i] && uploadStorage(gpu, "bias of a router", biases[i]),
       },
     }));
     return new WebGpuExperts(gpu, scratch, layers);
@@ -99,14 +99,4 @@ function getBuffers(
     zeroPoints: getBuffer(zeroPoints),
     bias: getBuffer(bias),
   };
-}
-
-function upload(gpu: GpuContext, values: Float32Array): GPUBuffer {
-  const buffer = createBuffer(gpu, {
-    label: "bias of a router",
-    size: Math.ceil(values.length / 4) * 16,
-    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-  });
-  gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
-  return buffer;
 }

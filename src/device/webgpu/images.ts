@@ -11,7 +11,7 @@ import {
   type TensorSlice,
 } from "../../../kernels/images/resize_normalize.ts";
 import { resizeNormalize } from "../../../kernels/images/resize_normalize_reference.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { toRgba } from "../../media/alpha.ts";
@@ -77,7 +77,7 @@ export class WebGpuImages implements ImageKernels {
     const { width, height } = pixels;
     if (4 * width * height > this.#maxBytes) return new DeviceImage(pixels, undefined);
     const rgba = toRgba(pixels);
-    const buffer = this.#allocate("image", rgba.data.byteLength);
+    const buffer = createStorage(this.#gpu, "image", rgba.data.byteLength);
     this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
     return new DeviceImage(rgba, { buffer, width, height });
   }
@@ -87,7 +87,7 @@ export class WebGpuImages implements ImageKernels {
     const size = rows.length * perRow * F32_BYTES;
     if (this.#tensor === undefined || this.#tensor.size < size) {
       this.#tensor?.destroy();
-      this.#tensor = this.#allocate("tensor of images", size);
+      this.#tensor = createStorage(this.#gpu, "tensor of images", size);
     }
     for (const [row, each] of rows.entries()) {
       this.#fillRow(each, { buffer: this.#tensor, start: row * perRow });
@@ -140,13 +140,5 @@ export class WebGpuImages implements ImageKernels {
       const encoder = this.#gpu.device.createCommandEncoder();
       into.set(await this.#readback.read(encoder, [{ buffer, offset: offset + at, size }]), at);
     }
-  }
-
-  #allocate(label: string, size: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label,
-      size,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-    });
   }
 }

@@ -9,7 +9,7 @@ import { Norm } from "../../../kernels/norm/norm.ts";
 import { Pointwise } from "../../../kernels/pointwise/pointwise.ts";
 import { TakeRows } from "../../../kernels/take_rows/take_rows.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { type Dispatch, listTensors, type Program, type SiteForm } from "../../program/program.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -17,10 +17,10 @@ import { readConstants } from "./form_constants.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
 import type { FormConstants } from "../paged_attention.ts";
 
-type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
-
-/** Records one dispatch on buffers by their roles. */
-type Encode = (pass: ComputePass, buffers: Buffers, numRows: number) => void;
+/** Records dispatches on buffers by their roles. */
+interface RowKernel {
+  encode(pass: ComputePass, buffers: never, numRows: number): void;
+}
 
 /** Records one dispatch for some rows; `outside` are the step's input tensors. */
 type Recorder = (
@@ -34,7 +34,8 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
   readonly #options: KernelsOptions;
   readonly #programs = new Map<Program, readonly Recorder[]>();
-  readonly #products: Matvec[] = [];
+  /** Kernels by what specialises them: layers are alike. */
+  readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<SiteForm, () => void>();
   /** Buffers by position in a program and size: programs run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
@@ -64,7 +65,7 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   get isExact(): boolean {
-    return this.#products.every(({ isExact }) => isExact);
+    return this.#kernels.values().every((kernel) => !(kernel instanceof Matvec) || kernel.isExact);
   }
 
   run(program: Program, { numRows, tensors }: KernelStep): void {
@@ -102,11 +103,11 @@ export class WebGpuKernels implements KernelExecutor {
       const key = `${position}: ${rowBytes}`;
       let buffer = this.#scratch.get(key);
       if (buffer === undefined) {
-        buffer = createBuffer(this.#gpu, {
-          label: "scratch",
-          size: Math.ceil(rowBytes * roomForRows(this.#options.maxRows) / 16) * 16,
-          usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
-        });
+        buffer = createStorage(
+          this.#gpu,
+          "scratch",
+          rowBytes * roomForRows(this.#options.maxRows),
+        );
         this.#scratch.set(key, buffer);
       }
       return [name, buffer];
@@ -118,11 +119,11 @@ export class WebGpuKernels implements KernelExecutor {
     if (tensor.location === "gpu-buffer") return tensor.gpuBuffer as GPUBuffer;
     let upload = this.#uploads.get(name);
     if (upload === undefined) {
-      const buffer = createBuffer(this.#gpu, {
-        label: name,
-        size: this.#options.maxRows * BigInt64Array.BYTES_PER_ELEMENT,
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-      });
+      const buffer = createStorage(
+        this.#gpu,
+        name,
+        this.#options.maxRows * BigInt64Array.BYTES_PER_ELEMENT,
+      );
       this.#uploads.set(name, upload = { buffer, tensor: undefined });
     }
     if (upload.tensor !== tensor) {
@@ -149,40 +150,42 @@ export class WebGpuKernels implements KernelExecutor {
         if (buffer === undefined) outside.push([role, name]);
         else known[role] = buffer;
       }
-      const encode = this.#openKernel(dispatch, maxRows);
-      if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
+      const kernel = this.#getKernel(dispatch, maxRows);
       return (pass, numRows, tensors) => {
         for (const [role, name] of outside) known[role] = this.#getBuffer(name, tensors.get(name)!);
-        encode(pass, known, numRows);
+        kernel.encode(pass, known as never, numRows);
       };
     });
   }
 
-  /** The kernel of a dispatch, compiled for 1 to `maxRows` rows; it is given the buffers that the dispatch names. */
-  #openKernel(dispatch: Dispatch, maxRows: number): Encode {
-    const gpu = this.#gpu;
-    switch (dispatch.kind) {
-      case "matvec": {
-        const { params, hasTiles } = dispatch;
-        const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
-        kernel.compile(maxRows);
-        this.#products.push(kernel);
-        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-      }
-      case "norm": {
-        const kernel = new Norm(gpu, dispatch.params);
-        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-      }
-      case "pointwise": {
-        const kernel = new Pointwise(gpu, dispatch.params);
-        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-      }
-      case "take_rows": {
-        const kernel = new TakeRows(gpu, dispatch.params);
-        return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
-      }
-      case "rotate":
-        throw new RangeError("Heads are rotated by the attention on a GPU, not before it.");
+  /** The kernel of a dispatch, compiled for 1 to `maxRows` rows. */
+  #getKernel(dispatch: Dispatch, maxRows: number): RowKernel {
+    const { tensors: _, ...own } = dispatch;
+    const key = JSON.stringify({ ...own, maxRows });
+    let kernel = this.#kernels.get(key);
+    if (kernel === undefined) {
+      kernel = openKernel(this.#gpu, dispatch, maxRows);
+      this.#kernels.set(key, kernel);
     }
+    return kernel;
+  }
+}
+
+function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKernel {
+  switch (dispatch.kind) {
+    case "matvec": {
+      const { params, hasTiles } = dispatch;
+      const kernel = new Matvec(gpu, params, chooseMatvecTiling(gpu, params, hasTiles));
+      kernel.compile(maxRows);
+      return kernel;
+    }
+    case "norm":
+      return new Norm(gpu, dispatch.params);
+    case "pointwise":
+      return new Pointwise(gpu, dispatch.params);
+    case "take_rows":
+      return new TakeRows(gpu, dispatch.params);
+    case "rotate":
+      throw new RangeError("Heads are rotated by the attention on a GPU, not before it.");
   }
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { queueDone } from "../../gpu/queue_done.ts";
 
 /** The cache of one attention layer. The buffers change when the cache is resized. */
@@ -113,10 +113,6 @@ export class WebGpuKvCache {
   }
 
   #createBuffer(bytes: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label: "keys or values",
-      size: Math.ceil(bytes / 16) * 16,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
-    });
+    return createStorage(this.#gpu, "keys or values", bytes);
   }
 }

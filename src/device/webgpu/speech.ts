@@ -7,7 +7,7 @@ import { LogMel } from "../../../kernels/log_mel/log_mel.ts";
 import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 import { TokenRules } from "../../../kernels/sample/token_rules.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { type Elem, elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
 import { gatherRowsOnGpu } from "../gather_rows.ts";
@@ -32,11 +32,11 @@ export class WebGpuSpeech implements SpeechKernels {
     this.#options = options;
     this.#logMel = new LogMel(gpu, { spec, elem, maxRows, maxRecordings });
     this.#rules = new TokenRules(gpu, { ...rules, elem: ELEM[logitsDtype], maxRows });
-    this.#features = createBuffer(gpu, {
-      label: "features",
-      size: maxRows * spec.mels * spec.frames * elemBytes(elem),
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-    });
+    this.#features = createStorage(
+      gpu,
+      "features",
+      maxRows * spec.mels * spec.frames * elemBytes(elem),
+    );
   }
 
   forget(recording: number): void {

@@ -6,7 +6,7 @@
 import { CausalConv, convFactors } from "../../../kernels/states/causal_conv.ts";
 import { LinearAttentionKernel } from "../../../kernels/states/linear_attention.ts";
 import { type StateStep, StateStepBuffer } from "../../../kernels/states/state_step.ts";
-import { createBuffer, type GpuContext } from "../../gpu/device.ts";
+import { createStorage, type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import type { StateSite } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
@@ -111,17 +111,12 @@ export class WebGpuStates implements SequenceStates {
   }
 
   #upload(values: Float32Array<ArrayBuffer>): GPUBuffer {
-    const buffer = this.#createBuffer("factors of a convolution", values.length);
-    this.#gpu.device.queue.writeBuffer(buffer, 0, values);
+    const buffer = uploadStorage(this.#gpu, "factors of a convolution", values);
     this.#constants.push(buffer);
     return buffer;
   }
 
   #createBuffer(label: string, numFloats: number): GPUBuffer {
-    return createBuffer(this.#gpu, {
-      label,
-      size: Math.max(16, Math.ceil(numFloats / 4) * 16),
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
-    });
+    return createStorage(this.#gpu, label, numFloats * Float32Array.BYTES_PER_ELEMENT);
   }
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createBuffer, type GpuContext, usesMachineMemory } from "../../gpu/device.ts";
+import { createStorage, type GpuContext, usesMachineMemory } from "../../gpu/device.ts";
 import { Readback } from "../../gpu/readback.ts";
 import { takeLookup } from "../../graph/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
@@ -81,6 +81,12 @@ export class WebGpuBackend implements Backend {
     return new WebGpuBackend(gpu, { readback, failure });
   }
 
+  compileNext(): boolean {
+    const compile = this.#gpu.later.shift();
+    compile?.();
+    return compile !== undefined;
+  }
+
   prepareRuntime(): void {
     // Whoever opens a session next waits for it, and reports its errors.
     prepareRuntime(this.#gpu.device).catch(() => {});
@@ -153,11 +159,7 @@ export class WebGpuBackend implements Backend {
   }
 
   allocate(numBytes: number): Storage {
-    const buffer = createBuffer(this.#gpu, {
-      label: "activations",
-      size: Math.ceil(numBytes / 16) * 16,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-    });
+    const buffer = createStorage(this.#gpu, "activations", numBytes);
     return {
       tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
       write: (data) => {

@@ -1,0 +1,60 @@
+/**
+ * Tensors of f32 and f16 as the CPU's kernels read and write them.
+ *
+ * @module
+ */
+import { widen } from "../../../kernels/common/half.ts";
+import type { HeadRows } from "../../graph/graph_cut.ts";
+import { Tensor } from "../ort/ort.ts";
+
+type Floats = Float32Array | Float16Array;
+
+/** A tensor of zeros, or of these elements. */
+export function makeTensor(
+  dtype: "float32" | "float16",
+  dims: readonly number[],
+  elements?: Float32Array,
+): Tensor {
+  const source = elements ?? dims.reduce((product, size) => product * size, 1);
+  if (dtype === "float32") return new Tensor(dtype, new Float32Array(source as number), dims);
+  return new Tensor(dtype, new Float16Array(source as number) as unknown as Uint16Array, dims);
+}
+
+/** A tensor's elements; those of f16 may be given as their bits. */
+export function viewElements({ data }: Tensor): Floats {
+  if (data instanceof Uint16Array) {
+    return new Float16Array(data.buffer, data.byteOffset, data.length);
+  }
+  return data as Float32Array;
+}
+
+/** Copies elements `from` to `end` as f32. */
+export function copyElements(
+  tensor: Tensor,
+  into: Float32Array,
+  from = 0,
+  end = tensor.size,
+): void {
+  const elements = viewElements(tensor).subarray(from, end);
+  if (elements instanceof Float32Array) into.set(elements);
+  else widen(elements, into);
+}
+
+/** Names of an attention's operands. */
+type Operands<Rows = HeadRows> = Readonly<Record<"q" | "k" | "v", Rows>>;
+
+/** Whether queries, keys and values lie in one tensor. */
+export function isPacked({ q, k, v }: Operands): boolean {
+  return q.tensor === k.tensor && q.tensor === v.tensor;
+}
+
+/** Copies an attention's operands, packed ones once. */
+export function copyOperands(
+  site: Operands,
+  tensors: ReadonlyMap<string, Tensor>,
+  into: Operands<Float32Array>,
+): void {
+  for (const role of isPacked(site) ? ["q"] as const : ["q", "k", "v"] as const) {
+    copyElements(tensors.get(site[role].tensor)!, into[role]);
+  }
+}
