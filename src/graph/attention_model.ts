@@ -1,5 +1,5 @@
 /**
- * A model of one attention, for a decoder's prompts.
+ * An ONNX model that computes one causal attention, for the prompts of a decoder.
  *
  * @module
  */
@@ -37,14 +37,14 @@ export const CAUSAL_INPUTS = {
   keyPositions: "key_positions",
 } as const;
 
-/** Subtracted from the score of a key for each position that it lies outside of what a row sees. */
+/** Subtracted from a key's score for each position by which it lies outside the row's window. */
 const OUT_OF_SIGHT = 1e30;
 
 /**
  * Attention of tokens to all keys up to their own. Its output is `out`, shaped like the queries.
  *
- * Heads of keys are worked on one by one, so that the scores of one stay in the processor's cache, and each with all
- * heads of queries that share it.
+ * Key heads are processed one by one, each with all query heads that share it, so that the scores of one stay in the
+ * processor's cache.
  */
 export function causalAttentionModel(attention: CausalAttention): ModelProto {
   const { kvHeads, headSize } = attention;
@@ -94,7 +94,7 @@ export function causalAttentionModel(attention: CausalAttention): ModelProto {
   };
 }
 
-/** `mask`, `[rows, keys]`: 0 for keys that a row sees, and for others so low that their weight rounds to 0. */
+/** `mask`, `[rows, keys]`: 0 for keys that a row sees, and so low for others that their weight rounds to 0. */
 function maskNodes({ window }: CausalAttention) {
   const { queryPositions, keyPositions } = CAUSAL_INPUTS;
   return [

@@ -36,7 +36,7 @@ export function readVector(
   return length === undefined || size === length ? tensor : undefined;
 }
 
-/** Finds, of a node with two inputs, the one that a test holds for, and the other. */
+/** Of a node's two inputs, the one that passes a test, and the other. */
 export function eitherInput<T>(
   { inputs }: Node,
   test: (name: string) => T | undefined,

@@ -20,7 +20,7 @@ export interface DecoderInputs {
   readonly kind: "ids" | "embeddings";
   readonly mask: ValueInfo | undefined;
   readonly positions: ValueInfo | undefined;
-  /** What each token brings to each layer, beside its embedding (Gemma 3n and 4). */
+  /** The per-layer embeddings of each token (Gemma 3n and 4). */
   readonly perLayer?: ValueInfo | undefined;
   /** Token type ids of an encoder. */
   readonly types?: ValueInfo | undefined;
@@ -30,7 +30,7 @@ export interface DecoderInputs {
   readonly skipsPadding?: boolean | undefined;
   /** Names of past keys and values. */
   readonly caches: ReadonlySet<string>;
-  /** Names of other states that a step hands on to the next: of one size, however many tokens there were. */
+  /** Names of other states that one step passes to the next; their size does not depend on the number of tokens. */
   readonly states?: ReadonlySet<string> | undefined;
 }
 
@@ -83,7 +83,7 @@ export function liftConstants(graph: Graph): Graph {
   return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
 }
 
-/** Some exports take how many logits to compute; 0 means all, the rows are chosen elsewhere here. */
+/** Fixes the input for the number of logits to 0, which means all: rows are chosen elsewhere here. */
 export function fixLogitCount(graph: Graph): Graph {
   const count = graph.inputs.find(({ name }) => /^(num_)?logits_to_keep$/.test(name));
   if (count === undefined) return graph;
@@ -103,7 +103,7 @@ export function findOutput(graph: Graph): string {
   throw new Refusal(`It has no output named logits, but ${names.join(", ") || "caches alone"}.`);
 }
 
-/** @throws {Refusal} when a cache is not of a type that Hearth's may have. */
+/** @throws {Refusal} when a cache has a type that Hearth's cache cannot have. */
 export function requireFloatCaches(index: GraphIndex, inputs: DecoderInputs): void {
   for (const name of inputs.caches) {
     const { dtype } = index.inputs.get(name)!;

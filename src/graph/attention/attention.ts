@@ -11,7 +11,10 @@ import { floatAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
-/** How an attention takes or gives heads: `[1, tokens, …]`, or `[1, heads, tokens, size]` and `[heads, tokens, size]`. */
+/**
+ * The order of axes in which an attention reads or writes heads: `[1, tokens, …]`, or `[1, heads, tokens, size]` and
+ * `[heads, tokens, size]`.
+ */
 export type Layout = "token_major" | "head_major";
 
 /** An operand of an attention as the graph has it. */
@@ -46,9 +49,9 @@ export interface FoundAttention {
   readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;
-  /** Positions its tables and its mask reach; Infinity without such. */
+  /** The number of positions that its tables and its mask cover; Infinity if there are none. */
   readonly maxPositions: number;
-  /** Nodes that must run before it, in this order, where the attention's node does more than attend. */
+  /** Nodes that must run before it, in this order, if the attention's node does more than attend. */
   readonly before?: readonly Node[] | undefined;
   /** Constants of those nodes. */
   readonly constants?: readonly Tensor[] | undefined;
@@ -62,17 +65,17 @@ export interface Search {
   readonly contextLength: number;
 }
 
-/** The name of an attention for messages: its node's, or its result's if nodes have none. */
+/** The attention's name for messages: that of its node, or of its result if the node has none. */
 export function getName(node: Node): string {
   return node.name || node.outputs[0]!;
 }
 
-/** The scale of a node, whose 0 and absence mean `1 / sqrt(headDim)`. */
+/** A node's scale; 0 or no attribute means `1 / sqrt(headDim)`. */
 export function readScale(node: Node, headDim: number): number {
   return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
 }
 
-/** The window or cap of a node, whose zero or less means none. */
+/** A node's window or cap; zero, a negative number or no attribute means none. */
 export function positive(value: number | undefined): number | undefined {
   return value !== undefined && value > 0 ? value : undefined;
 }
@@ -112,12 +115,12 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
   );
 }
 
-/** Operators through which a cache is still that cache. */
+/** Operators whose result is still the same cache. */
 const COPYING = new Set(["Identity", "Cast", "Concat"]);
 
 /**
- * The cache input that a tensor is, perhaps by another name or in another type: exporters put copies, empty additions
- * and, where the graph computes in halves and its caches do not, casts in between.
+ * The cache input behind a tensor, through renames and casts: exporters insert copies, empty concatenations and, if the
+ * graph computes in float16 but its caches are float32, casts.
  */
 export function findCacheInput({ index, probes }: Search, tensor: string): string | undefined {
   const run = probes.at(SHORT_LENGTHS[1]);

@@ -45,7 +45,7 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   };
 }
 
-/** `head_sink`, or for `smooth_softmax` the zeros that mean the same. */
+/** `head_sink`, or zeros for `smooth_softmax`, which has the same effect. */
 function readSinks(node: Node, search: Search, heads: number): StoredTensor | undefined {
   const sink = inputName(node, 11);
   if (sink !== undefined) return requireConstant(search, sink, node);

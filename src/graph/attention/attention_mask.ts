@@ -63,7 +63,7 @@ export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility
   );
 }
 
-/** The proven form of a mask. */
+/** What was proven about a mask. */
 export interface ProvenMask {
   /** Keys a query sees, its own included; `undefined`: all preceding. */
   readonly localWindow: number | undefined;
@@ -127,7 +127,7 @@ function longestKnown(read: MaskReader, limit: number): number {
  *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of the attention, for messages.
- * @throws {Refusal} when the mask cannot be computed, or has another form.
+ * @throws {Refusal} when the mask cannot be computed, or is not causal.
  */
 export function proveMask(read: MaskReader, contextLength: number, of: string): ProvenMask {
   const maxPositions = longestKnown(read, contextLength);

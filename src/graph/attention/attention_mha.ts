@@ -68,7 +68,7 @@ function multiHeadOperands(
   return { before: [], q: rows(query), k: rows(key), v: rows(value), headDim, vHeadDim };
 }
 
-/** Adds the bias of the projections, which the operator would apply, in front of it. */
+/** Adds the projections' bias as a node in front of the operator, which would otherwise apply it. */
 function addBias(
   name: string,
   operands: Pick<FoundAttention, "q" | "k" | "v">,

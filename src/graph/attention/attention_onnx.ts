@@ -41,7 +41,7 @@ function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
   return { localWindow: Math.min(localWindow ?? Infinity, left + 1), maxPositions };
 }
 
-/** q, k and v, the cache inside the operator or in front of it. */
+/** The operands q, k and v; keys are cached by the operator itself or by nodes in front of it. */
 interface Operands {
   readonly k: Operand;
   readonly v: Operand;
@@ -72,7 +72,7 @@ function operandsWithPast(node: Node, search: Search, layout: Layout): Operands 
   };
 }
 
-/** Keys and values that the graph has appended to its cache before. */
+/** Keys and values that the graph has already appended to its cache. */
 function operandsWithCache(node: Node, search: Search): Operands {
   const [, key, value] = node.inputs as [string, string, string];
   const [keys, values] = [key, value].map((tensor) => {

@@ -104,7 +104,7 @@ interface Additions {
   readonly made: Set<string>;
 }
 
-/** The token-major tensor behind an operand; where the graph has none, a `Transpose` makes it. */
+/** The token-major tensor behind an operand; if the graph has none, a `Transpose` is added. */
 function tokenMajor(
   { index, probes }: Search,
   operand: { readonly tensor: string; readonly layout: Layout },
@@ -135,7 +135,7 @@ function tokenMajor(
 /** `TensorProto.DataType`, as `Cast` takes it. */
 const CAST_TO = { float32: 1, float16: 10 } as const;
 
-/** An operand in the type of the attention's result: a graph may cast what it caches. */
+/** Casts an operand to the type of the attention's result, since a graph may cast what it caches. */
 function castTo(
   { index, probes }: Search,
   operand: Operand,
@@ -194,7 +194,7 @@ function placeOutput(search: Search, found: FoundAttention, additions: Additions
 }
 
 /**
- * Replaces the attentions by site nodes and drops what only served them: their masks, lengths and caches.
+ * Replaces the attentions by site nodes and drops what nothing else reads: their masks, lengths and caches.
  *
  * @param wanted the outputs to keep.
  */

@@ -41,7 +41,7 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** A padding mask input, a 1 for each key or the number of keys: there is no padding to mask. */
+/** Refuses a padding mask that is not an input of ones or of lengths: texts are never padded here. */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {

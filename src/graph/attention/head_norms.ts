@@ -1,6 +1,6 @@
 /**
- * The norms of queries' and keys' heads that a `GroupQueryAttention` can do itself, as nodes in front of it: other
- * exporters spell them so, and the segments' compiler leaves them to the write of the cache.
+ * Turns the norms of query and key heads that a `GroupQueryAttention` can apply itself into nodes in front of it, as
+ * other exporters write them. The compiler of segments then fuses them into the write of the cache.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 
-/** Added to a head's mean square if the node does not say what. */
+/** Epsilon added to a head's mean square if the node names none. */
 const DEFAULT_EPSILON = 1e-6;
 
 /** The part of an operand that is normalised, in the tensor that holds it. */
@@ -39,7 +39,7 @@ class HeadNorms {
     this.#attributes = { axis: -1, epsilon: { float: epsilon }, stash_type: 1 };
   }
 
-  /** The operand normalised with a weight; as it is without one. */
+  /** The normalised operand, or the operand itself without a weight. */
   add(kind: "q" | "k", weight: string | undefined, heads: Heads): Operand {
     if (weight === undefined) return heads.operand;
     const name = `${this.#name}/${kind}`;
@@ -71,7 +71,7 @@ class HeadNorms {
   }
 }
 
-/** An attention, its node's inputs `q_norm_weight` and `k_norm_weight` applied before it. */
+/** Moves `q_norm_weight` and `k_norm_weight` of an attention's node into nodes in front of it. */
 export function normaliseHeads(node: Node, found: FoundAttention): FoundAttention {
   const weights = { q: inputName(node, 14), k: inputName(node, 15) };
   if (weights.q === undefined && weights.k === undefined) return found;

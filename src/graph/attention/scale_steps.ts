@@ -14,7 +14,7 @@ export interface Tracing {
   readonly run: Evaluation;
 }
 
-/** The tensor that is scaled to this one, perhaps in several steps. */
+/** Follows a tensor back through the steps that only scale it, to the tensor they started from. */
 export function behindScales(tensor: string, search: Tracing): { tensor: string; factor: number } {
   const node = search.index.producers.get(tensor);
   const step = node && scaleStep(node, search);

@@ -22,7 +22,7 @@ const NEAR_SCORE = 1e-3;
  *
  * @param read the softmax's input when every score has this value; `undefined` if unknown.
  * @param of the softmax, for messages.
- * @throws {Refusal} when it is another function, or differs between keys other than by the mask.
+ * @throws {Refusal} when it is another function, or when keys differ in more than the mask.
  */
 export function measureScores(
   read: (score: number) => Float64Array | undefined,

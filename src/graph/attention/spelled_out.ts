@@ -19,7 +19,7 @@ import { Refusal } from "../refusal.ts";
 import { measureScores } from "./score_function.ts";
 import { findBack, numbered, type SpelledOutOperand } from "./traced_operand.ts";
 
-/** The operators looked through between the product of q and k and the softmax, and after it. */
+/** Operators that may lie between the product of q and k and the softmax, and after it. */
 const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
@@ -105,7 +105,7 @@ interface ProductInputs {
   readonly of: string;
 }
 
-/** The difference between attentions over a cache and those of encoders. */
+/** How attentions over a cache and those of encoders differ. */
 export interface SpelledOutKind {
   /** @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed. */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;

@@ -52,7 +52,7 @@ export function numbered(value: Value): Value {
   return { ...value, data };
 }
 
-/** An operand of a spelled-out attention, and what it is multiplied by on the way. */
+/** An operand of a spelled-out attention, and the factor applied to it before the product. */
 export interface SpelledOutOperand {
   readonly operand: Operand;
   readonly heads: number;
@@ -135,7 +135,7 @@ function traceRows(
   return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
 }
 
-/** The input that a node moves: its largest that is not constant. */
+/** The input that a node rearranges: its largest that is not constant. */
 function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => number) {
   return node.inputs
     .filter((name) => name !== "" && !index.constants.has(name))
@@ -143,7 +143,7 @@ function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => numbe
 }
 
 /**
- * Traces an operand of a product as far back as its elements are heads of rows in their order.
+ * Traces an operand of a product as far back as its elements are still heads of rows in order.
  *
  * @returns `undefined` if there is none.
  */

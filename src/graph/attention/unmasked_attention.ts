@@ -23,7 +23,7 @@ type WholeOperand =
   | { readonly kind: "rows"; readonly tensor: string }
   /** An input of the graph, `[batch, heads, tokens, size]`. */
   | { readonly kind: "input"; readonly tensor: string }
-  /** Rows as above behind what an input `past` holds, `[batch, heads, tokens, size]`. */
+  /** Rows as above, appended to what the input `past` holds, `[batch, heads, tokens, size]`. */
   | { readonly kind: "appended"; readonly tensor: string; readonly past: string };
 
 /** One attention. */
@@ -68,7 +68,7 @@ export function findUnmaskedAttentions(
   return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
 }
 
-/** Inputs with distinct sizes for symbolic axes, without elements. */
+/** Feeds for every input: a distinct size for each symbolic axis, without elements. */
 export function probeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const getSize = (symbol: string) => {
@@ -122,7 +122,7 @@ function readSizes(shape: readonly number[], b: number): AtomSizes | undefined {
   return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
 }
 
-/** The source of keys or values with these axes, and the factor applied on the way. */
+/** Where keys or values with these axes come from, and the factor applied on the path. */
 function operand(
   tensor: string,
   axes: Axes,
@@ -152,7 +152,7 @@ interface Source {
   readonly factor: number;
 }
 
-/** The source rows or heads of a tensor with these axes, and the factor applied on the way. */
+/** The rows or heads that a tensor with these axes comes from, and the factor applied on the path. */
 function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
   const { index, run, sizes: { b, h, t, d } } = search;
   const path: Node[] = [];

@@ -1,6 +1,6 @@
 /**
- * Takes the lookup of token embeddings out of a graph: only one row per token is read of a table that may be the
- * largest of a model's weights.
+ * Takes the lookup of token embeddings out of a graph: the table may be the largest of a model's weights, and only one
+ * row per token is read.
  *
  * @module
  */
@@ -40,10 +40,10 @@ export interface EmbeddingLookup {
   };
 }
 
-/** A graph without its lookup. */
+/** A graph without its lookup, and the lookup. */
 interface TakenLookup {
   readonly lookup: EmbeddingLookup;
-  /** Reads the rows as an input under the lookup's own name; it may have no nodes left. */
+  /** The graph that reads the rows as an input under the lookup's own name; it may have no nodes left. */
   readonly rest: ModelProto;
 }
 
@@ -76,7 +76,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
   return dtype === "float32" || dtype === "float16";
 }
 
-/** The node that alone reads a lookup in float16, and makes float32 of it. */
+/** The only reader of a float16 lookup, if it casts it to float32. */
 function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
   const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
   const isCast = only?.opType === "Cast" && intAttribute(only, "to") === codeOfDtype("float32");
@@ -84,7 +84,7 @@ function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | unde
 }
 
 /**
- * Takes the lookup out of a graph whose input of token ids it alone reads.
+ * Takes the lookup out of a graph if nothing else reads the input of token ids.
  *
  * @param tokens name of that input; the lookup's own input if absent.
  * @returns `undefined` for any other graph.
@@ -128,9 +128,10 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
 }
 
 /**
- * Has a cut that begins with token ids begin with embeddings: the lookup becomes a graph of its own, `cut.embedding`.
+ * Makes the lookup at the start of a cut a graph of its own, `cut.embedding`, so that the cut begins with embeddings
+ * instead of token ids.
  *
- * @returns the cut itself where token ids are read by anything else.
+ * @returns the cut itself if anything else reads the token ids.
  */
 export function takeEmbedding(cut: GraphCut): GraphCut {
   const [first, ...others] = cut.segments;
@@ -169,7 +170,7 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
   };
 }
 
-/** The lookup of a segment's model, alone. */
+/** A model of the lookup alone. */
 function embeddingModel(
   model: ModelProto,
   { ids, output, dtype, width }: EmbeddingLookup,

@@ -9,14 +9,14 @@ import type { ModelFiles } from "../file/external_data.ts";
 import { bytesOfStored } from "../file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 
-/** Bytes of recently read rows that are kept. */
+/** Bytes of recently read rows to keep. */
 const CACHE_BYTES = 4 * 2 ** 20;
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
-/** It owns open files. */
+/** An embedding table in its files, which it keeps open. */
 export class EmbeddingTable {
   readonly #lookup: EmbeddingLookup;
   readonly #files = new Map<string, Deno.FsFile>();

@@ -21,7 +21,7 @@ export interface EncoderSite extends Omit<AttentionSite, "rotary" | "localWindow
 /** Nodes that reduce the rows of all tokens to the wanted result; they may mix tokens. */
 export interface EncoderTail {
   readonly nodes: readonly Node[];
-  /** Their inputs besides the rows. */
+  /** Inputs of those nodes besides the rows. */
   readonly input: TensorPort;
   readonly output: TensorPort;
 }

@@ -1,6 +1,6 @@
 /**
- * Classifiers and embedders that read the first token alone: what the last layer computes of each token by itself, its
- * products above all, is computed of that token only.
+ * Classifiers and embedders that read only the first token: row-wise work of the last layer, above all its products, is
+ * done for that token alone.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { Refusal } from "../refusal.ts";
 import { picksToken } from "./last_token.ts";
 import { findEncoderInputs } from "./split_encoder.ts";
 
-/** Operators that compute an element of the same elements of other tensors, or a row of a row. */
+/** Operators whose output elements depend only on the same elements of their inputs, or whose rows on the same rows. */
 const ROW_OPERATORS = new Set([
   ...Object.keys(ELEMENTWISE_RULES),
   ...["Erf", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Elu", "Selu", "Softplus", "LeakyRelu"],
@@ -33,18 +33,18 @@ const ROW_OPERATORS = new Set([
 const FIRST = "first_token";
 
 /**
- * The model with nodes that only a pick of the first token reads computing its row alone. Their results do not change;
- * rows quantised together stay together.
+ * Lets nodes that only lead to a pick of the first token compute its row alone. Their results do not change; rows
+ * quantised together stay together.
  *
  * @param wanted the output.
- * @returns the model itself where the graph picks no token, or nothing is computed of tokens by themselves before.
+ * @returns the model itself if the graph picks no token, or if nothing before the pick is row-wise.
  */
 export function computeFirstRows(
   model: ModelProto,
   { wanted, padTokenId }: { readonly wanted: string; readonly padTokenId: number },
 ): ModelProto {
   const index = new GraphIndex(liftConstants(model.graph));
-  // What a graph within the graph reads is not seen.
+  // What a nested graph reads is not visible here.
   if (index.graph.nodes.some(hasSubgraph)) return model;
   const probes = findProbes(index, padTokenId);
   const pick = probes && findPick(probes);
@@ -76,7 +76,7 @@ function findProbes(index: GraphIndex, padTokenId: number): Probes | undefined {
   }
 }
 
-/** The one node that gives the first token's row of a tensor. */
+/** The only node that picks the first token's row of a tensor. */
 function findPick(probes: Probes): Node | undefined {
   const picks = probes.index.graph.nodes.filter((node) => picksToken(probes, "first", node));
   return picks.length === 1 ? picks[0] : undefined;
@@ -104,12 +104,12 @@ class KnownTensors {
     });
   }
 
-  /** How many axes a tensor has that is computed from no input; `undefined` for any other. */
+  /** The number of axes of a tensor that depends on no input; `undefined` for any other. */
   axesOfConstant(name: string): number | undefined {
     return this.#isConstant(name) ? this.#probes.short()[0]!.value(name)?.shape.length : undefined;
   }
 
-  /** Whether a node gives the shape of rows, of which the rows' length alone is read. */
+  /** Whether a node computes the shape of rows, and only their length is read from it. */
   isRowLength({ opType, outputs }: Node): boolean {
     const { index } = this.#probes;
     return opType === "Shape" && !index.isOutput(outputs[0]!) &&
@@ -146,17 +146,17 @@ class KnownTensors {
 function isRowWise(node: Node, tensors: KnownTensors): boolean {
   const { opType, inputs } = node;
   if (!ROW_OPERATORS.has(opType) || !tensors.isAlongRow(node)) return false;
-  // The other inputs of these say where to part rows.
+  // The other inputs of these operators say where to split rows.
   if (opType === "Split" || opType === "Slice") return tensors.isRows(inputs[0]!);
   return inputs.every((name, i) => {
     const axes = tensors.axesOfConstant(name);
-    // Of a product any, a matrix; of others what is the same for all tokens.
+    // A product may have any matrix; other operators only inputs that are the same for all tokens.
     if (axes !== undefined) return axes <= 1 || (opType.startsWith("MatMul") && i > 0);
     return name === "" || (tensors.isRows(name) && !(opType === "MatMul" && i > 0));
   });
 }
 
-/** Picks rows where the early nodes begin. */
+/** Inserts a pick of the first row wherever row-wise nodes begin. */
 function withFirstRows(
   model: ModelProto,
   index: GraphIndex,

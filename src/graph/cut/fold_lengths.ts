@@ -1,6 +1,6 @@
 /**
  * Folds length arithmetic out of a graph: with one sequence per run and without the attentions, most of what exporters
- * compute from `Shape` is constant, and only positions remain of masks and pasts.
+ * compute from `Shape` is constant, and masks and pasts reduce to positions.
  *
  * @module
  */
@@ -61,7 +61,7 @@ function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | unde
   return others.every((value) => text(value) === text(first)) ? first : undefined;
 }
 
-/** The sizes to reshape to, -1 for the tokens' axis, if only one size depends on the run. */
+/** The sizes of a `Reshape`, with -1 for the tokens' axis, if at most one size depends on the run. */
 function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | undefined {
   const shapes = runs.map((run) => run.value(output)?.shape);
   const [first] = shapes;
@@ -86,10 +86,10 @@ class Folder {
   readonly #probes: Probes;
   readonly #runs: readonly Evaluation[];
   readonly #fromInputs: ReadonlySet<string>;
-  /** Candidates for positions: in a decoder tensors that depend on its past, in an encoder all. */
+  /** Tensors that may hold positions: in a decoder those that depend on its past, in an encoder all. */
   readonly #mayBePositions: ReadonlySet<string>;
   readonly #folded = new Set<string>();
-  /** Positions counted from ids, and what is computed from them. */
+  /** Positions counted from ids, and what is computed from those. */
   readonly #counted = new Set<string>();
 
   constructor(probes: Probes, contextLength: number) {
@@ -107,7 +107,7 @@ class Folder {
     this.#runs = [...probes.short(), probes.long(contextLength)];
   }
 
-  /** What replaces a node. */
+  /** The nodes that replace a node. */
   replace(node: Node): readonly Node[] {
     const [output, ...more] = node.outputs;
     if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
@@ -119,7 +119,7 @@ class Folder {
       return [];
     }
     if (node.inputs.some((input) => this.#counted.has(input)) && this.#isIndex(output!)) {
-      // If the ids do contain padding, positions are computed with it.
+      // Ids with padding change how positions are counted.
       this.#counted.add(output!);
       return [node];
     }
@@ -140,7 +140,7 @@ class Folder {
     return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
   }
 
-  /** What a tensor adds to the positions; `undefined` if it is not one of positions. */
+  /** The constant that a tensor adds to the positions; `undefined` if it does not hold positions. */
   #offsetOfPositions(name: string): number | undefined {
     return this.#mayBePositions.has(name) && this.#isIndex(name)
       ? this.#probes.positionOffset(name)
@@ -161,7 +161,7 @@ class Folder {
     return this.#runs[0]!.valueWith(name, new Map([[tokens.name, unknown]]))?.data === undefined;
   }
 
-  /** The graph's positions input in the shape and type that a computed tensor of positions had. */
+  /** Converts the graph's positions input to the shape and type of a computed tensor of positions. */
   #positions(output: string, offset: number): Node[] {
     this.usesPositions = true;
     if (this.#isFromIds(output)) {

@@ -1,6 +1,6 @@
 /**
- * Some exports compute the logits of the last token alone, and classifiers that of the first. A cut computes any wanted
- * rows, so the selection is removed from the graph and the caller asks for that row.
+ * Some exports compute the logits of the last token alone, and classifiers those of the first. A cut computes any rows
+ * that are asked for, so the selection is removed from the graph and the caller asks for that row.
  *
  * @module
  */
@@ -15,7 +15,7 @@ const PICKING = new Set(["Gather", "Slice", "GatherND"]);
 /** Which token a graph picks. */
 export type PickedToken = "first" | "last";
 
-/** Whether a node gives of `[1, tokens, …]` that token's row and nothing else. */
+/** Whether a node reduces `[1, tokens, …]` to that token's row and does nothing else. */
 export function picksToken(probes: Probes, which: PickedToken, node: Node): boolean {
   return PICKING.has(node.opType) &&
     probes.short().every((run, i) => picks(which, node, run, SHORT_LENGTHS[i]!.numTokens));

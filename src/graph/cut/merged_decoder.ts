@@ -1,5 +1,5 @@
 /**
- * The decoder of an encoder-decoder model as Optimum exports it, merged of two, and its cut.
+ * Splits the merged decoder of an encoder-decoder model, as Optimum exports it, and cuts it.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import type { ModelProto } from "../file/proto.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
 
-/** What is made of a merged graph. */
+/** The two graphs of a merged decoder. */
 export interface DecoderGraphs {
   /** Computes `present.*.encoder.*` from `encoder_hidden_states`. */
   readonly project: ModelProto;
   /**
-   * Computes what is wanted, and a token's keys and values, from the token and the keys and values of those before and
-   * of the encoder's output.
+   * Computes the wanted output and a token's keys and values, from the token, the keys and values of those before it,
+   * and those of the encoder's output.
    */
   readonly step: ModelProto;
 }
 
-/** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
+/** Splits a merged decoder into its two graphs; `undefined` if it is not merged of two. */
 export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
   const take = (branch: "then_branch" | "else_branch", isWanted: (output: string) => boolean) => {
     const taken = takeBranch(merged, branch);

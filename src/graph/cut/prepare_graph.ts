@@ -1,5 +1,5 @@
 /**
- * Makes of a whole decoder graph one that treats tokens alike, its attentions replaced by site nodes.
+ * Turns a whole decoder graph into one that treats tokens alike, its attentions replaced by site nodes.
  *
  * @module
  */
@@ -80,7 +80,7 @@ function probeSites(
   return new Probes(index, inputs, known);
 }
 
-/** Refuses a graph that still needs its mask or its past without the attentions. */
+/** Refuses a graph that still needs its mask or its past after its attentions are gone. */
 function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
   const { tokens, positions, types, perLayer } = inputs;
   const allowed = new Set([tokens, positions, types, perLayer].map((info) => info?.name));

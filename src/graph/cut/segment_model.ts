@@ -43,15 +43,15 @@ export function gatherRows(
   return [...gathers, ...nodes];
 }
 
-/** Names the sizes that vary as ONNX wants them named. */
+/** Renames the sizes that vary to the symbols of ONNX. */
 function declare({ name, dtype, shape }: TensorPort) {
   return makeValueInfo(name, dtype, shape.map((size: Dim) => size));
 }
 
 /**
- * Builds a segment.
+ * Builds a segment's model.
  *
- * @param model whose operator sets and constants the segment uses.
+ * @param model provides operator sets and constants.
  * @param constants of the graph by name.
  */
 export function buildSegment(

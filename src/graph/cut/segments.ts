@@ -1,5 +1,6 @@
 /**
- * Partitions the nodes of a graph with site nodes into segments, by level: the most sites on any way to a node.
+ * Partitions the nodes of a graph with site nodes into segments, by level: the largest number of sites on any path to a
+ * node.
  *
  * @module
  */
@@ -36,8 +37,8 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
 }
 
 /**
- * Partitions the nodes. Nodes that depend on no input, or only compute lengths, are cheap: every segment that needs
- * them has a copy, so that they do not cross.
+ * Partitions the nodes. Nodes that depend on no input, or only compute lengths, are cheap: each segment that needs them
+ * gets a copy, so that their results do not cross between segments.
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.

@@ -20,7 +20,7 @@ import {
   tableLimit,
 } from "../site_ports.ts";
 
-/** What the cut may rely on. */
+/** What the cut may assume. */
 export interface SplitOptions {
   /** Tokens of the longest sequence; masks are evaluated up to there. */
   readonly contextLength?: number | undefined;

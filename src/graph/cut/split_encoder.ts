@@ -45,7 +45,7 @@ export function findEncoderInputs(index: GraphIndex, padTokenId: number): Decode
   };
 }
 
-/** Positions in the graph's position tables; `Infinity` without known ones. */
+/** The length of the graph's position tables; `Infinity` if it has none that are known. */
 export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {
@@ -56,7 +56,7 @@ export function countPositions({ graph }: ModelProto, padTokenId: number): numbe
   }
 }
 
-/** Brings the graph into the form that is cut. */
+/** Prepares the graph for the cut. */
 function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph {
   const { wanted, padTokenId, contextLength } = options;
   const lifted = new GraphIndex(liftConstants(original));

@@ -50,7 +50,7 @@ const alongAxis: TokenAxisRule = (node, { inputs }) => {
 const alongLast: TokenAxisRule = (_node, { inputs }) =>
   inputs.every((input) => input === undefined || input.axis < input.shape.length - 1);
 
-/** Sums over the last axis of the first factor and the last but one of the second. */
+/** A matrix product: sums over the last axis of the first factor and the second-to-last of the second. */
 const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
   (a === undefined || fromEnd(a) > 1) && (b === undefined || fromEnd(b) !== 2) &&
   rest.every((input) => input === undefined);

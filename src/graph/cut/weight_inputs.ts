@@ -46,8 +46,8 @@ export interface WeightInputs {
 }
 
 /**
- * {@linkcode liftWeights} where a graph has much of them. It stays as it is otherwise, and where nodes have graphs of their
- * own, which may read constants of this one.
+ * Applies {@linkcode liftWeights} to graphs with many large weights. Others stay as they are, and so do graphs with
+ * nested graphs, which may read the outer one's constants.
  */
 export function liftLargeWeights(model: ModelProto): WeightInputs {
   const left = { model, weights: [] };
@@ -78,7 +78,7 @@ export function liftWeights(model: ModelProto): WeightInputs {
   };
 }
 
-/** Inputs of a node that must stay constant if they are constant. */
+/** Inputs of a node that must stay constant. */
 function namesOfConstants({ domain, opType, inputs }: Node): string[] {
   const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
   return inputs.filter((_, index) => !free.includes(index));

@@ -1,5 +1,5 @@
 /**
- * `Scan`: a graph of its own that runs once for each token, and hands on what it keeps.
+ * `Scan`: a nested graph that runs once per token and passes its state on.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const GRAPH = { node: 1, initializer: 5, input: 11, output: 12 } as const;
 /** A `Scan` over the tokens, and the graph that it runs. */
 export interface Scan {
   readonly body: GraphIndex;
-  /** Names inside the body, in order: what is kept first. */
+  /** Names inside the body, in order, the states first. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly numStates: number;
@@ -23,7 +23,7 @@ export interface Scan {
   readonly outputAxes: readonly number[];
 }
 
-/** Reads a `Scan` that goes forward; `undefined` if it does not, or if this is none. */
+/** Reads a forward `Scan`; `undefined` for any other node. */
 export function readScan(node: Node): Scan | undefined {
   const numScanned = intAttribute(node, "num_scan_inputs");
   if (node.opType !== "Scan" || numScanned === undefined) return undefined;

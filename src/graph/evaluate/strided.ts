@@ -6,7 +6,7 @@
 import { countElements } from "../file/dtype.ts";
 import { UnknownValue } from "./value.ts";
 
-/** Elements from one index of each axis to the next. */
+/** Distance in elements between neighbours along each axis. */
 export function computeStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length).fill(1);
   for (let axis = shape.length - 2; axis >= 0; axis--) {

@@ -20,7 +20,7 @@ interface Inputs {
   readonly first: readonly (number | undefined)[];
   readonly second: readonly (number | undefined)[];
   readonly third: readonly (number | undefined)[];
-  /** Of what the chosen experts are weighed with, if not with what they are chosen by. */
+  /** The input that weighs the chosen experts, if it is not the one that chooses them. */
   readonly weights?: number;
 }
 
@@ -134,7 +134,7 @@ function readMatrix(
   return { matrix, weights, scales, zeroPoints, bias, k };
 }
 
-/** A row's elements of `weights`, of which bytes hold two where they have 4 bits. */
+/** The number of elements in a row of `weights`; with 4 bits each byte holds two. */
 function findWidth(matrix: ExpertMatrix, k: number): number {
   return matrix.kind === "rows" ? k : k * matrix.bits / 8;
 }

@@ -29,10 +29,10 @@ interface RouterOptions {
   readonly isQuantized: boolean;
 }
 
-/** Operators that leave elements as they are. */
+/** Operators that only reshape or rename their input's elements. */
 const PASSING = new Set(["Reshape", "Cast", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
-/** The tensor that another has the elements of. */
+/** The tensor whose elements another one holds, reshaped or renamed. */
 export function elementsBehind(index: GraphIndex, tensor: string): string {
   let name = tensor;
   for (let node = index.producers.get(name); node && PASSING.has(node.opType);) {
@@ -64,7 +64,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
   };
 }
 
-/** Chosen by one tensor, weighed by another: sigmoids with a bias, and without. */
+/** Experts chosen by one tensor and weighed by another: sigmoids with a bias, and without it. */
 function bySeparateWeights(
   index: GraphIndex,
   { node, weights, experts }: RouterOptions,
@@ -82,8 +82,8 @@ function bySeparateWeights(
 }
 
 /**
- * Logarithms of the chosen experts' sigmoids, and numbers far below them elsewhere: their softmax is that of the sigmoids
- * divided by their sum.
+ * The logarithms of the chosen experts' sigmoids, scattered among numbers far below them: their softmax equals the
+ * sigmoids divided by their sum.
  */
 function byScatteredScores(
   index: GraphIndex,
@@ -115,7 +115,7 @@ function byScatteredScores(
   };
 }
 
-/** The bias that is added to scores for the choice: none, or a constant. `undefined` if it is chosen by something else. */
+/** The constant bias added to the scores for the choice, if any; `undefined` if something else makes the choice. */
 export function choiceBy(
   index: GraphIndex,
   choice: string,
@@ -145,14 +145,15 @@ export function logitsOfSigmoid(index: GraphIndex, name: string): string | undef
   return isOne && negated?.opType === "Neg" ? negated.inputs[0] : undefined;
 }
 
-/** The tensor that others only reshape or widen; a router computes in f32 whatever its logits are. */
+/** The tensor behind reshapes and casts; a router computes in f32 whatever type its logits have. */
 function withoutReshapes(index: GraphIndex, tensor: string): string {
   return elementsBehind(index, tensor);
 }
 
 /**
- * What the graph multiplies the experts' sum with, where it is the sum of their probabilities over that sum and a little
- * more (LFM2-MoE): the router's `epsilon` and `scale`, and the tensor that holds the product.
+ * The factor after the experts' sum in LFM2-MoE: the sum of their probabilities over that sum plus epsilon.
+ *
+ * @returns the router's `epsilon` and `scale`, and the tensor that holds the product.
  */
 export function outputWithScale(
   { index }: MixtureSearch,

@@ -57,7 +57,10 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
   return undefined;
 }
 
-/** Whether a sum leaves a row of each token; what is summed is `[tokens, chosen, hidden]` where its shape is unknown. */
+/**
+ * Whether a sum adds up the chosen experts of each token; what is summed is taken for `[tokens, chosen, hidden]` if its
+ * shape is unknown.
+ */
 function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: number): boolean {
   const { numTokens } = SHORT_LENGTHS[0];
   const shapes = [node.inputs[0]!, node.outputs[0]!].map((name) =>
@@ -125,7 +128,7 @@ function rowsBehind(
   return shape !== undefined && countElements(shape) === wanted ? name : undefined;
 }
 
-/** The result in the graph's own type, where the sum alone is f32. */
+/** The result after a cast to the graph's own type, if only the sum is in f32. */
 function castAfter(index: GraphIndex, node: Node): string {
   let [output] = node.outputs as [string];
   for (let next = index.onlyConsumer(output); next; next = index.onlyConsumer(output)) {

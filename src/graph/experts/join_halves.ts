@@ -1,5 +1,5 @@
 /**
- * The matrices of gates and those that they multiply, joined to one matrix of each expert.
+ * Joins the matrices of gates with those of the values they multiply, to one matrix for each expert.
  *
  * @module
  */
@@ -8,7 +8,11 @@ import type { StoredTensor } from "../file/stored_tensor.ts";
 import { Refusal } from "../refusal.ts";
 import type { ExpertWeights } from "./mixture.ts";
 
-/** First the rows of `gate`, then those of `up`, of each expert. @throws {Refusal} when they differ in form. */
+/**
+ * The rows of `gate`, then those of `up`, for each expert.
+ *
+ * @throws {Refusal} when their layouts differ.
+ */
 export function joinHalves<T extends ExpertWeights>(gate: T, up: T): T {
   const join = (key: "weights" | "scales" | "zeroPoints" | "bias") => {
     const [one, two] = [gate[key], up[key]];

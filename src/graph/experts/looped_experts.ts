@@ -1,5 +1,5 @@
 /**
- * Mixtures of experts one after the other, each over the rows that chose it: PyTorch's exports of loops (Qwen3-MoE and
+ * Mixtures of experts as a loop over the experts, each over the rows that chose it: PyTorch's exports (Qwen3-MoE and
  * Mixtral by Optimum), their products quantised or not.
  *
  * @module
@@ -37,7 +37,7 @@ interface ExpertProduct {
   readonly bias?: Tensor | undefined;
 }
 
-/** One expert: what it computes, of which rows, and the tensors that weigh it. */
+/** One expert: what it computes, for which rows, and the tensors that weigh it. */
 interface FoundExpert {
   readonly expert: number;
   readonly numExperts: number;
@@ -50,7 +50,7 @@ interface FoundExpert {
   readonly second: ExpertProduct;
 }
 
-/** Rows that are added at indices. */
+/** Rows that are scattered by index and added. */
 interface Term {
   readonly indices: string;
   readonly updates: string;
@@ -92,7 +92,7 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
   };
 }
 
-/** What is added up from zeros. */
+/** The terms of a sum that starts from zeros. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "ConstantOfShape") return isOfZeros(node) ? [] : undefined;
@@ -103,7 +103,7 @@ function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
   const [data, indices, updates] = node.inputs as [string, string, string];
   const before = listTerms(index, data);
-  // A token is once at most among the rows of an expert, but may have chosen one before it.
+  // A token appears at most once among an expert's rows, but may have chosen another expert before it.
   const adds = before?.length === 0 || stringAttribute(node, "reduction") === "add";
   return before && adds ? [...before, { indices, updates }] : undefined;
 }
@@ -114,7 +114,7 @@ function isOfZeros(node: Node): boolean {
     !valueOfTensor(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
-/** The tensor that others only reshape or repeat. */
+/** The tensor behind reshapes and repetitions. */
 function withoutRepeats(index: GraphIndex, tensor: string): string {
   let name = elementsBehind(index, tensor);
   for (
@@ -159,7 +159,7 @@ function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExp
   return undefined;
 }
 
-/** Which expert's rows these are: those where a one-hot choice is not zero. */
+/** Which expert chose these rows: its index in a one-hot choice that is tested for not being zero. */
 function findChoice(
   index: GraphIndex,
   rows: string,
@@ -211,7 +211,11 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   return { ...{ input, matrix, k, outputs, weights, scales, zeroPoints } };
 }
 
-/** The same product of all experts. @throws {Refusal} where they differ in form. */
+/**
+ * Stacks the same product of all experts.
+ *
+ * @throws {Refusal} when their layouts differ.
+ */
 function stackProducts(products: readonly ExpertProduct[]): ExpertWeights {
   const [{ matrix, k, outputs, weights: own }] = products as [ExpertProduct];
   const stack = (

@@ -47,7 +47,7 @@ export interface FoundMixture {
   readonly mixture: Mixture;
   /** The tensor whose rows the experts compute with. */
   readonly x: string;
-  /** The router's logits, of each expert one for each row. */
+  /** The router's logits, `[rows, experts]`. */
   readonly logits: string;
   readonly output: string;
 }
@@ -58,7 +58,7 @@ export interface MixtureSearch {
   readonly probes: Probes;
 }
 
-/** A mixture in the kernels' terms. */
+/** A mixture's parameters as the kernels take them. */
 export function expertsParams(
   { experts, topK, hidden, inner, router, activation, first, second }: Mixture,
   { elem, x, logits }: Pick<ExpertsParams, "elem" | "x" | "logits">,
@@ -76,7 +76,7 @@ export function expertsParams(
   };
 }
 
-/** All constants of a mixture but its router's. */
+/** All constants of a mixture except its router's. */
 export function findWeights({ first, second }: Mixture): StoredTensor[] {
   return [first, second].flatMap(({ weights, scales, zeroPoints, bias }) =>
     [weights, scales, zeroPoints, bias].filter((tensor) => tensor !== undefined)

@@ -27,20 +27,20 @@ interface MixtureGraph {
   readonly mixtures: readonly PlacedMixture[];
   /** The results of the site nodes in a run. */
   readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
-  /** In one sentence each, why mixtures are left to ONNX Runtime. */
+  /** Why mixtures are left to ONNX Runtime, a sentence each. */
   readonly notes: readonly string[];
 }
 
 const FINDERS = [findExperts, findGatheredExperts, findLoopedExperts];
 
-/** Mixtures that Hearth's kernels do not compute stay as they are. */
+/** Replaces the mixtures that Hearth's kernels compute; others stay as they are. */
 export function placeExperts(search: MixtureSearch): MixtureGraph {
   const { inputs } = search.probes;
   const mixtures: PlacedMixture[] = [];
   let notes: ReadonlySet<string>;
   const values: ((lengths: Lengths) => [string, Value] | undefined)[] = [];
   let { index, probes } = search;
-  // Behind a mixture that exporters spell out nothing is known before it is placed.
+  // After a spelled-out mixture no shape is known until it is replaced.
   for (;;) {
     const { placing, refusals } = findMixtures({ index, probes });
     notes = refusals;
@@ -61,7 +61,7 @@ export function placeExperts(search: MixtureSearch): MixtureGraph {
   return { graph: index.graph, mixtures, known: knownFrom(values), notes: [...notes] };
 }
 
-/** Its type and shape; where loops over chosen rows hide them, a row for each token. */
+/** The result's type and shape; if loops over chosen rows hide them, a row for each token. */
 function findResult(
   { x, output, mixture: { hidden } }: FoundMixture,
   probes: Probes,
@@ -82,7 +82,7 @@ function knownFrom(
     new Map(values.map((read) => read(lengths)).filter((value) => value !== undefined));
 }
 
-/** The mixtures that can be found with what is known, and why others are left. */
+/** The mixtures that can be recognised with the shapes known so far, and why others are not. */
 function findMixtures(
   search: MixtureSearch,
 ): { readonly placing: readonly PlacedMixture[]; readonly refusals: ReadonlySet<string> } {

@@ -11,12 +11,12 @@ import type { GraphIndex } from "../graph_index.ts";
 import { choiceBy, elementsBehind, logitsOfSigmoid } from "./find_router.ts";
 import type { Router } from "./mixture.ts";
 
-/** The node whose elements a tensor has. */
+/** The node that computed a tensor's elements, before reshapes. */
 export function producerBehind(index: GraphIndex, tensor: string | undefined): Node | undefined {
   return tensor === undefined ? undefined : index.producers.get(elementsBehind(index, tensor));
 }
 
-/** What is activated, what it multiplies, and how the two lie in a row where both are parts of one. */
+/** The activated tensor, the tensor that it multiplies, and their layout if both are parts of one row. */
 interface FoundGate {
   readonly activation: ExpertActivation;
   readonly gate: string;
@@ -33,7 +33,7 @@ export function findGate(index: GraphIndex, tensor: string): FoundGate | undefin
     const up = findBounded(index, right);
     const gate = findBounded(index, swish.input);
     const parts = listParts(index, gate.input, up.input);
-    // Of what is activated only the upper bound is one.
+    // Only the activated tensor's upper bound counts.
     const isKnown = gate.limit === up.limit && gate.lower === -Infinity &&
       up.lower === -up.limit && gate.beta === 0;
     if (parts === undefined || !isKnown) return undefined;
@@ -81,7 +81,7 @@ interface Bounded {
   readonly beta: number;
 }
 
-/** Any part of it may be missing. */
+/** Any part of the expression may be missing. */
 function findBounded(index: GraphIndex, tensor: string): Bounded {
   const whole = elementsBehind(index, tensor);
   const add = index.producers.get(whole);
@@ -100,7 +100,7 @@ function findBounded(index: GraphIndex, tensor: string): Bounded {
 
 type Order = NonNullable<ExpertActivation["gate"]>["order"];
 
-/** The two halves of a row, its elements by turns, or two tensors. */
+/** The two operands: halves of a row, alternating elements of it, or two tensors. */
 function listParts(
   index: GraphIndex,
   gate: string,
@@ -144,7 +144,7 @@ interface SpelledRouter {
 /**
  * The router whose choice is `indices`: a softmax before or after the choice, or sigmoids and a bias.
  *
- * @param weights of the chosen experts.
+ * @param weights those of the chosen experts.
  */
 export function findSpelledRouter(
   index: GraphIndex,

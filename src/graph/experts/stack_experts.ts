@@ -1,12 +1,12 @@
 /**
- * Matrices of single experts as one constant, and matrices that are stored the other way round.
+ * Stacks single experts' matrices to one constant, and transposes matrices.
  *
  * @module
  */
 import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 import { Refusal } from "../refusal.ts";
 
-/** `[experts, k, outputs]` as `[experts, outputs, k]`, computed one expert after the other when it is read. */
+/** Transposes `[experts, k, outputs]` to `[experts, outputs, k]`, one expert after the other when it is read. */
 export function transposeExperts(tensor: StoredTensor): StoredTensor {
   const { name, dtype, shape } = tensor;
   const [experts, k, outputs] = shape as [number, number, number];
@@ -24,7 +24,7 @@ export function transposeExperts(tensor: StoredTensor): StoredTensor {
   return { ...stackExperts(transposed, [outputs, k]), name: `${name}, transposed` };
 }
 
-/** `[k, outputs]` as `[outputs, k]`, computed when it is read. */
+/** Transposes `[k, outputs]` to `[outputs, k]` when it is read. */
 export function transposeMatrix(matrix: StoredTensor): StoredTensor {
   const { name, dtype, shape } = matrix;
   const [k, outputs] = shape as [number, number];
@@ -37,7 +37,7 @@ export function transposeMatrix(matrix: StoredTensor): StoredTensor {
       sources: [matrix],
       length,
       compute: ([bytes], into) => {
-        // Neither has to begin where its elements could.
+        // Neither range has to begin at a multiple of the element size.
         const from = new Elements(bytes!.slice().buffer);
         const turned = new Elements(from.length);
         for (let i = 0; i < k; i++) {
@@ -49,7 +49,11 @@ export function transposeMatrix(matrix: StoredTensor): StoredTensor {
   };
 }
 
-/** Constants of single experts, one after the other: `[experts, …shape]`. @throws {Refusal} where they differ in form. */
+/**
+ * Stacks constants of single experts to `[experts, …shape]`.
+ *
+ * @throws {Refusal} when their layouts differ.
+ */
 export function stackExperts(
   tensors: readonly StoredTensor[],
   shape: readonly number[],

@@ -18,7 +18,10 @@ export interface ModelFiles {
   requireUnchanged?(): Promise<void>;
 }
 
-/** Longest synchronous reads: a graph is hundreds of short ones, each of which would wait for another thread twice. */
+/**
+ * Longest reads that are done synchronously: a graph needs hundreds of short ones, and each would otherwise wait for
+ * another thread twice.
+ */
 const MAX_SYNC_BYTES = 64 * 1024;
 
 /** A file, and its size and time when it was opened. */
@@ -31,7 +34,7 @@ interface OpenFile {
 export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** Where they are. */
   readonly folder: string;
-  /** The model's folder, out of which no link is followed. */
+  /** The model's folder; no link out of it is followed. */
   readonly root: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
   /** Serializes reads: seek and read must not be interleaved. */

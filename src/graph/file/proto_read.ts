@@ -1,5 +1,5 @@
 /**
- * Reads an ONNX file range by range: the nodes and the small constants into memory, of the weights only their ranges.
+ * Reads an ONNX file range by range: nodes and small constants into memory, and of weights only where they lie.
  *
  * @module
  */
@@ -30,9 +30,9 @@ import {
 
 /** Constants up to this size are read with the graph: scales, shapes, norms' weights. */
 const SMALL_BYTES = 4096;
-/** Index-like constants (mask tables, position tables) up to this size are, too: the cut reads them. */
+/** Index-like constants (mask tables, position tables) up to this size are read too, for the cut. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
-/** Most fields of one message; graphs have some ten thousand nodes. */
+/** The most fields that a message may have; graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;
@@ -185,7 +185,7 @@ async function readGraph(
   return { name, nodes: sortNodes(nodes), initializers, inputs, outputs, valueInfos, rest };
 }
 
-/** Reads constants into memory that the cut may need. */
+/** Reads constants that the cut may need into memory. */
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
   const limit = isIndexDtype(tensor.dtype) ? SMALL_INDEX_BYTES : SMALL_BYTES;
   if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
@@ -193,7 +193,7 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model; of its weights only their ranges. Its nodes are in topological order, whatever the file's is.
+ * Reads a model, except for its weights, of which only their ranges are noted. Its nodes are put in topological order.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

@@ -7,7 +7,7 @@ import { StartupError } from "../../base/errors.ts";
 import type { ModelFiles } from "./external_data.ts";
 import type { StoredTensor, TensorBytes } from "./stored_tensor.ts";
 
-/** Rows of f32, or of f16 that is widened. */
+/** The file of a matrix of f32, or of f16 that is widened, read row by row. */
 export class RowFile implements Disposable {
   readonly #file: Deno.FsFile;
   readonly #path: string;
@@ -33,7 +33,7 @@ export class RowFile implements Disposable {
     this.#stored = isHalf ? new Float16Array(width) : this.#row;
   }
 
-  /** Whether the rows of a constant can be read so. */
+  /** Whether a constant can be read this way. */
   static canRead({ dtype, data }: StoredTensor): boolean {
     return dtype === "float32" && findSource(data).kind === "file";
   }

@@ -1,5 +1,5 @@
 /**
- * Constants made of the columns of matrices that lie row by row.
+ * Cuts columns out of matrices that are stored row by row.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { bytesOfElements } from "./dtype.ts";
 import { storedBytes } from "./stored_tensor.ts";
 import type { Tensor } from "./proto.ts";
 
-/** Columns `from` to `to` of a matrix `[rows, columns]`; beyond the last they are zero. */
+/** Columns `from` to `to` of a matrix `[rows, columns]`; those after the last are zero. */
 export function sliceColumns(
   tensor: Tensor,
   { from, to }: { readonly from: number; readonly to: number },

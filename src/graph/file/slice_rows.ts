@@ -1,5 +1,5 @@
 /**
- * Parts of constants that are ranges of their bytes.
+ * Cuts parts out of constants that are contiguous ranges of their bytes.
  *
  * @module
  */

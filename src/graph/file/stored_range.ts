@@ -14,15 +14,14 @@ const CHUNK_BYTES = 8 * 2 ** 20;
 interface RangeSource {
   readonly files: ModelFiles;
   readonly offset: number;
-  /** Grows to what is wanted of it, some MiB; allocated anew if absent. */
+  /** Memory that is reused between calls and grows to some MiB; allocated anew if absent. */
   readonly scratch?: { bytes: Uint8Array } | undefined;
 }
 
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
- * Fills `into` with the bytes of a constant from `offset` on, from whole elements to whole elements. One that is computed
- * is computed whole.
+ * Fills `into` with the bytes of a constant from `offset` on, in whole elements. A computed constant is computed whole.
  *
  * @throws {StartupError} when a file is shorter or cannot be read.
  */
@@ -131,10 +130,10 @@ async function readPartOfRow(
   }
 }
 
-/** Columns of a source that are turned together: as many bytes lie side by side then. */
+/** Columns of a source that are transposed together, so that reads and writes are of adjacent bytes. */
 const COLUMNS_AT_ONCE = 64;
 
-/** Reads of some columns of the source at a time the part that is wanted. */
+/** Reads the wanted part, some columns of the source at a time. */
 async function readTurned(
   { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "turned" }>,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
