@@ -28,7 +28,7 @@ export interface TensorPort {
   readonly isIndex?: boolean | undefined;
 }
 
-/** One piece of the graph between attention levels, a complete model of its own. */
+/** One segment of the graph between attention levels, a complete model of its own. */
 export interface Segment {
   readonly index: number;
   readonly model: ModelProto;
@@ -59,7 +59,7 @@ export interface Rotary {
   readonly dim: number;
   /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
   readonly interleaved: boolean;
-  /** Which of a token's positions turns each pair, where it has several. */
+  /** For tokens with several positions: which of them rotates each pair. */
   readonly sections?: readonly number[] | undefined;
 }
 
@@ -109,14 +109,11 @@ export interface StateSite {
   /** Name of the graph's node, for messages. */
   readonly name: string;
   readonly recurrence: Convolution | LinearAttention;
-  /**
-   * Of a convolution its input; of a linear attention q, k, v, and then its decay and rates in f32, as far as it has
-   * them.
-   */
+  /** A convolution's input; a linear attention's q, k and v, then its decay and rates in f32 if it has them. */
   readonly operands: readonly HeadRows[];
   /** A row per token, the input of a later segment. */
   readonly output: TensorPort;
-  /** Dtype of the output and of the operands but decay and rates. */
+  /** Dtype of the output and of all operands except decay and rates. */
   readonly dtype: "float32" | "float16";
 }
 
@@ -153,8 +150,8 @@ export interface GraphCut {
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /**
-   * What each token brings to each layer beside its embedding, `[1, tokens, layers, width]`; absent when no segment reads
-   * it. What makes the embeddings makes it too.
+   * The per-layer embeddings of each token, `[1, tokens, layers, width]`; absent when no segment reads them. They come
+   * from the same source as the embeddings.
    */
   readonly perLayer?: TensorPort | undefined;
   /** The table lookup that makes embeddings of token ids, if taken out of the first segment. */

@@ -1,5 +1,5 @@
 /**
- * The order of a graph's nodes, and what a node reads beside its inputs.
+ * Sorts a graph's nodes, and finds what a node reads besides its inputs.
  *
  * ONNX wants producers before their consumers. ONNX Runtime takes any order, and converters that append nodes (casts of
  * fp16 converters, for example) rely on it.
@@ -10,7 +10,7 @@ import { ATTRIBUTE, type Graph, type Node } from "./file/proto.ts";
 import { decodeNode, decodeTensorMessage } from "./file/proto_decode.ts";
 import { decodeText, type Field, readFields } from "./file/wire.ts";
 
-/** A graph inside a node, still encoded but for its nodes, which are in topological order. */
+/** A graph nested in a node: its nodes in topological order, the rest still encoded. */
 interface Subgraph {
   readonly nodes: readonly Node[];
   readonly fields: readonly Field[];
@@ -56,7 +56,7 @@ export function readBranch(
 /** Names captured by a node's attributes, which copies of the node share. */
 const captured = new WeakMap<Node["attributes"], readonly string[]>();
 
-/** The tensors around a node that its subgraphs read. */
+/** Tensors of the outer graph that a node's subgraphs read. */
 function capturedNames({ attributes }: Node): readonly string[] {
   const known = captured.get(attributes);
   if (known !== undefined) return known;
@@ -122,7 +122,7 @@ export function sortNodes(nodes: readonly Node[]): readonly Node[] {
   return sorted;
 }
 
-/** The nodes that must come before a node and are missing yet. */
+/** Nodes that a node needs and that are not placed yet. */
 function findMissing(
   node: Node,
   producers: ReadonlyMap<string, Node>,

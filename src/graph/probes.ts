@@ -65,7 +65,7 @@ function feedFor(
   return undefined;
 }
 
-/** Unordered token ids, so that nothing computed from them is mistaken for positions. */
+/** Token ids in no order, so that nothing computed from them is mistaken for positions. */
 function idsOtherThan(padTokenId: number, count: number): Float64Array {
   const first = padTokenId < 3 ? 3 : 0;
   const skips = (id: number) => id >= padTokenId && padTokenId >= 3 ? id + 1 : id;

@@ -19,7 +19,11 @@ function requireFloat(dtype: string | undefined, name: string): "float32" | "flo
   throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
 }
 
-/** The tensors that cross between segments, by name. @throws {Refusal} when one is not a row per token. */
+/**
+ * Describes a tensor that crosses between segments.
+ *
+ * @throws {Refusal} when it is not a row per token.
+ */
 export function makePort(name: string, probes: Probes, axes: TokenAxes): TensorPort {
   const tokens = axes.of(name);
   if (tokens !== undefined && tokens.multiple !== 1) {
@@ -30,7 +34,7 @@ export function makePort(name: string, probes: Probes, axes: TokenAxes): TensorP
   return { name, dtype, shape };
 }
 
-/** ONNX Runtime's WebGPU operators with an int64 input, which is their second. */
+/** ONNX Runtime's WebGPU operators that take an int64 tensor as their second input. */
 const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
 
 /**
@@ -55,7 +59,7 @@ export function tableLimit(probes: Probes): number {
   return limit;
 }
 
-/** Where a site finds the rows of a tensor. */
+/** The layout of a tensor's rows for a site. */
 function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
   const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
   return { tensor, tokenStride, offset };

@@ -15,7 +15,7 @@ export type TensorBytes =
     readonly offset: number;
     readonly length: number;
   }
-  /** Rows, each of them parts of the same row of other constants, which have as many. */
+  /** Each row is the same row of several constants side by side, or parts of those. */
   | {
     readonly kind: "rows";
     readonly numRows: number;
@@ -30,7 +30,7 @@ export type TensorBytes =
   }
   /** Elements of a float16 constant, as float32. */
   | { readonly kind: "widened"; readonly source: StoredTensor; readonly length: number }
-  /** The transpose of a constant of bytes, whose levels all have the bits of `flip` inverted. */
+  /** The transpose of a constant of bytes, with the bits of `flip` inverted in each. */
   | {
     readonly kind: "turned";
     /** `[numColumns, numRows]`. */

@@ -10,8 +10,8 @@ import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
 const CAST_TO = { float32: 1, float16: 10 } as const;
 
 /**
- * The graph with `Concat(cast(past), new)` as `cast(Concat(past, cast(new)))`, where `past` is an input: what was
- * appended is then found beside the input itself. Values do not change as long as caches hold what was appended.
+ * Rewrites `Concat(cast(past), new)` to `cast(Concat(past, cast(new)))` if `past` is an input, so that the cut finds
+ * the `Concat` next to the cache. Values do not change as long as caches hold what was appended.
  */
 export function appendInCacheDtype(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);

@@ -1,5 +1,5 @@
 /**
- * A graph that casts.
+ * Builds a model that casts one tensor.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { codeOfDtype, type TensorType } from "../file/dtype.ts";
 import { makeNode } from "../file/proto.ts";
 import { makeValueInfo, writeModel } from "../file/proto_write.ts";
 
-/** The ModelProto of a graph that turns a tensor `given` of one dtype into a tensor `cast` of another. */
+/** A model whose input `given` has one dtype and whose output `cast` has another. */
 export function buildCast(
   { from, to, shape }: {
     readonly from: TensorType;

@@ -1,8 +1,7 @@
 /**
- * Tables that a graph chooses by the sequence's length: LongRoPE's cosines and sines, of which short sequences read one
- * pair and longer ones another.
+ * Joins tables between which a graph chooses by the sequence's length: LongRoPE has one pair of cosines and sines for
+ * short sequences and one for long ones.
  *
- * @see https://arxiv.org/abs/2402.13753
  * @module
  */
 import type { Graph, Node, Tensor } from "../file/proto.ts";
@@ -24,10 +23,10 @@ interface WithoutChoices {
 type Branches = Readonly<Record<"then_branch" | "else_branch", readonly Tensor[]>>;
 
 /**
- * The graph with each `If` between constants as one table: rows for sequences up to the length at which the graph
- * changes its mind, then those of longer ones; or as the one that sequences up to the context's length read.
+ * Replaces each `If` between constants by one table: the rows of short sequences, then those of longer ones; or by the
+ * short ones' table if no sequence can be longer.
  *
- * @throws {Refusal} when the choice is by something else than one length.
+ * @throws {Refusal} when the choice depends on anything but one length.
  */
 export function joinConstantBranches(probes: Probes, contextLength: number): WithoutChoices {
   const { graph } = probes.index;
@@ -58,7 +57,7 @@ export function joinConstantBranches(probes: Probes, contextLength: number): Wit
   return { graph: { ...graph, nodes, initializers: [...graph.initializers, ...joined] }, longFrom };
 }
 
-/** What either branch of an `If` gives, if these are constants. */
+/** The constants that the two branches of an `If` return, if they are constants. */
 function constantBranches(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
@@ -81,7 +80,7 @@ function constantBranches(
   return then && otherwise && { then_branch: then, else_branch: otherwise };
 }
 
-/** Up to which length sequences take the branch of the shortest, and whether that is the first. */
+/** The length up to which sequences take the same branch as the shortest, and whether that is the first branch. */
 function findChoice(
   probes: Probes,
   node: Node,
@@ -103,7 +102,7 @@ function findChoice(
   return { length: same, isFirst };
 }
 
-/** The first rows of one table, and all of another behind them. */
+/** The first rows of one table, followed by all of another. */
 function joinRows(
   name: string,
   { short, long, from, node }: {

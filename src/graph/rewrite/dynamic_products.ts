@@ -1,9 +1,9 @@
 /**
- * Products of whole numbers as products with weights in blocks, whose rows a kernel rounds by themselves.
+ * Turns int8 products into products with weights in blocks, whose rows are quantised one by one.
  *
- * Exports in int8 round all rows of a step with one scale (`DynamicQuantizeLinear`), multiply whole numbers
- * (`MatMulInteger`) and scale the result. `MatMulNBits` of 8 bits at accuracy level 4 has the same weights and finer
- * roundings, one for each block of a row: what a row becomes no longer depends on the rows beside it.
+ * Exports in int8 quantise all rows of a step with one scale (`DynamicQuantizeLinear`), multiply integers
+ * (`MatMulInteger`) and scale the result. `MatMulNBits` of 8 bits at accuracy level 4 has the same weights and a scale
+ * for each block of a row, so that a row's result does not depend on the rows beside it.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import { storedBytes } from "../file/stored_tensor.ts";
 import { type Graph, makeNode, type Node, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
-/** Weights that share a scale: the largest of these that divides a row. */
+/** Block sizes: the largest that divides a row is used. */
 const BLOCK_SIZES = [128, 64, 32, 16];
 
-/** A product of rows in f32 with a matrix of 8 bits, and what scales and adds to it. */
+/** A product of f32 rows with an 8-bit matrix, its scales and its bias. */
 interface DynamicProduct {
   readonly x: string;
   /** int8 or uint8 `[k, n]`. */
@@ -27,7 +27,7 @@ interface DynamicProduct {
   readonly output: string;
 }
 
-/** The graph with such products in blocks; others stay as they are. */
+/** Replaces such products; other nodes stay as they are. */
 export function multiplyInBlocks(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();
@@ -89,7 +89,7 @@ function ofIntegers(index: GraphIndex, { inputs, outputs }: Node): DynamicProduc
 
 type Names = Readonly<Partial<Record<"weights" | "scales" | "zeros" | "bias", string | undefined>>>;
 
-/** The product whose rows one `DynamicQuantizeLinear` rounds. */
+/** The product whose rows are quantised by a `DynamicQuantizeLinear`. */
 function join(
   index: GraphIndex,
   { levels, scale, zero, ...names }: Names & {
@@ -145,7 +145,7 @@ function spell(
   });
   const levels = { ...turn(weights, "levels", [n, k]), shape: [n, blocks, blockSize] };
   const constants = [levels, spread(scales, { name: name("scales"), n, blocks })];
-  // Without zero points they are 128.
+  // Without zero points, 128 is the default.
   if (flip === 0 || !isZero(zeroPoints)) {
     const own = zeroPoints ?? makeZero(weights);
     const zeros = turn(own, "own_zeros", [countElements(own.shape), 1]);
@@ -165,7 +165,7 @@ function spell(
   return { nodes, constants };
 }
 
-/** A constant of one element for all outputs, or one for each, as one for each block of each. */
+/** Expands a constant of one element, or of one per output, to one per block of each output. */
 function spread(
   source: Tensor,
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },
@@ -194,7 +194,7 @@ function isZero(zeroPoints: Tensor | undefined): boolean {
   return data.kind === "memory" && data.bytes.every((byte) => byte === 0);
 }
 
-/** The zero point of uint8 weights that have none. */
+/** A zero point of 0 for uint8 weights without one. */
 function makeZero({ name }: Tensor): Tensor {
   const data = { kind: "memory", bytes: new Uint8Array(1) } as const;
   return { name: `${name}/no_zero`, dtype: "uint8", shape: [1], data, rest: [] };

@@ -1,5 +1,5 @@
 /**
- * Joins a residual's addition, the bias in front of it and the norm behind it into one node.
+ * Fuses a residual's addition, the bias before it and the norm after it into one node.
  *
  * With one token at a time the host's cost per node dominates.
  *
@@ -18,7 +18,7 @@ import {
 import { probeFeeds } from "../attention/unmasked_attention.ts";
 
 const MICROSOFT = "com.microsoft";
-/** ONNX's own. */
+/** The default of ONNX. */
 const DEFAULT_EPSILON = 1e-5;
 
 interface Search {
@@ -27,8 +27,8 @@ interface Search {
 }
 
 /**
- * The graph with `LayerNormalization(a + b)`, also `LayerNormalization(a + (x + bias))`, as ONNX Runtime's
- * `SkipLayerNormalization`, where `a` and `b` are alike in shape; other norms stay as they are.
+ * Replaces `LayerNormalization(a + b)` and `LayerNormalization(a + (x + bias))` by ONNX Runtime's
+ * `SkipLayerNormalization` if `a` and `b` have the same shape; other norms stay as they are.
  */
 export function fuseSkipNorms(model: ModelProto): ModelProto {
   const { graph } = model;

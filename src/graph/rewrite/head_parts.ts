@@ -1,6 +1,6 @@
 /**
- * Splits of each head of a product's outputs (queries and their gate, head by head) as splits of the whole row: the
- * matrix has its outputs in another order then.
+ * Replaces splits within each head (queries and their gate, head by head) by one split of the whole row, reordering the
+ * outputs of the matrix accordingly.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import {
 import { storedBytes } from "../file/stored_tensor.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** `Split` takes its sizes as an input from here on. */
+/** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
 
 /** A split of heads. */
@@ -32,7 +32,7 @@ interface HeadParts {
   readonly add?: Node | undefined;
 }
 
-/** The model with rows split in place of heads. */
+/** Replaces such splits in a model. */
 export function splitRowsForHeads(model: ModelProto): ModelProto {
   if (getOpset(model) < SPLIT_BY_INPUT) return model;
   const { graph } = model;
@@ -81,13 +81,13 @@ function findParts(index: GraphIndex, split: Node): HeadParts | undefined {
   return { split, reshape, shape: shape as [number, number, number, number], sizes, product, add };
 }
 
-/** Outputs of a product with a constant matrix that it alone reads. */
+/** The number of outputs of a product with a constant matrix that nothing else reads. */
 function countOutputs(index: GraphIndex, { opType, inputs, ...node }: Node): number | undefined {
   const weights = inputs.slice(1).filter((name) => name !== "");
   const tensors = weights.map((name) => index.constants.get(name));
   if (tensors.length === 0 || tensors.includes(undefined)) return undefined;
   if (opType === "MatMul") return tensors[0]!.shape.length === 2 ? tensors[0]!.shape[1] : undefined;
-  // Its fifth input is an order of the matrix's rows.
+  // The fifth input reorders the matrix's rows.
   if (opType !== "MatMulNBits" || inputs[4]) return undefined;
   const n = intAttribute({ opType, inputs, ...node }, "N")!;
   return tensors.every((tensor) => storedBytes(tensor!) % n === 0) ? n : undefined;
@@ -133,7 +133,7 @@ function rewrite(index: GraphIndex, { split, reshape, shape, sizes, product, add
   return { replaced, constants };
 }
 
-/** A constant whose rows have the same part of all heads side by side. */
+/** Reorders a constant's rows: first one part of all heads, then the next. */
 function reorder(
   source: Tensor,
   { name, numRows, heads, size, sizes }: {

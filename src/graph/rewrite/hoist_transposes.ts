@@ -1,5 +1,5 @@
 /**
- * Moves transposes from a graph that runs often to one that makes its inputs and runs once.
+ * Moves transposes from a graph that runs often to the graph that makes its inputs and runs once.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import {
 import { makeValueInfo } from "../file/proto_write.ts";
 
 /**
- * Has `maker` give those of its outputs transposed that `user` only reads transposed, each in the same way.
+ * Lets `maker` transpose those of its outputs that `user` only reads transposed, always in the same way.
  *
  * @param toOutput the output of `maker` that is the given input of `user`; `undefined` for other inputs.
  */

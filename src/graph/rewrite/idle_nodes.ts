@@ -8,8 +8,8 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { intsAttribute, makeNode, type ModelProto, type Node } from "../file/proto.ts";
 
 /**
- * The cut with `Transpose(Cast(Transpose(x)))` as `Cast(x)` where one transpose undoes the other, and with constants in
- * place of their `Identity`, in all segments.
+ * In all segments, reduces `Transpose(Cast(Transpose(x)))` to `Cast(x)` if one transpose undoes the other, and
+ * `Identity` of a constant to the constant.
  */
 export function dropIdleNodes(cut: GraphCut): GraphCut {
   const segments = cut.segments.map((segment) => ({

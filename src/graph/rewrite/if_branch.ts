@@ -1,5 +1,5 @@
 /**
- * Takes one branch of an `If` for the whole graph, and prunes a graph to some of its outputs.
+ * Replaces a graph by one branch of its `If`, and prunes a graph to some of its outputs.
  *
  * Optimum merges a decoder's first step and its later ones into one graph with an `If`. Two separate graphs need no
  * condition, which a GPU would have to copy back to the host before every step.
@@ -11,9 +11,9 @@ import { liveNodes } from "../graph_index.ts";
 import { namesRead, readBranch, sortNodes } from "../node_order.ts";
 
 /**
- * The graph with its one `If` replaced by the named branch, without the input of the condition.
+ * Replaces the only `If` of a graph by the named branch and removes the condition's input.
  *
- * @returns `undefined` when the graph has not just one `If`.
+ * @returns `undefined` unless the graph has exactly one `If`.
  */
 export function takeBranch(
   model: ModelProto,
@@ -43,7 +43,7 @@ export function takeBranch(
   };
 }
 
-/** The graph with only these outputs, and only what they need. */
+/** Prunes a graph to these outputs and what they need. */
 export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));

@@ -1,5 +1,5 @@
 /**
- * Lets tables be read by the inputs themselves, where a graph has them in another shape first.
+ * Lets `Gather` read inputs directly where a graph reshapes them first.
  *
  * @module
  */
@@ -12,10 +12,11 @@ import { valueOfTensor } from "../evaluate/value.ts";
 import { sliceRows } from "../file/slice_rows.ts";
 
 /**
- * Has each `Gather` from a table whose rows are token ids or positions, in another shape and with a constant added, read
- * them as they enter: the table begins at the row of 0 then. ONNX Runtime computes with int64 on the CPU alone; what is an
- * index and nothing else it takes on the GPU, as our own kernels do, and a table that token ids alone read can stay in its
- * file.
+ * Rewrites each `Gather` whose indices are token ids or positions, reshaped and with a constant added: it reads the
+ * input as it is, and the table starts at the row of 0.
+ *
+ * ONNX Runtime computes with int64 on the CPU alone; what is only an index it takes on the GPU, as our own kernels do,
+ * and a table that only token ids index can stay in its file.
  */
 export function lookUpInputs(cut: GraphCut): GraphCut {
   const { positions, tokens } = cut;
@@ -49,7 +50,7 @@ function rewrite(segment: Segment, input: string): Segment {
     const rows = offset === 0 ? table! : sliceRows(table!, { numRows, from: offset, to: numRows });
     if (rows === undefined) return [node];
     const [output] = node.outputs as [string];
-    // Indices of any shape are as many as there are tokens.
+    // There is one index per token, whatever their shape.
     const shape = int64Tensor(`${output}/shape`, [2], [-1, table!.shape[1]!]);
     for (const tensor of [rows, shape]) constants.set(tensor.name, tensor);
     const found = `${output}/by_input`;
@@ -72,7 +73,10 @@ function rewrite(segment: Segment, input: string): Segment {
   };
 }
 
-/** What is added to an input to make a tensor; `undefined` of a tensor that is not made so, or has more than 2 axes. */
+/**
+ * The constant added to an input to compute a tensor; `undefined` if it is computed in another way or has more than 2
+ * axes.
+ */
 function findOffset(index: GraphIndex, name: string, input: string): number | undefined {
   if (name === input) return 0;
   const node = index.producers.get(name);
@@ -84,7 +88,7 @@ function findOffset(index: GraphIndex, name: string, input: string): number | un
   return offset === undefined || added?.length !== 1 ? undefined : offset + added[0]!;
 }
 
-/** Axes of a tensor that has the elements of an input in one row; `undefined` of any other. */
+/** The rank of a tensor that is a reshaped input; `undefined` for any other. */
 function findRank(index: GraphIndex, name: string, input: string): number | undefined {
   if (name === input) return 2;
   const node = index.producers.get(name);

@@ -20,7 +20,7 @@ import { sliceRows } from "../file/slice_rows.ts";
 /** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
 const ROW_MULTIPLE = 64;
 
-/** What replaces a node. */
+/** The nodes that replace a node. */
 interface Replacement {
   readonly nodes: readonly Node[];
   readonly constants: readonly Tensor[];
@@ -45,7 +45,7 @@ function divideSegment(segment: Segment, maxBytes: number): Segment {
   return withGraph(segment, nodes, [...graph.initializers, ...added]);
 }
 
-/** The segment with other nodes, and only the constants that they read. */
+/** A segment with other nodes and only the constants that they read. */
 function withGraph(
   segment: Segment,
   nodes: readonly Node[],
@@ -107,7 +107,7 @@ function divide(
   return { nodes, constants: added };
 }
 
-/** Output columns of a product with a row of constants for each. */
+/** The number of output columns of a product whose constants have a row for each. */
 function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
   const weights = constants.get(node.inputs[1] ?? "");
   if (weights === undefined) return undefined;
@@ -128,8 +128,8 @@ function isByColumn(node: Node): boolean {
 const POINTWISE = new Set(["Cast", "Mul", "Div", "Tanh", "Add"]);
 
 /**
- * Has a vocabulary projection that shares the embeddings' table read the table as it lies in the file:
- * `MatMul(x, Transpose(table))` becomes a `Gemm` of it. ONNX Runtime would hold a transposed copy as a constant.
+ * Lets a vocabulary projection that shares the embedding table read it as stored: `MatMul(x, Transpose(table))` becomes
+ * a `Gemm`. ONNX Runtime would hold a transposed copy as a constant.
  */
 export function readTiedTable(cut: GraphCut): GraphCut {
   const last = cut.segments.at(-1)!;
@@ -170,7 +170,7 @@ export function readTiedTable(cut: GraphCut): GraphCut {
   const segment = withGraph(last, nodes, [...graph.initializers, ...shapes]);
   return { ...cut, segments: [...cut.segments.slice(0, -1), segment] };
 
-  /** Whether a node computes it from constants alone. */
+  /** Whether a tensor is computed from constants alone. */
   function isConstant(name: string): boolean {
     const producer = producers.get(name);
     if (producer === undefined) return constants.has(name);

@@ -19,7 +19,7 @@ export function uniformTable(): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: NOISE_TABLE_SIZE }, uniformStream());
 }
 
-/** The offset of the noise for a piece of text and a seed. */
+/** The offset of the noise for a segment of text and a seed. */
 export function noiseOffset(seed: number, piece: number): number {
   const mixed = Math.imul(seed ^ Math.imul(piece + 1, 0x9e3779b1), 0x85ebca6b);
   return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;

@@ -1,7 +1,7 @@
 /**
- * Rotations by positions in sections, spelled out: `RotaryEmbedding` whose cosines and sines the graph has gathered for each
- * token before (it then takes the number of the token's row, which says nothing where steps are packed), and
- * `MRotaryEmbedding`, which takes all positions of a token.
+ * Spells out two rotations that packed steps cannot run: `RotaryEmbedding` with cosines and sines that the graph has
+ * already gathered per token (its positions then number the rows of the step), and `MRotaryEmbedding`, which takes
+ * several positions per token.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import {
 } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** The graph with such rotations spelled out, which read each token's own row. */
+/** Spells out these rotations so that each token reads its own row. */
 export function spellOwnRowRotary(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
@@ -47,7 +47,7 @@ function isOfOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean 
   });
 }
 
-/** The same after the angles of a token are brought together: of each pair those of one of its positions. */
+/** Gathers, for each pair of a token, the angle of the position that rotates it, and spells out the rest. */
 function spellSections(
   probes: Probes,
   node: Node,
@@ -61,7 +61,7 @@ function spellSections(
   const sections = assignSections(node, half);
   const chosen = new (dtype === "float32" ? Float32Array : Float16Array)(3 * half);
   sections.forEach((section, i) => chosen[section * half + i] = 1);
-  // Named by what they hold: queries and keys of all layers then read the same angles.
+  // Named by content, so that queries and keys of all layers read the same angles.
   const mask: Tensor = {
     ...{ name: `sections_${sections.join("")}`, dtype, shape: [3, 1, 1, half], rest: [] },
     data: { kind: "memory", bytes: new Uint8Array(chosen.buffer) },
@@ -80,7 +80,7 @@ function spellSections(
   };
 }
 
-/** The position that turns each pair: runs of pairs one after the other, or the second and third in turn with the first. */
+/** Which position rotates each pair: the sections one after the other, or interleaved. */
 function assignSections(node: Node, half: number): number[] {
   const sizes = intsAttribute(node, "mrope_section") ?? [half];
   if (intAttribute(node, "mrope_layout") !== 1) {
@@ -124,7 +124,7 @@ function spell(
     return outputs as [string, ...string[]];
   };
   const heads = isRows ? add("Reshape", [x, ints([0, 0, numHeads, headDim])], ["heads"])[0] : x;
-  // As slices: a split of a product's heads would become one of its rows.
+  // Slices, since a split of a product's heads would be turned into a split of its rows.
   const slice = (what: string, from: number, to: number) =>
     add("Slice", [heads, ints([from]), ints([to]), ints([-1])], [what])[0];
   const [first, rest] = 2 * half === headDim
@@ -146,7 +146,7 @@ function spell(
   return { nodes, constants };
 }
 
-/** What the rotation multiplies by besides. */
+/** The extra factor of a rotation. */
 function readScale(node: Node): number {
   return floatAttribute(node, "scale") ?? 1;
 }

@@ -1,5 +1,5 @@
 /**
- * Products whose widths the kernels for few rows have no vectors for.
+ * Pads products whose widths the kernels for few rows cannot load as vectors.
  *
  * @module
  */
@@ -10,12 +10,15 @@ import { getOpset, int64Tensor, makeNode, type ModelProto, type Tensor } from ".
 import { sliceColumns } from "../file/slice_columns.ts";
 
 const VECTOR = 4;
-/** `sizes` of a split are an input from here on. */
+/** From this opset on, the sizes of a `Split` are an input. */
 const OPSET = 13;
 /** Smaller ones are left to ONNX Runtime. */
 const MIN_BYTES = 32 * 1024;
 
-/** The cut with zero columns appended to matrices `[k, n]` of products until `n` is a multiple of 4, and split off after. */
+/**
+ * Appends zero columns to the matrices `[k, n]` of products until `n` is a multiple of 4, and splits them off
+ * afterwards.
+ */
 export function padProducts(cut: GraphCut): GraphCut {
   const segments = cut.segments.map((segment) => {
     const model = pad(segment.model);

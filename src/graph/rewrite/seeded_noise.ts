@@ -33,7 +33,7 @@ const TABLES = {
 
 const FLOAT32 = 1;
 
-/** The graph with lookups from {@linkcode NOISE_OFFSET} instead of random operators; unchanged if it has none. */
+/** Replaces random operators by lookups from {@linkcode NOISE_OFFSET}; a graph without any is unchanged. */
 export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();

@@ -1,6 +1,6 @@
 /**
- * Slices that divide the outputs of a product among them (queries, keys and values of one matrix; gate and up) as one
- * split, whose parts can be read where they are.
+ * Replaces slices that divide the outputs of a product among them (queries, keys and values of one matrix; gate and up)
+ * by one split, whose parts can be read in place.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** `Split` takes its sizes as an input from here on. */
+/** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
 
 interface Part {
@@ -24,7 +24,7 @@ interface Part {
   readonly to: number;
 }
 
-/** The model with a split in place of slices that are all of a product's outputs, each once. */
+/** Replaces slices by a split if together they are all of a product's outputs, each once. */
 export function slicesToSplits(model: ModelProto): ModelProto {
   if (getOpset(model) < SPLIT_BY_INPUT) return model;
   const index = new GraphIndex(model.graph);
@@ -54,7 +54,7 @@ export function slicesToSplits(model: ModelProto): ModelProto {
   return { ...model, graph: { ...graph, nodes, initializers: [...graph.initializers, ...sizes] } };
 }
 
-/** Outputs of the product that makes a tensor `[1, tokens, outputs]`, with or without a bias. */
+/** The number of outputs of the product behind a tensor `[1, tokens, outputs]`, with or without a bias. */
 function countOutputs(index: GraphIndex, name: string): number | undefined {
   const node = index.producers.get(name);
   if (node?.opType === "MatMulNBits") return intAttribute(node, "N");
@@ -67,7 +67,7 @@ function countOutputs(index: GraphIndex, name: string): number | undefined {
   return node.inputs.length === 2 && product ? countOutputs(index, product) : undefined;
 }
 
-/** Which of a row's elements a slice takes, side by side. */
+/** The contiguous range of a row that a slice takes. */
 function readPart(index: GraphIndex, node: Node, width: number): Part | undefined {
   const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
     readIntegers(index, name)

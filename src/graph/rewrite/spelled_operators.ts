@@ -1,8 +1,7 @@
 /**
- * Operators that exporters fuse for some devices, spelled out in those that kernels compute: onnxruntime-genai's builder
- * writes them around linear attentions and shared experts.
+ * Spells out fused operators in those that kernels compute: onnxruntime-genai's builder writes them around linear
+ * attentions and shared experts.
  *
- * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
  * @module
  */
 import { codeOfDtype } from "../file/dtype.ts";
@@ -23,12 +22,12 @@ class Spelled {
   readonly constants: Tensor[] = [];
   readonly #name: string;
 
-  /** @param name what names of new tensors begin with. */
+  /** @param name prefix of the names of new tensors. */
   constructor(name: string) {
     this.#name = name;
   }
 
-  /** Adds a node, whose output is called `output` or by the node's place. */
+  /** Adds a node; its output is named `output`, or numbered if that is absent. */
   add(
     opType: string,
     inputs: readonly string[],
@@ -48,13 +47,13 @@ class Spelled {
 
 type Speller = (node: Node, spelled: Spelled, probes: Probes) => void;
 
-/** `routed + shared * gate`, the gate being one number of each token. */
+/** `routed + shared * gate`, with one gate per token. */
 const spellGatedAdd: Speller = ({ inputs, outputs }, spelled) => {
   const [routed, shared, gate] = inputs as [string, string, string];
   spelled.add("Add", [routed, spelled.add("Mul", [shared, gate])], {}, outputs[0]);
 };
 
-/** The decay `a * softplus(x + bias)`, of which `bias` and `a` are f32, and the rate `sigmoid(b)`. */
+/** The decay `a * softplus(x + bias)`, with `bias` and `a` in f32, and the rate `sigmoid(b)`. */
 const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
   const [x, bias, a, b] = inputs as [string, string, string, string?];
   const isHalf = probes.at(SHORT_LENGTHS[0]).value(x)?.dtype === "float16";
@@ -67,7 +66,7 @@ const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
   if (b) spelled.add("Sigmoid", [b], {}, outputs[1]);
 };
 
-/** `norm(x) * silu(gate)`, the norm of each run of as many elements as it has factors. */
+/** `norm(x) * silu(gate)`; each norm is over as many elements as there are factors. */
 const spellGatedNorm: Speller = (node, spelled, probes) => {
   const [x, factors, gate] = node.inputs as [string, string, string];
   const read = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)!.shape;
@@ -89,7 +88,7 @@ const SPELLERS: Readonly<Record<string, Speller>> = {
   GatedRMSNorm: spellGatedNorm,
 };
 
-/** The graph with such operators spelled out. */
+/** Spells out these operators in a graph. */
 export function spellOperators(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];

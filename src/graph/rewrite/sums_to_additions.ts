@@ -1,12 +1,12 @@
 /**
- * Sums of several tensors as additions of two. ONNX Runtime has no WebGPU kernel for `Sum`: each would be computed on
- * the CPU, with all its inputs read back from the GPU first.
+ * Replaces sums of several tensors by additions of two. ONNX Runtime has no WebGPU kernel for `Sum`: each would be
+ * computed on the CPU, with all its inputs read back from the GPU first.
  *
  * @module
  */
 import { getOpset, makeNode, type ModelProto, type Node } from "../file/proto.ts";
 
-/** `Sum` broadcasts its inputs from here on, as `Add` does. */
+/** From this opset on, `Sum` broadcasts its inputs as `Add` does. */
 const BROADCASTING = 8;
 
 /** The model with every `Sum` replaced; it adds in the same order. */

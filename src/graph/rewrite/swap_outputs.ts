@@ -1,12 +1,12 @@
 /**
- * Gives keys and values a row per token.
+ * Makes the outputs of keys and values token-major.
  *
  * @module
  */
 import { makeNode, type ModelProto } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
-/** The graph with outputs `[batch, heads, tokens, size]` as `[batch, tokens, heads, size]`. */
+/** Transposes outputs `[batch, heads, tokens, size]` to `[batch, tokens, heads, size]`. */
 export function swapHeadsAndTokens(model: ModelProto): ModelProto {
   const { nodes, outputs } = model.graph;
   const parted = new Map(outputs.map(({ name }) => [name, `${name}/heads`]));

@@ -1,6 +1,6 @@
 /**
- * Moves transposes out of the way of what treats elements alike: exporters compute around a convolution in its own order,
- * `[batch, channels, tokens]`.
+ * Removes transposes around elementwise operators: exporters compute around a convolution in its own order, `[batch,
+ * channels, tokens]`.
  *
  * @module
  */
@@ -19,14 +19,14 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 const SWAP = "0,2,1";
 
 /**
- * The graph with every tensor computed token-major where it is read so: `Transpose(f(Transpose(x)))` as `f(x)`, with
+ * Computes tensors token-major if they are only read transposed: `Transpose(f(Transpose(x)))` becomes `f(x)`, with
  * elementwise operators, `Split` and `Concat` in between.
  *
  * @param wanted the outputs to keep.
  */
 export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Graph {
   const index = new GraphIndex(graph);
-  /** Token-major tensors by the names of those that hold the same with tokens last. */
+  /** The token-major twin of each tensor that has the tokens last. */
   const twins = new Map<string, string>();
   const nodes = graph.nodes.flatMap((node): Node[] => {
     const [input, output] = [node.inputs[0]!, node.outputs[0]!];
@@ -44,7 +44,10 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
   return { ...graph, nodes: liveNodes(nodes, wanted) };
 }
 
-/** The node that computes a node's results token-major from its operands'; `undefined` where there is none. */
+/**
+ * A node that computes the results of another token-major, from the token-major twins of its operands; `undefined` if
+ * that is not possible.
+ */
 function findTwin(
   { constants }: GraphIndex,
   node: Node,

@@ -1,15 +1,15 @@
 /**
- * Rows divided by their length, as norms by their root mean square, which kernels compute.
+ * Replaces division of rows by their length with norms by their root mean square, which kernels compute.
  *
  * @module
  */
 import { type Graph, intAttribute, makeNode, type Tensor } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** Keeps rows of zeros from a division by zero, and is lost beside any other. */
+/** Prevents a division by zero for rows of zeros; it is rounded away beside any other value. */
 const EPSILON = 1e-12;
 
-/** The graph with `SimplifiedLayerNormalization` in place of `LpNormalization` by the Euclidean length. */
+/** Replaces Euclidean `LpNormalization` by `SimplifiedLayerNormalization`. */
 export function normByMeanSquare(probes: Probes): Graph {
   const { graph } = probes.index;
   const factors: Tensor[] = [];

@@ -1,6 +1,6 @@
 /**
- * A cut that computes in f32 where its graph computes in f16, for the CPU: it has no arithmetic of f16, so ONNX Runtime
- * casts around each node, and our kernels take f32 alone.
+ * Widens an f16 cut to f32 for the CPU: ONNX Runtime has no f16 arithmetic there and would cast around each node, and
+ * our kernels take f32 alone.
  *
  * @module
  */
@@ -13,19 +13,19 @@ import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** Larger tables stay in f16, and the rows that are read are widened. */
+/** Larger tables stay in f16; rows are widened when they are read. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
-/** Bytes of matrices that a segment's model may hold in f32: a file of it, as ONNX Runtime reads it, has 2 GiB at most. */
+/** Most bytes of f32 matrices in a segment's model: ONNX Runtime reads it as a file of at most 2 GiB. */
 const MAX_MATRIX_BYTES = 2 ** 30;
 
 const [FLOAT16, FLOAT32] = [codeOfDtype("float16"), codeOfDtype("float32")];
 
 /**
- * The cut with constants, and tensors that cross between segments, as f32; what enters from outside stays as it is.
+ * Converts constants, and the tensors that cross between segments, to f32; the cut's inputs stay as they are.
  *
- * @returns the cut itself where there is nothing in f16, where its graph makes tensors of f16 otherwise than by a cast,
- * and where matrices of f16 are more than {@linkcode MAX_MATRIX_BYTES}.
+ * @returns the cut itself if nothing in it is f16, if its graph creates f16 tensors other than by a cast, or if its f16
+ * matrices exceed {@linkcode MAX_MATRIX_BYTES}.
  */
 export function widenCut(cut: GraphCut): GraphCut {
   const hasHalves = cut.segments.some(({ outputs, model: { graph } }) =>
@@ -70,7 +70,7 @@ function canWiden({ model: { graph } }: Segment): boolean {
     if (isTableLookup(index, node)) return true;
     if (node.inputs.some((name) => tables.has(name))) return false;
     const { opType } = node;
-    // `dtype` is that of random numbers and the like.
+    // The attribute `dtype` of random operators and their like.
     return !hasSubgraph(node) && opType !== "ConstantOfShape" && opType !== "Constant" &&
       intAttribute(node, "dtype") !== FLOAT16;
   });
@@ -139,7 +139,7 @@ function widenPort(port: TensorPort): TensorPort {
   return port.dtype === "float16" ? { ...port, dtype: "float32" } : port;
 }
 
-/** Computed when it is read, but for one that is in memory. */
+/** Widens a constant when it is read; one in memory is widened at once. */
 function widenTensor(tensor: Tensor): Tensor {
   const length = 2 * storedBytes(tensor);
   const { data } = tensor;

@@ -14,7 +14,7 @@ import { constantBehind, type FoundState, isPastState, type StateSearch } from "
 /** Swaps `[1, channels, tokens]` and `[1, tokens, channels]`. */
 const SWAP = [0, 2, 1];
 
-/** The operator that ONNX Runtime and, since opset 27, ONNX have. */
+/** `CausalConvWithState` of ONNX Runtime and, since opset 27, of ONNX. */
 export function findCausalConv(node: Node, search: StateSearch): FoundState | undefined {
   if (node.opType !== "CausalConvWithState") return undefined;
   const [x, weightName, biasName, past] = node.inputs as [string, string, string?, string?];
@@ -81,7 +81,7 @@ export function findSpelledOutConv(node: Node, search: StateSearch): FoundState 
   };
 }
 
-/** The tensor that holds a result of a `Conv` for each token of the step, and no others. */
+/** The tensor that holds a `Conv`'s result for each token of the step, and for no others. */
 function findResults(
   { index, probes }: StateSearch,
   conv: Node,
@@ -97,7 +97,7 @@ function findResults(
     if (shape === undefined || width === undefined) {
       throw new Refusal(`What ${describeNode(conv)} reads cannot be followed.`);
     }
-    // The place of each result, which for token 0 begins `taps - 1` tokens before it.
+    // The index of each result: that of token 0 begins `taps - 1` tokens before it.
     const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
     const places = sliced === made
       ? data

@@ -11,7 +11,7 @@ import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { type FoundState, isPastState, type StateSearch } from "./state.ts";
 
-/** Which update rules have a decay, and which the delta rule's rates. */
+/** Which update rules have a decay, and which have the delta rule's rates. */
 const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelta: boolean }>> = {
   linear: { decays: false, isDelta: false },
   gated: { decays: true, isDelta: false },
@@ -19,7 +19,7 @@ const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelt
   gated_delta: { decays: true, isDelta: true },
 };
 
-/** The operator with q, k and v of packed heads. */
+/** `LinearAttention`, with q, k and v as packed heads. */
 export function findLinearAttention(node: Node, search: StateSearch): FoundState | undefined {
   if (node.opType !== "LinearAttention") return undefined;
   const [q, k, v, past, decay, rates] = node.inputs as [string, string, string, ...string[]];

@@ -1,8 +1,8 @@
 /**
- * Linear attention that runs token by token in a `Scan`, as PyTorch exporters spell the gated delta rule and Mamba-2.
+ * Linear attention that runs token by token in a `Scan`, as PyTorch exporters write the gated delta rule and Mamba-2.
  *
- * The body's nodes are not matched: it is run once on known numbers, and what it makes of them must be a linear
- * attention in one of the few ways in which its inputs may be queries, keys, values, decay and rates.
+ * The body's nodes are not matched. It is run once on known numbers, and its results must be those of a linear
+ * attention, for one of the few ways in which its inputs may be queries, keys, values, decay and rates.
  *
  * @module
  */
@@ -70,7 +70,7 @@ function tokensSecond(axis: number, rank: number): number[] | undefined {
   return [others[0]!, axis, ...others.slice(1)];
 }
 
-/** Unordered numbers between 0.1 and 0.9: decays and their logarithms may be such. */
+/** Numbers between 0.1 and 0.9 in no order, valid as decays and as their logarithms. */
 function makeNumbers(length: number, seed: number): Float64Array {
   return Float64Array.from(
     { length },
@@ -78,14 +78,14 @@ function makeNumbers(length: number, seed: number): Float64Array {
   );
 }
 
-/** Runs the body; `undefined` if it is not one of three-dimensional states, or cannot be run. */
+/** Runs the body; `undefined` if its state is not three-dimensional or it cannot be run. */
 function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measured | undefined {
   const { body, inputs, outputs, numStates, inputAxes } = scan;
   if (numStates !== 1 || outputs.length !== 2) return undefined;
   const run = probes.at(SHORT_LENGTHS[0]);
   const feeds = new Map<string, Value>();
   for (const { inputs: read } of body.graph.nodes) {
-    // Constants around the body that it reads.
+    // Constants of the outer graph that the body reads.
     for (const name of read) {
       const constant = index.constants.get(name);
       if (constant !== undefined) feeds.set(name, valueOfTensor(constant));
@@ -170,7 +170,7 @@ function* permutations(
   }
 }
 
-/** The output's factor, if state and output are those of this linear attention. */
+/** The factor of the output, if state and output are those of this linear attention. */
 function measureScale(
   { state, inputs, newState, output }: Measured,
   { roles, shape, isTransposed }: {

@@ -57,7 +57,7 @@ export function placeStates(search: StateSearch): StateGraph {
   return { graph: { ...graph, nodes }, states, known };
 }
 
-/** The site of a recurrence, and what brings its operands and its result into the order that each has. */
+/** The site node of a recurrence, and transposes that bring operands and result into the order that it needs. */
 function makeNodes(
   found: FoundState,
   { probes }: StateSearch,

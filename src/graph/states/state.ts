@@ -1,6 +1,6 @@
 /**
- * What a decoder keeps of the tokens before beside keys and values, as the cut sees it, whichever nodes express it: the
- * last inputs of a causal convolution, or the matrix of a linear attention.
+ * The state that a decoder keeps beside keys and values, as the cut sees it, whichever nodes express it: the last
+ * inputs of a causal convolution, or the matrix of a linear attention.
  *
  * @module
  */
@@ -56,13 +56,13 @@ export interface FoundState {
   readonly name: string;
   readonly recurrence: Convolution | LinearAttention;
   /**
-   * Its operands as the graph has them: of a convolution `x`; of a linear attention `q`, `k`, `v`, the decay and the
-   * rates of the delta rule, as far as it has them.
+   * Its operands as the graph has them: `x` of a convolution; `q`, `k`, `v` of a linear attention, then its decay and
+   * its rates of the delta rule if it has them.
    */
   readonly operands: readonly string[];
   /** The tensor that holds its result. */
   readonly output: string;
-  /** The permutations that make operands `[1, tokens, …]`, and the result what the graph has, where they differ. */
+  /** Permutations of operands to `[1, tokens, …]`, and of the result to the graph's layout, if they differ. */
   readonly operandOrders?: readonly (readonly number[] | undefined)[];
   readonly outputOrder?: readonly number[] | undefined;
 }
@@ -73,7 +73,7 @@ export interface StateSearch {
   readonly probes: Probes;
 }
 
-/** Whether a tensor is a state that the step before handed on, perhaps in another type. */
+/** Whether a tensor is the state that the previous step left, possibly cast. */
 export function isPastState({ index, probes }: StateSearch, tensor: string | undefined): boolean {
   for (let name = tensor; name !== undefined;) {
     if (probes.inputs.states?.has(name)) return true;
