@@ -23,7 +23,7 @@ export const INCLUDES = [
   "src/device/cpu/pack_thread.ts",
   "src/worker/worker.ts",
   "src/server/http/body/json_thread.ts",
-  "src/cli/doctor/thread.ts",
+  "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
   "src/models/images/image_thread.ts",
   "src/models/documents/document_thread.ts",

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { COMMANDS } from "../src/cli/commands.ts";
+import { COMMANDS } from "../src/cli/command_line.ts";
 import { formatFlagTable } from "../src/cli/help.ts";
 
 /** The page of flags. */

@@ -7,7 +7,7 @@
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { quietenVulkan } from "../src/cli/quieten_vulkan.ts";
+import { quietenVulkan } from "../src/cli/loading.ts";
 import { findAdapter } from "../src/gpu/device.ts";
 
 interface Counts {

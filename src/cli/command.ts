@@ -1,9 +1,8 @@
 /**
- * A command of the command line.
+ * A command, and its flags: the syntax, range, default and help of each in one value.
  *
  * @module
  */
-import type { FlagTable, FlagValues } from "./flag.ts";
 
 /** A parsed call of a command. */
 export interface Call<F extends FlagTable> {
@@ -35,4 +34,188 @@ export interface Command<F extends FlagTable = FlagTable> {
 export function defineCommand<F extends FlagTable>(command: Command<F>): Command {
   // Safe: the parser fills `flags` from this very command's table.
   return command as unknown as Command;
+}
+
+/** The command line or environment cannot be understood; the message says which part and what is expected. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** One flag. Its long name and its environment variable follow from its key in a {@linkcode FlagTable}. */
+export interface Flag<T> {
+  /** One letter, if it has a short form. */
+  readonly short: string | undefined;
+  /** Name of the value in the help; a flag without one is a switch. */
+  readonly placeholder: string | undefined;
+  readonly help: string;
+  readonly fallback: T;
+  /** Whether several values may be given: by naming the flag again, or with commas between them too. */
+  readonly repeats: "never" | "again" | "commas";
+  /**
+   * Reads the values given, in order; a flag that does not repeat takes the last.
+   *
+   * @param source as the user wrote it (`--port`, `HEARTH_PORT`), for the message.
+   * @throws {UsageError} when a value is not in the flag's range.
+   */
+  readonly parse: (texts: readonly string[], source: string) => T;
+}
+
+/** The flags of one command, by camelCase key. */
+export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
+
+/** The parsed values of a table's flags. */
+export type FlagValues<F extends FlagTable> = {
+  readonly [Key in keyof F]: F[Key] extends Flag<infer T> ? T : never;
+};
+
+interface FlagOptions {
+  readonly short?: string;
+  readonly help: string;
+}
+
+interface ValueOptions<Fallback> extends FlagOptions {
+  /** `undefined` if absent. */
+  readonly fallback?: Fallback;
+}
+
+interface Placeholder {
+  readonly placeholder: string;
+}
+
+function single<T, Fallback>(
+  options: ValueOptions<Fallback> & Placeholder,
+  parse: (text: string, source: string) => T,
+): Flag<T | Fallback> {
+  return {
+    short: options.short,
+    placeholder: options.placeholder,
+    help: options.help,
+    fallback: options.fallback as Fallback,
+    repeats: "never",
+    parse: (texts, source) => parse(texts.at(-1) ?? "", source),
+  };
+}
+
+/** A flag whose value is any text that is not empty. */
+export function text<Fallback extends string | undefined = undefined>(
+  options: ValueOptions<Fallback> & Placeholder,
+): Flag<string | Fallback> {
+  return single(options, (value, source) => {
+    if (value.trim() === "") {
+      throw new UsageError(`${source} is empty; give ${options.placeholder}.`);
+    }
+    return value;
+  });
+}
+
+/** A flag whose value is a whole number from `min` to `max`. */
+export function integer<Fallback extends number | undefined = undefined>(
+  options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
+): Flag<number | Fallback> {
+  const { min, max } = options;
+  return single(options, (value, source) => {
+    const number = /^\d+$/.test(value) ? Number(value) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UsageError(`${source} wants a whole number from ${min} to ${max}, got "${value}".`);
+  });
+}
+
+/** A flag whose value is one of a few words. */
+export function choice<
+  const Word extends string,
+  const Fallback extends Word | undefined = undefined,
+>(
+  options: ValueOptions<Fallback> & { readonly values: readonly Word[] },
+): Flag<Word | Fallback> {
+  const placeholder = options.values.join("|");
+  return single({ ...options, placeholder }, (value, source) => {
+    const found = options.values.find((word) => word === value);
+    if (found !== undefined) return found;
+    throw new UsageError(`${source} wants one of ${options.values.join(", ")}, got "${value}".`);
+  });
+}
+
+/**
+ * A flag that may be given several times, or once with commas.
+ *
+ * @param options.parseItem reads one value; it may throw a {@linkcode UsageError}.
+ */
+export function list(
+  options: FlagOptions & Placeholder & {
+    readonly parseItem: (item: string, source: string) => string;
+  },
+): Flag<readonly string[]> {
+  return {
+    short: options.short,
+    placeholder: options.placeholder,
+    help: options.help,
+    fallback: [],
+    repeats: "commas",
+    parse: (texts, source) =>
+      texts.flatMap((value) =>
+        value.split(",").map((item) => options.parseItem(item.trim(), source))
+      ),
+  };
+}
+
+/** A flag that may be given several times, each time with any text. */
+export function texts(options: FlagOptions & Placeholder): Flag<readonly string[]> {
+  return {
+    short: options.short,
+    placeholder: options.placeholder,
+    help: options.help,
+    fallback: [],
+    repeats: "again",
+    parse: (values) => values,
+  };
+}
+
+/** A flag whose value is a number from `min` to `max`. */
+export function number<Fallback extends number | undefined = undefined>(
+  options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
+): Flag<number | Fallback> {
+  const { min, max } = options;
+  return single(options, (value, source) => {
+    const read = /^\d+(\.\d+)?$/.test(value) ? Number(value) : NaN;
+    if (read >= min && read <= max) return read;
+    throw new UsageError(`${source} wants a number from ${min} to ${max}, got "${value}".`);
+  });
+}
+
+const SWITCH_WORDS: Readonly<Record<string, boolean>> = {
+  "1": true,
+  "true": true,
+  "yes": true,
+  "on": true,
+  "0": false,
+  "false": false,
+  "no": false,
+  "off": false,
+};
+
+/** A flag that is on or off: `--name`, `--no-name`; in the environment a word such as `1` or `false`. */
+export function toggle(options: FlagOptions & { readonly fallback?: boolean }): Flag<boolean> {
+  return {
+    short: options.short,
+    placeholder: undefined,
+    help: options.help,
+    fallback: options.fallback ?? false,
+    repeats: "never",
+    parse: (texts, source) => {
+      const word = texts.at(-1) ?? "";
+      const value = SWITCH_WORDS[word.toLowerCase()];
+      if (value !== undefined) return value;
+      throw new UsageError(`${source} wants 1 or 0 (true or false), got "${word}".`);
+    },
+  };
+}
+
+/** `maxQueue` → `max-queue`. */
+export function flagName(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** `maxQueue` → `HEARTH_MAX_QUEUE`. */
+export function environmentName(key: string): string {
+  return `HEARTH_${flagName(key).replaceAll("-", "_").toUpperCase()}`;
 }

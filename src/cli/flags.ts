@@ -15,9 +15,16 @@ import {
   texts,
   toggle,
   UsageError,
-} from "./flag.ts";
-import { parseHost, parseOrigin, parseProxy } from "./network_values.ts";
-import { CPU_FLAGS, IMAGE_FLAGS, SPEECH_FLAGS, WEIGHTS_FLAGS } from "./shared_flags.ts";
+} from "./command.ts";
+import {
+  CPU_FLAGS,
+  IMAGE_FLAGS,
+  parseHost,
+  parseOrigin,
+  parseProxy,
+  SPEECH_FLAGS,
+  WEIGHTS_FLAGS,
+} from "./shared_flags.ts";
 
 /** Flags of `serve`. */
 export const SERVE_FLAGS = {

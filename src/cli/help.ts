@@ -4,8 +4,7 @@
  * @module
  */
 import { PROGRAM } from "../base/version.ts";
-import type { Command } from "./command.ts";
-import { environmentName, type Flag, flagName, type FlagTable } from "./flag.ts";
+import { type Command, environmentName, type Flag, flagName, type FlagTable } from "./command.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
 
 const LINE_WIDTH = 80;

@@ -23,8 +23,7 @@ import {
   compileForGpu,
   type CrossSites,
   describeCut,
-  describeEncoderCut,
-  describeFeatureCut,
+  describeSegment,
   summarizeCut,
 } from "./cut_report.ts";
 import { printLine } from "./print.ts";
@@ -144,18 +143,10 @@ function summarize({ path, result }: Inspected): string {
     : `${path}: not cut. ${result.refused}`;
 }
 
-function describe(
-  result: Exclude<Inspected["result"], { refused: string }>,
-  contextLength: number | undefined,
-): string[] {
-  switch (result.kind) {
-    case "decoder":
-      return describeCut(result.cut, { crossSites: result.crossSites, contextLength });
-    case "encoder":
-      return describeEncoderCut(result.cut);
-    case "features":
-      return describeFeatureCut(result.cut);
-  }
+function describe({ result, contextLength }: Inspected): string[] {
+  if ("refused" in result) return [];
+  if (result.kind !== "decoder") return result.cut.segments.map(describeSegment);
+  return describeCut(result.cut, { crossSites: result.crossSites, contextLength });
 }
 
 /** What `--json` prints of a graph: the cut without the segments' bytes. */
@@ -190,8 +181,8 @@ function withoutBytes(_key: string, value: unknown): unknown {
 }
 
 /**
- * Prints segments, what crosses, and attentions of the graph at `path`; of a folder all graphs in a line each,
- * and the first one that is cut in full.
+ * Prints a line for the graph at `path`, or for each graph of a folder, then the segments of the first one that is cut.
+ * `--json` prints all of the cuts but their weights.
  *
  * @param path a model folder or an `.onnx` file.
  * @returns 0 when a graph is cut, 1 when none is.
@@ -211,11 +202,10 @@ export async function inspect(path: string, options: { json: boolean }): Promise
     return exitCode;
   }
   for (const each of inspected) printLine(summarize(each));
-  for (const { path, result, contextLength } of inspected) {
-    if ("refused" in result) continue;
-    printLine(inspected.length > 1 ? `\n${path}` : "");
-    for (const line of describe(result, contextLength)) printLine(line);
-    break;
+  const cut = inspected.find(({ result }) => "cut" in result);
+  if (cut !== undefined) {
+    printLine(inspected.length > 1 ? `\n${cut.path}` : "");
+    for (const line of describe(cut)) printLine(line);
   }
   return exitCode;
 }

@@ -6,15 +6,16 @@
 import { parseArgs } from "node:util";
 import type { Environment } from "../base/config.ts";
 import { findNearNames } from "../base/near_names.ts";
-import type { Call, Command } from "./command.ts";
 import {
+  type Call,
+  type Command,
   environmentName,
   type Flag,
   flagName,
   type FlagTable,
   type FlagValues,
   UsageError,
-} from "./flag.ts";
+} from "./command.ts";
 import { isServiceLink } from "./service_link.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Lines for the user at the command line; while serving, events go to the log instead.
+ * Lines and tables for the user at the command line; while serving, events go to the log instead.
  *
  * @module
  */
@@ -18,4 +18,19 @@ export function printProblem(message: string): void {
 /** Writes a line to standard output; a failure to write it is ignored. */
 export function printMessage(line: string): void {
   writeMessage(Deno.stdout, `${line}\n`);
+}
+
+const GAP = "   ";
+
+/** One line per row, each column as wide as its widest cell. */
+export function formatTable(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, column) => {
+      widths[column] = Math.max(widths[column] ?? 0, cell.length);
+    });
+  }
+  return rows.map((row) =>
+    row.map((cell, column) => cell.padEnd(widths[column]!)).join(GAP).trimEnd()
+  );
 }

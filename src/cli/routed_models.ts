@@ -12,7 +12,7 @@ import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
 import { identifyFamily } from "../models/load/families.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
-import { flagName, type FlagTable, type FlagValues, UsageError } from "./flag.ts";
+import { flagName, type FlagTable, type FlagValues, UsageError } from "./command.ts";
 import { ROUTED_FLAGS, type ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
 import { parseCall } from "./parse.ts";
 

@@ -3,13 +3,17 @@
  *
  * @module
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
-import { formatUrl } from "./format_url.ts";
-import { isAbsence, isAlive, type PidRecord, runFolder } from "./pid_file.ts";
+import { homedir } from "node:os";
+import process from "node:process";
+import type { Environment } from "../base/config.ts";
+import { log } from "../base/log.ts";
+import { PROGRAM } from "../base/version.ts";
 
 const HEALTH_TIMEOUT_MS = 2_000;
-const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+/** The addresses at which this machine reaches a server that listens at all of its addresses. */
+const LOOPBACKS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
 /** The state of a server that does not answer. */
 export const NO_ANSWER = "does not answer";
@@ -31,7 +35,7 @@ export async function findRunning(): Promise<RunningServer[]> {
     // Files are renamed into place, so an incomplete one belongs to no server.
     if (record === undefined || !isAlive(record.pid)) await Deno.remove(path).catch(() => {});
     else {
-      const host = WILDCARDS[record.host] ?? record.host;
+      const host = LOOPBACKS[record.host] ?? record.host;
       servers.push({ ...record, url: formatUrl(host, record.port) });
     }
   }
@@ -64,5 +68,186 @@ async function readRecord(path: string): Promise<PidRecord | undefined> {
     return { ...JSON.parse(served), pid: Number(pid) };
   } catch {
     return undefined;
+  }
+}
+
+// The process-id file of a running server: `<port>.pid` in the user's run folder. Its first line
+// is the process id and nothing else, so that `kill $(head -n 1 …)` works; its second is what is
+// served, as JSON.
+
+/** The content of a process-id file. */
+interface PidRecord {
+  readonly pid: number;
+  readonly model: string;
+  readonly host: string;
+  readonly port: number;
+  /** ISO 8601. */
+  readonly startedAt: string;
+}
+
+/** The path of the file for a port: below `$XDG_RUNTIME_DIR`, else the home folder; on Windows below `%LOCALAPPDATA%`. */
+export function pidFilePath(
+  port: number,
+  environment: Environment = Deno.env.toObject(),
+  os: typeof Deno.build.os = Deno.build.os,
+): string {
+  return join(runFolder(environment, os), `${port}.pid`);
+}
+
+/**
+ * The path for a server's own file: another server may use the same port at another address, and then owns the file
+ * named by the port alone.
+ */
+function freePidFilePath({ host, port, pid }: PidRecord): string {
+  const path = pidFilePath(port);
+  try {
+    const [owner = "", served = ""] = Deno.readTextFileSync(path).split("\n");
+    const isOthers = Number(owner) !== pid && JSON.parse(served).host !== host &&
+      isAlive(Number(owner));
+    if (isOthers) return join(dirname(path), `${port}@${host.replaceAll(":", "_")}.pid`);
+  } catch {
+    // It does not exist, or is incomplete.
+  }
+  return path;
+}
+
+/** Whether a process exists. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Another user's process exists too.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** The folder of all these files. */
+function runFolder(
+  environment: Environment = Deno.env.toObject(),
+  os: string = Deno.build.os,
+): string {
+  const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;
+  if (os === "windows" && LOCALAPPDATA) return join(LOCALAPPDATA, "hearth", "run");
+  if (XDG_RUNTIME_DIR) return join(XDG_RUNTIME_DIR, "hearth");
+  return join(HOME || USERPROFILE || homedir(), ".hearth", "run");
+}
+
+/** The file of this server. It is optional: if it cannot be written, the log says so. */
+export class PidFile {
+  readonly #path: string;
+  readonly #pid: number;
+
+  private constructor(path: string, pid: number) {
+    this.#path = path;
+    this.#pid = pid;
+  }
+
+  /**
+   * Writes the file, in place of one that a server on this port left behind when it was killed: whoever holds the
+   * port owns the file.
+   */
+  static write(record: PidRecord, path: string = freePidFilePath(record)): PidFile {
+    const { pid, ...served } = record;
+    // Renamed into place: a reader sees the old file or the whole new one.
+    const draft = `${path}.${pid}`;
+    try {
+      Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      Deno.writeTextFileSync(draft, `${pid}\n${JSON.stringify(served)}\n`, { mode: 0o600 });
+      Deno.renameSync(draft, path);
+    } catch (error) {
+      const reason = (error as Error).message;
+      log.warn("the process-id file cannot be written: ps and stop will not find this server", {
+        path,
+        reason,
+      });
+    }
+    return new PidFile(path, pid);
+  }
+
+  /** Removes the file if it is still this process's; synchronous, so that a process about to exit can call it. */
+  remove(): void {
+    try {
+      const [pid] = Deno.readTextFileSync(this.#path).split("\n", 1);
+      if (Number(pid) === this.#pid) Deno.removeSync(this.#path);
+    } catch (error) {
+      if (isAbsence(error)) return;
+      const reason = (error as Error).message;
+      log.warn("the process-id file cannot be removed", { path: this.#path, reason });
+    }
+  }
+}
+
+/** Whether an error says that a file does not exist, or that its parent is not a folder. */
+function isAbsence(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+}
+
+/** `http://host:port`, with brackets around an IPv6 address. */
+export function formatUrl(host: string, port: number): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** `ss -l`'s state of a socket that listens, in /proc/net/tcp. */
+const LISTENS = "0A";
+
+/**
+ * The message for a port that is taken: who has it, as far as this user can find out, and what to do. A Hearth is known
+ * by its process-id file, on Linux another program by its process.
+ */
+export async function explainTakenPort(host: string, port: number): Promise<string> {
+  const taken = `Port ${port} of ${host} is taken.`;
+  const servers = await findRunning().catch(() => []);
+  const hearth = servers.find((server) => server.port === port && overlap(server.host, host));
+  if (hearth !== undefined) {
+    return `${taken} The Hearth that serves ${hearth.model} has it (process ${hearth.pid}). Stop it ` +
+      `(${PROGRAM} stop ${port}), or choose another port with -p.`;
+  }
+  const owner = Deno.build.os === "linux" ? await findListener(port) : undefined;
+  const who = owner === undefined
+    ? "Another program has it."
+    : `${owner.name} has it (process ${owner.pid}).`;
+  return `${taken} ${who} Stop it, or choose another port with -p.`;
+}
+
+/** Whether who listens at one address leaves no room at the other. */
+function overlap(a: string, b: string): boolean {
+  return a === b || a in LOOPBACKS || b in LOOPBACKS;
+}
+
+/** The process that listens on a port; `undefined` if there is none that this user may look at. */
+async function findListener(
+  port: number,
+): Promise<{ readonly pid: string; readonly name: string } | undefined> {
+  const sockets = await listSockets(port);
+  for (const pid of await listNames("/proc")) {
+    if (!/^\d+$/.test(pid)) continue;
+    const folder = `/proc/${pid}`;
+    for (const descriptor of await listNames(`${folder}/fd`)) {
+      const target = await Deno.readLink(`${folder}/fd/${descriptor}`).catch(() => "");
+      if (!sockets.has(target)) continue;
+      const name = await Deno.readTextFile(`${folder}/comm`).catch(() => "a program");
+      return { pid, name: name.trim() };
+    }
+  }
+  return undefined;
+}
+
+/** The sockets that listen on a port, as links to descriptors name them: `socket:[1234]`. */
+async function listSockets(port: number): Promise<ReadonlySet<string>> {
+  const tables = await Promise.all(
+    ["tcp", "tcp6"].map((name) => Deno.readTextFile(`/proc/net/${name}`).catch(() => "")),
+  );
+  const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const rows = tables.join("\n").split("\n").map((line) => line.trim().split(/\s+/));
+  const listening = rows.filter(([, local, , state]) => local?.endsWith(end) && state === LISTENS);
+  return new Set(listening.map((row) => `socket:[${row[9]}]`));
+}
+
+/** What a folder holds; nothing where it may not be read. */
+async function listNames(folder: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
+  } catch {
+    return [];
   }
 }

@@ -6,40 +6,40 @@
 import { ANY_NAME } from "../wire/endpoints.ts";
 import type { ApiKey, LogSettings, ServerSettings } from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
-import { SETTING_FLAGS } from "./setting_flags.ts";
+import {
+  defaultBodyBytes,
+  findCompanions,
+  findFfmpeg,
+  findFolder,
+  readApiKeys,
+  readMemoryLimit,
+} from "./flag_values.ts";
 import { BODY_LIMITS } from "../server/http/body/body.ts";
-import { BodyBudget } from "../server/http/body/body_budget.ts";
+import { BodyBudget } from "../server/http/body/body_memory.ts";
 import { isLoopback } from "../server/http/locality.ts";
 import { OtlpExporter } from "../server/http/otlp_exporter.ts";
 import type { AppDeps } from "../server/http/route.ts";
 import { type RunningServer, startServer } from "../server/http/server.ts";
 import { NoGraphsError } from "../hub/acquire.ts";
 import { HubError } from "../hub/answer.ts";
-import { DEFAULT_MODEL } from "../hub/built_in.ts";
+import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { waitForSpace } from "../hub/wait_for_space.ts";
+import { waitForSpace } from "../hub/download.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { configureLog, log } from "../base/log.ts";
 import { Session } from "../server/session/session.ts";
 import type { SessionState } from "../server/session/session_state.ts";
 import type { LoadProgress } from "../models/folder/open_context.ts";
-import { readApiKeys } from "./api_key_file.ts";
-import { defaultBodyBytes, readMemoryLimit } from "./body_memory.ts";
-import { SparseLines } from "./download_report.ts";
-import { findCompanions, findFfmpeg, findFolder } from "./find_folder.ts";
-import type { FlagValues } from "./flag.ts";
+import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts";
+import { SETTING_FLAGS } from "./shared_flags.ts";
+import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
-import { formatUrl } from "./format_url.ts";
-import { getModel } from "./get_model.ts";
-import { PidFile } from "./pid_file.ts";
-import { ProgressLine } from "./progress_line.ts";
-import { quietenVulkan } from "./quieten_vulkan.ts";
+import { explainTakenPort, formatUrl, PidFile } from "./running.ts";
 import { RouterLink } from "./router_link.ts";
 import { warnOfServiceLinks } from "./service_link.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
-import { explainTakenPort } from "./taken_port.ts";
 
 /** Longest wait for the last spans to be exported. */
 const LAST_SPANS_MS = 1_000;

@@ -5,7 +5,7 @@
  */
 import type { Environment } from "../base/config.ts";
 import { log } from "../base/log.ts";
-import { environmentName, type FlagTable } from "./flag.ts";
+import { environmentName, type FlagTable } from "./command.ts";
 
 /** Whether a value is the address of a service: a Service called hearth sets `HEARTH_PORT=tcp://10.0.0.1:80`. */
 export function isServiceLink(value: string): boolean {

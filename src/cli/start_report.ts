@@ -4,7 +4,7 @@
  * @module
  */
 import type { LogFormat, ResolvedModel } from "../base/config.ts";
-import { DEFAULT_MODEL } from "../hub/built_in.ts";
+import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { log } from "../base/log.ts";
 import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 import { PROGRAM } from "../base/version.ts";
-import { findOnnxModels, wordsOfModel } from "./onnx_models.ts";
-import { searchHub } from "./search.ts";
+import { searchHub } from "./api.ts";
 import type { HubSettings } from "./settings.ts";
+import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
 /** How many are named. */
 const MAX_NAMED = 3;
@@ -46,4 +46,70 @@ async function search(name: string, settings: HubSettings): Promise<string[]> {
   const words = wordsOfModel(name).join(" ");
   if (words === "") return [];
   return await searchHub(settings, { words, filter: "transformers.js" });
+}
+
+/** What names add that does not tell which model it is. */
+const NOISE = new Set([
+  ...["gguf", "ggml", "onnx", "web", "opt", "instruct", "it", "chat", "hf", "latest", "text"],
+  ...["mlx", "awq", "gptq", "imatrix", "ud", "qat", "v"],
+]);
+/** A quantization, with what comes behind it: `Q4_K_M`, `IQ3_XXS`, `fp16`, `4bit`. */
+const QUANTIZATION = /[-_.:](i?q\d(_[a-z0-9]+)*|q4f16|b?fp?\d+|f\d+|int\d+|\d+-?bit)(?=$|[-_.:])/gi;
+
+/** A catalogue's entry that may be the model. */
+interface OnnxModel {
+  readonly alias: string;
+  readonly hubId: string;
+  /** Whether all that the name tells agrees, its size included. */
+  readonly isSame: boolean;
+}
+
+/** The words and numbers that tell which model a name means: `qwen`, `3`, `0.6b`. */
+function wordsOfModel(name: string): string[] {
+  const base = name.replace(/^.*[\\/]/, "").replace(/\.gguf$/i, "").replace(QUANTIZATION, "");
+  const words = base.toLowerCase().match(/\d+(\.\d+)*([bm](?![a-z]))?|[a-z]+/g) ?? [];
+  return words.filter((word) => !NOISE.has(word));
+}
+
+/**
+ * Finds what the catalogue has of a model, the likeliest first.
+ * `qwen3:0.6b` is the catalogue's `qwen3-0.6b`.
+ */
+function findOnnxModels(name: string, limit = 3): OnnxModel[] {
+  const wanted = wordsOfModel(name);
+  if (wanted.length === 0) return [];
+  return [...HUB_ID_OF_ALIAS]
+    .map(([alias, hubId]) => ({ alias, hubId, ...compare(wanted, alias, hubId) }))
+    .filter(({ isKin }) => isKin)
+    .sort((a, b) => b.score - a.score)
+    .slice(0, limit)
+    .map(({ alias, hubId, isSame }) => ({ alias, hubId, isSame }));
+}
+
+/** Compares names: those of the same kin begin alike, and have each word and the version that is wanted. */
+function compare(
+  wanted: readonly string[],
+  alias: string,
+  hubId: string,
+): { isKin: boolean; isSame: boolean; score: number } {
+  const own = wordsOfModel(alias);
+  const known = new Set([...own, ...wordsOfModel(hubId)]);
+  let numEqual = 0;
+  let isKin = own[0] === wanted[0];
+  for (const word of wanted) {
+    if (known.has(word)) numEqual++;
+    else if (isSize(word)) continue;
+    else if (!/^\d/.test(word) || ![...known].some((other) => other.startsWith(`${word}.`))) {
+      isKin = false;
+    }
+  }
+  const numMore = own.filter((word) => !wanted.includes(word) && !isSize(word)).length;
+  const hasSize = wanted.some(isSize);
+  // A name without a size means each of them alike; one without "vl" no model that sees.
+  const isSame = numEqual === wanted.length && numMore === 0 && (hasSize || !own.some(isSize));
+  return { isKin, isSame, score: 2 * numEqual - numMore };
+}
+
+function isSize(word: string): boolean {
+  return /^\d+(\.\d+)*[bm]$/.test(word);
 }

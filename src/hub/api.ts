@@ -4,9 +4,10 @@
  * @module
  */
 import { StartupError } from "../base/errors.ts";
-import { askHub, HubError } from "./answer.ts";
-import { readBounded } from "./bounded_text.ts";
+import { askHub, HubError, readBounded } from "./answer.ts";
 import type { HubSettings } from "./settings.ts";
+import { z } from "zod";
+import { parseHubId } from "./cache.ts";
 
 /** The longest answer that is read: the list of a repository of 100,000 files. */
 const MAX_BYTES = 32 * 2 ** 20;
@@ -61,5 +62,33 @@ async function readJson(response: Response): Promise<unknown> {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+const SearchAnswer = z.array(z.object({ id: z.string() }));
+const MAX_FOUND = 5;
+/** What is searched is only advice: nobody waits long for it. */
+const IMPATIENT_MS = 5_000;
+
+/**
+ * Searches the hub.
+ *
+ * @param filter a tag that models have: `onnx`, or the library `transformers.js`.
+ * @returns their ids; none if the hub does not answer.
+ */
+export async function searchHub(
+  settings: HubSettings,
+  { words, filter }: { readonly words: string; readonly filter: "onnx" | "transformers.js" },
+): Promise<string[]> {
+  const query = new URLSearchParams({ search: words, limit: `${MAX_FOUND}`, filter });
+  const url = `${settings.endpoint}/api/models?${query}`;
+  const stallMs = Math.min(settings.stallMs, IMPATIENT_MS);
+  try {
+    const answer = await askApi({ ...settings, stallMs }, { url, subject: "a search" });
+    return (SearchAnswer.safeParse(answer).data ?? []).map(({ id }) => id)
+      .filter((id) => parseHubId(id) !== undefined).slice(0, MAX_FOUND);
+  } catch (error) {
+    if (error instanceof StartupError) return [];
+    throw error;
   }
 }

@@ -7,15 +7,12 @@
 import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { askHub, HubError } from "./answer.ts";
-import { cleanText } from "./bounded_text.ts";
+import { askHub, cleanText, HubError } from "./answer.ts";
 import { lockFolder, repositoryFolder, showHubId } from "./cache.ts";
-import { Draft } from "./draft.ts";
-import { FileLock } from "./lock.ts";
+import { Draft, FileLock } from "./draft.ts";
 import type { HubFile, Repository } from "./repository.ts";
 import { Retries, type RetryOptions } from "./retry.ts";
 import type { HubSettings } from "./settings.ts";
-import { StallWatch } from "./stall_watch.ts";
 
 const HTTP_PARTIAL_CONTENT = 206;
 const HTTP_RANGE_NOT_SATISFIABLE = 416;
@@ -176,4 +173,33 @@ function brokenOff(
       `${reason}. Run it again to resume.`,
     { cause: error },
   );
+}
+
+/** Aborts its signal when no data arrived for some time, or when the given signal aborts. */
+class StallWatch implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #stallMs: number;
+  readonly signal: AbortSignal;
+  #timer: ReturnType<typeof setTimeout>;
+
+  constructor(stallMs: number, signal: AbortSignal | undefined) {
+    this.#stallMs = stallMs;
+    const own = this.#controller.signal;
+    this.signal = signal === undefined ? own : AbortSignal.any([own, signal]);
+    this.#timer = this.#start();
+  }
+
+  /** Data arrived. */
+  reset(): void {
+    clearTimeout(this.#timer);
+    this.#timer = this.#start();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+
+  #start(): ReturnType<typeof setTimeout> {
+    return setTimeout(() => this.#controller.abort(), this.#stallMs);
+  }
 }

@@ -10,10 +10,9 @@ import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts"
 import { showHubId } from "./cache.ts";
 import { linkInSnapshot, snapshotFolder } from "./cache_write.ts";
 import type { HubFile, Repository } from "./repository.ts";
-import type { RetryOptions } from "./retry.ts";
+import { type RetryOptions, sleep } from "./retry.ts";
 import type { HubSettings } from "./settings.ts";
-import { NoSpaceError } from "./wait_for_space.ts";
-import { TransferMeter, type TransferPace } from "./transfer_meter.ts";
+import { StartupError } from "../base/errors.ts";
 
 const MAX_AT_ONCE = 4;
 const REPORT_EVERY_MS = 100;
@@ -159,5 +158,78 @@ class Report {
     const left = (path: string) =>
       (this.#files.get(path)?.bytes ?? 0) - (this.#received.get(path) ?? 0);
     return [...this.#received.keys()].sort((a, b) => left(b) - left(a))[0];
+  }
+}
+
+/** The rate is that of the last seconds: it follows the network without jumping. */
+const WINDOW_MS = 5_000;
+
+/** A meter's reading. */
+interface TransferPace {
+  readonly bytesPerSecond: number;
+  /** Absent while no data arrives. */
+  readonly secondsLeft: number | undefined;
+}
+
+/** Measures one transfer. */
+export class TransferMeter {
+  readonly #totalBytes: number;
+  #samples: { atMs: number; bytes: number }[] = [];
+
+  constructor(totalBytes: number) {
+    this.#totalBytes = totalBytes;
+  }
+
+  /** Records the bytes at a time; a count that falls (a file restarted) resets the measurement. */
+  record(bytes: number, atMs: number): TransferPace {
+    if (bytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
+    this.#samples.push({ atMs, bytes });
+    // Keeps one sample from before the window, so that the window is covered.
+    while ((this.#samples[1]?.atMs ?? Infinity) <= atMs - WINDOW_MS) this.#samples.shift();
+    const first = this.#samples[0]!;
+    const seconds = (atMs - first.atMs) / 1000;
+    const bytesPerSecond = seconds > 0 ? (bytes - first.bytes) / seconds : 0;
+    const secondsLeft = bytesPerSecond > 0
+      ? (this.#totalBytes - bytes) / bytesPerSecond
+      : undefined;
+    return { bytesPerSecond, secondsLeft };
+  }
+}
+
+/** The disk has no room for a download. */
+class NoSpaceError extends StartupError {}
+
+const ASK_AGAIN_MS = 30_000;
+
+/** Whether the disk was full, at any level of an error's causes: ENOSPC, EDQUOT, ERROR_DISK_FULL. */
+function isNoSpace(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return error instanceof NoSpaceError || /\(os error (28|122|112)\)/.test(error.message) ||
+    isNoSpace(error.cause);
+}
+
+/**
+ * Downloads, and once more every half a minute while there is no space for it. What has come is kept.
+ *
+ * @param options.onFull called with the reason each time.
+ * @throws every other error of `download`.
+ */
+export async function waitForSpace<T>(
+  download: () => Promise<T>,
+  { onFull, signal, pause = sleep }: {
+    readonly onFull: (reason: string) => void;
+    readonly signal?: AbortSignal | undefined;
+    readonly pause?: typeof sleep;
+  },
+): Promise<T> {
+  while (true) {
+    try {
+      return await download();
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!isNoSpace(error)) throw error;
+      onFull((error as Error).message);
+      await pause(ASK_AGAIN_MS, signal);
+    }
   }
 }

@@ -7,13 +7,10 @@
 import { z } from "zod";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { HubError } from "./answer.ts";
-import { askApi } from "./api.ts";
+import { cleanText, HubError, isPlainName } from "./answer.ts";
+import { askApi, searchHub } from "./api.ts";
 import { type HubId, showHubId } from "./cache.ts";
-import { cleanText, isPlainName } from "./bounded_text.ts";
-import type { Digest } from "./digest.ts";
 import { type RetryOptions, withRetries } from "./retry.ts";
-import { searchHub } from "./search.ts";
 import type { HubSettings } from "./settings.ts";
 
 /** A file of a repository. */
@@ -107,4 +104,12 @@ async function searchNear(settings: HubSettings, { owner, name }: HubId): Promis
   const words = name.replace(/[-_.]?(onnx|web|instruct|it|gguf)$/i, "");
   const found = await searchHub(settings, { words, filter: "onnx" });
   return found.filter((id) => id !== `${owner}/${name}`);
+}
+
+/** The expected checksum of a file. */
+export interface Digest {
+  /** `git`: sha1 over `blob <size>\0` and the bytes. */
+  readonly kind: "sha256" | "git";
+  /** Lower case. */
+  readonly hex: string;
 }

@@ -8,7 +8,13 @@ import type { Environment, ResolvedModel } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { findNearNames } from "../base/near_names.ts";
 import { PROGRAM } from "../base/version.ts";
-import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "./built_in.ts";
+import {
+  BUILT_IN_OWNER,
+  findBuiltIn,
+  HUB_ID_OF_ALIAS,
+  listAliases,
+  listBuiltIn,
+} from "./catalogue.ts";
 import {
   findCacheFolder,
   findSnapshot,
@@ -21,9 +27,7 @@ import {
   showHubId,
 } from "./cache.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
-import { HUB_ID_OF_ALIAS, listAliases } from "./catalogue.ts";
 import { isGraphFile } from "./list_files.ts";
-import { readHubUrl } from "./hub_url.ts";
 import { type HubSettings, readHubSettings } from "./settings.ts";
 
 /** A model of the hub, cached or not. */
@@ -185,4 +189,51 @@ function adviseOn(hubId: HubId | undefined, advice: string): string {
       `Ollama's: its models are GGUF files, which Hearth does not serve; it serves ONNX. ${advice}`;
   }
   return `To fetch it: ${PROGRAM} pull ${showHubId(hubId)}`;
+}
+
+const HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"];
+/** Parts of the hub whose pages are no models'. */
+const OTHER_PAGES = ["datasets", "spaces", "collections", "papers", "docs", "blog"];
+
+/**
+ * Turns a page's address into the name of its model.
+ * `https://huggingface.co/Xenova/modnet/tree/main` and `hf.co/Xenova/modnet` are `Xenova/modnet`.
+ *
+ * @param endpoint another address of a hub, whose pages count too.
+ * @returns `owner/name`, `@revision` where the address has one other than `main`, and `:tag` where it ends so, as
+ * Ollama's names of hub models do; `undefined` for what is no address of the hub.
+ * @throws {StartupError} for a page that is not a model's, and for an address elsewhere.
+ */
+function readHubUrl(text: string, endpoint?: string): string | undefined {
+  const name = text.trim().replace(/^hf:\/\/(models\/)?/i, "https://hf.co/");
+  const [, scheme, rest = ""] = /^(https?:\/\/)?(.*)$/i.exec(name) ?? [];
+  const hosts = [
+    ...HOSTS,
+    ...endpoint === undefined ? [] : [endpoint.replace(/^https?:\/\//i, "")],
+  ];
+  const host = hosts.find((each) => rest.toLowerCase().startsWith(`${each.toLowerCase()}/`));
+  if (host === undefined) {
+    if (scheme === undefined) return undefined;
+    throw new StartupError(`${text} is no address of a model: wanted ${WANTED}.`);
+  }
+  const [path = ""] = rest.slice(host.length + 1).split(/[?#]/, 1);
+  const parts = path.split("/").filter((part) => part !== "").map(decode);
+  if (parts[0] === "models") parts.shift();
+  const [owner, model, page, revision] = parts;
+  if (owner === undefined || model === undefined || OTHER_PAGES.includes(owner)) {
+    throw new StartupError(`${text} is no model's page: wanted ${WANTED}.`);
+  }
+  const hasRevision = page !== undefined && ["tree", "blob", "resolve", "commit"].includes(page);
+  const at = hasRevision && revision !== undefined && revision !== "main" ? `@${revision}` : "";
+  return `${owner}/${model}${at}`;
+}
+
+const WANTED = "https://huggingface.co/owner/name, or owner/name alone";
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

@@ -6,8 +6,7 @@
 import { HearthError } from "../base/errors.ts";
 import { yieldToEvents } from "../base/yield_to_events.ts";
 import { findAdts, readAdts } from "./audio/adts.ts";
-import { isAiff, readAiff } from "./audio/aiff.ts";
-import { isAu, readAu } from "./audio/au.ts";
+import { isAiff, isAu, readAiff, readAu } from "./audio/aiff.ts";
 import { isCaf, readCaf } from "./audio/caf.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { findMp3, isFreeMp3, readMp3 } from "./audio/mp3.ts";

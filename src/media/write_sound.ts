@@ -3,12 +3,11 @@
  *
  * @module
  */
-import type { SoundFormat } from "./sound_format.ts";
+import type { SoundFormat, SoundWriter } from "./sound_format.ts";
 import { createFlacWriter } from "./sound/flac_writer.ts";
 import { createMp3Writer } from "./sound/mp3_writer.ts";
 import { createOpusWriter } from "./sound/opus_writer.ts";
 import { PcmWriter, WavWriter } from "./sound/pcm_writer.ts";
-import type { SoundWriter } from "./sound/sound_writer.ts";
 
 /**
  * Begins a file of one channel. The encoder is loaded with the first file of its format.

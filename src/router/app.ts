@@ -9,12 +9,17 @@ import { collectGarbageLater } from "../base/collect_garbage.ts";
 import { HearthError } from "../base/errors.ts";
 import { addRoutes } from "../server/http/app.ts";
 import { bothPaths, guard, requireApiKey } from "../server/http/access.ts";
-import { answerError, CLIENT_DISCONNECTED } from "../server/http/answer_error.ts";
+import {
+  answerError,
+  CLIENT_DISCONNECTED,
+  nameRequest,
+  plainPath,
+  shownPath,
+} from "../server/http/request_names.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import type { App } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
-import { nameRequest, plainPath, shownPath } from "../server/http/request_names.ts";
 import type { Call, Env } from "../server/http/route.ts";
 import { announceShutdown, type StopDeps } from "../server/http/shutdown.ts";
 import { log } from "../base/log.ts";

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../base/errors.ts";
 import { type BodyLimits, requireAtMost } from "../server/http/body/body.ts";
-import type { BodyShare } from "../server/http/body/body_budget.ts";
+import type { BodyShare } from "../server/http/body/body_memory.ts";
 import { joinBytes } from "../base/join_bytes.ts";
 import { FormModelName } from "./form_model_name.ts";
 import { JsonModelName } from "./json_model_name.ts";

@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
-import type { Granularity } from "./timestamp_granularities.ts";
+import type { Granularity } from "./transcription_request.ts";
 
 /** The short answer. */
 export const Transcription = z.object({ text: z.string() }).meta({ id: "Transcription" });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CHAT_EXAMPLES } from "../../src/server/http/chat/chat_examples.ts";
-import { listBuiltIn } from "../../src/hub/built_in.ts";
+import { CHAT_EXAMPLES } from "../../src/server/http/chat/chat.ts";
+import { listBuiltIn } from "../../src/hub/catalogue.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { discFile } from "../fixtures/matting.ts";

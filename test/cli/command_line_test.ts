@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import manifest from "../../deno.json" with { type: "json" };
-import { COMMANDS } from "../../src/cli/commands.ts";
-import { environmentName, flagName } from "../../src/cli/flag.ts";
+import { COMMANDS } from "../../src/cli/command_line.ts";
+import { environmentName, flagName } from "../../src/cli/command.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 
 Deno.test("hearth --help shows every flag of every command with its variable and exits 0", async () => {

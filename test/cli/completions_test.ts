@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { COMMANDS } from "../../src/cli/commands.ts";
-import { flagName } from "../../src/cli/flag.ts";
+import { COMMANDS } from "../../src/cli/command_line.ts";
+import { flagName } from "../../src/cli/command.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"];

@@ -13,12 +13,6 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
     );
   }
   assert.match(out, /^segment 4: /m);
-  // The table is 1.6 MB, and the vocabulary projection reads it too.
-  assert.match(
-    out,
-    /^on a GPU {3}7\.3 MB of weights in buffers, 0\.000 MB as ONNX Runtime's constants; embeddings' rows are read from 1\.6 MB/m,
-  );
-  assert.match(out, /^attention 3: .*\n {4}6 heads over 2, size 32, float32/m);
   assert.match(
     out,
     /^decoding {3}17 dispatches for 5 of 5 segments, 8 at least for the attentions, one submit$/m,
@@ -47,8 +41,7 @@ Deno.test("hearth inspect of an encoder tells how its attentions are cut out", a
   const { code, stdout: out } = await runHearth(["inspect", folder]);
   assert.equal(code, 0);
   assert.match(out, /onnx\/model\.onnx: cut into 3 segments around 2 attentions/);
-  assert.match(out, /^positions {2}position_ids int64 \[1, tokens\]/m);
-  assert.match(out, /^attention 1: .*\n {4}4 heads over 4, size 32, float32/m);
+  assert.match(out, /^segment 2: \d+ nodes, /m);
 });
 
 Deno.test("hearth inspect of a speech model's encoder tells how its attentions are cut out", async () => {
@@ -57,8 +50,7 @@ Deno.test("hearth inspect of a speech model's encoder tells how its attentions a
   assert.match(whole.stdout, /onnx\/encoder_model\.onnx: cut into 4 segments around 3 attentions/);
   const { code, stdout: out } = await runHearth(["inspect", `${folder}onnx/encoder_model.onnx`]);
   assert.equal(code, 0);
-  assert.match(out, /^tokens {5}\d+ of an input$/m);
-  assert.match(out, /^attention 2: /m);
+  assert.match(out, /^segment 3: \d+ nodes, /m);
 });
 
 Deno.test("hearth inspect --json prints the cut without weights", async () => {
@@ -74,7 +66,9 @@ Deno.test("hearth inspect --json prints the cut without weights", async () => {
     4,
   ]);
   assert.ok(graphs[0].segments[0].weights.includes("model.embed_tokens.weight"));
-  assert.equal(graphs[1].attentions[0].rotary.dim, 32);
+  const { heads, kvHeads, headDim, rotary } = graphs[1].attentions[0];
+  assert.deepEqual({ heads, kvHeads, headDim }, { heads: 6, kvHeads: 2, headDim: 32 });
+  assert.equal(rotary.dim, 32);
   assert.ok(out.length < 200_000);
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { PidFile, pidFilePath } from "../../src/cli/pid_file.ts";
+import { PidFile, pidFilePath } from "../../src/cli/running.ts";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { COMMANDS } from "../../src/cli/command_line.ts";
 import { parseCall } from "../../src/cli/parse.ts";
 import { readRoutedModels } from "../../src/cli/routed_models.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";

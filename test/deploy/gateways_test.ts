@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments } from "yaml";
-import { COMMANDS } from "../../src/cli/commands.ts";
-import type { FlagValues } from "../../src/cli/flag.ts";
+import { COMMANDS } from "../../src/cli/command_line.ts";
+import type { FlagValues } from "../../src/cli/command.ts";
 import type { SERVE_FLAGS } from "../../src/cli/flags.ts";
 import { parseCall } from "../../src/cli/parse.ts";
 import { LOCAL_CALLER, TestApp } from "../fixtures/server.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
-import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
-import { BodyPace } from "../../src/server/http/body/body_pace.ts";
+import { BodyBudget, BodyPace } from "../../src/server/http/body/body_memory.ts";
 import { getInlineMedia } from "../../src/server/http/body/inline_media.ts";
 
 const MIB = 1024 * 1024;

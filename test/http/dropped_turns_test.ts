@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { InputItem } from "../../src/wire/responses_request.ts";
-import { droppedTurns } from "../../src/server/http/responses/dropped_turns.ts";
+import { droppedTurns } from "../../src/server/http/responses/response_store.ts";
 
 const CONTEXT = 100;
 

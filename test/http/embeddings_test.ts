@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { EmbeddingList } from "../../src/wire/embedding_response.ts";
+import type { EmbeddingList } from "../../src/wire/embeddings.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { TestApp } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/read_turns.ts";
+import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/tcp_socket.ts";
 import { yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { TestListener } from "../fixtures/listener.ts";
 

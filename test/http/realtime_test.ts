@@ -8,7 +8,7 @@ import { encodeALaw, encodeMuLaw } from "../fixtures/g711.ts";
 import { getBytes, LiveClient, type LiveEvent, readSamples } from "../fixtures/live_client.ts";
 import { askForWebSocket, makeFrame, openWebSocket, writeAll } from "../fixtures/raw_web_socket.ts";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
-import { BodyBudget } from "../../src/server/http/body/body_budget.ts";
+import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
 import { makeWavFile } from "../../src/media/sound/pcm_writer.ts";
 import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";

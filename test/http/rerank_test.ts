@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { CohereRerankList, RerankList } from "../../src/wire/rerank_response.ts";
+import type { CohereRerankList, RerankList } from "../../src/wire/rerank.ts";
 import { TestApp } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";
 

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { findWritten, writeAsWritten } from "../../src/wire/written_json.ts";
+import {
+  findWritten,
+  findWrittenObjects,
+  writeAsWritten,
+} from "../../src/server/http/body/decode_json.ts";
 import { readJson } from "../../src/server/http/body/body.ts";
-import { findWrittenObjects } from "../../src/server/http/body/written_objects.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const SCHEMA =

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { StartupError } from "../../src/base/errors.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
-import { downloadFiles, type DownloadOptions } from "../../src/hub/download.ts";
+import { downloadFiles, type DownloadOptions, waitForSpace } from "../../src/hub/download.ts";
 import { fetchRepository, type Repository } from "../../src/hub/repository.ts";
-import { waitForSpace } from "../../src/hub/wait_for_space.ts";
 import { FakeHub, type Fault } from "../fixtures/fake_hub.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 

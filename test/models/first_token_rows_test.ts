@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { POOLED_OUTPUT, poolTexts } from "../../src/models/embedding/pooling.ts";
-import { keepOutput } from "../../src/models/folder/graph_ports.ts";
+import { keepOutput } from "../../src/models/folder/graph_file.ts";
 import { liftConstants } from "../../src/graph/decoder_inputs.ts";
 import { computeFirstRows } from "../../src/graph/cut/first_token_rows.ts";
 import { findEncoderInputs } from "../../src/graph/cut/split_encoder.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
-import { readAvailableBytes } from "../../src/models/folder/free_memory.ts";
+import { readAvailableBytes } from "../../src/models/folder/memory.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { cutForGpu } from "../../src/program/gpu_cut.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";

@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { LineGraph, readChannelLevels } from "../../src/models/ocr/line_graph.ts";
-import { findUpsideDown } from "../../src/models/ocr/text_classification.ts";
+import { findUpsideDown } from "../../src/models/ocr/text_recognition.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { Drawing, rectangle } from "../fixtures/drawing.ts";

@@ -8,7 +8,7 @@ import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
-import { keepOutput } from "../../src/models/folder/graph_ports.ts";
+import { keepOutput } from "../../src/models/folder/graph_file.ts";
 import { PackedEncoder, type TextSummary } from "../../src/models/embedding/packed_encoder.ts";
 import { poolingTail } from "../../src/models/embedding/pooling.ts";
 import type { EncoderCut } from "../../src/graph/cut/encoder_cut.ts";

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { readReference } from "../../src/models/tts/recorded_voices.ts";
+import { readReference } from "../../src/models/tts/voices.ts";
 import type { Voice } from "../../src/models/task.ts";
 import type { Synthesizer, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/kokoro.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
-import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";
+import { loadTtsTokenizer } from "../../src/models/tts/tts_graph.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { recordSomebody } from "../fixtures/recordings.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readRoutedModels } from "../../src/cli/routed_models.ts";
 import { parseCall } from "../../src/cli/parse.ts";
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { COMMANDS } from "../../src/cli/command_line.ts";
 import type { RoutedModel } from "../../src/router/routed_model.ts";
 
 const ROUTER = COMMANDS.find(({ name }) => name === "router")!;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isAlive } from "../../src/cli/pid_file.ts";
+import { isAlive } from "../../src/cli/running.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { ENDLESS } from "../fixtures/server.ts";
 import { readStrictly } from "../fixtures/sse.ts";

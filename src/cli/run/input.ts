@@ -5,6 +5,7 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import { isPdf } from "../../media/signature.ts";
+import type { DocumentPart, ImagePart } from "../../models/task.ts";
 
 /** One input. */
 export interface RunInput {
@@ -106,4 +107,11 @@ function explainNoFile(name: string, found: Deno.FileInfo | Error): string {
     return `${name} cannot be read: ${found.message}`;
   }
   return `There is no file ${name}. If that is itself the text, send it through standard input: -i -.`;
+}
+
+/** A file that is media: a PDF, or else an image. @param file.name for error messages. */
+export function toMediaPart(
+  { name: param, bytes }: { readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> },
+): DocumentPart | ImagePart {
+  return { type: isPdf(bytes) ? "document" : "image", bytes, param };
 }

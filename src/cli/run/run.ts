@@ -6,23 +6,33 @@
 import type { ModelKind, ResolvedModel } from "../../base/config.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { openAnyFolder } from "../../hub/model_folder.ts";
-import { SETTING_FLAGS } from "../setting_flags.ts";
+import { findCompanions, findFfmpeg } from "../flag_values.ts";
 import { nameModel } from "../../hub/resolve.ts";
 import { configureLog } from "../../base/log.ts";
 import { identifyFamily } from "../../models/load/families.ts";
 import { Session } from "../../server/session/session.ts";
-import { chat, requireChatKind } from "../chat/chat.ts";
-import { findCompanions, findFfmpeg } from "../find_folder.ts";
-import { flagName, type FlagValues } from "../flag.ts";
+import { chat, requireChatKind } from "./chat.ts";
+import { SETTING_FLAGS } from "../shared_flags.ts";
+import { flagName, type FlagValues } from "../command.ts";
 import type { RUN_FLAGS } from "../flags.ts";
-import { DOWNLOAD_STOPPED, getModel } from "../get_model.ts";
-import { ProgressLine, removeOnStopSignal } from "../progress_line.ts";
-import { quietenVulkan } from "../quieten_vulkan.ts";
+import {
+  DOWNLOAD_STOPPED,
+  getModel,
+  ProgressLine,
+  quietenVulkan,
+  removeOnStopSignal,
+} from "../loading.ts";
 import { readInputs } from "./input.ts";
-import { nameResults, namesFolder, openFiles } from "./output_files.ts";
-import { openOutput, type Output, requireExtension } from "./output.ts";
+import {
+  nameResults,
+  namesFolder,
+  openFiles,
+  openOutput,
+  type Output,
+  requireExtension,
+} from "./output.ts";
 import { RUNNERS, type RunTask } from "./tasks.ts";
-import { TimedSession } from "../timed_session.ts";
+import { TimedSession } from "./timed_session.ts";
 
 /**
  * Loads the model, runs it on the inputs and writes the results; without inputs, at a terminal, talks.

@@ -12,9 +12,8 @@ import { closeWavHeader } from "../../media/sound/pcm_writer.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
 import { findVoice } from "../../server/http/audio/voices.ts";
 import { isPdf } from "../../media/signature.ts";
-import { toMediaPart } from "../media_part.ts";
-import { decodeText, isText, type RunInput } from "./input.ts";
-import type { RunSession } from "../timed_session.ts";
+import { decodeText, isText, type RunInput, toMediaPart } from "./input.ts";
+import type { RunSession } from "./timed_session.ts";
 
 /** One use of a model. */
 export interface RunTask {

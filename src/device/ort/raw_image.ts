@@ -7,8 +7,7 @@
  * @module
  */
 import type { RawImage } from "@huggingface/transformers";
-import { centerCrop, crop, pad } from "../../media/crop.ts";
-import type { Pixels } from "../../media/pixels.ts";
+import { centerCrop, crop, pad, type Pixels } from "../../media/pixels.ts";
 import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";
 import { type ResampleFilter, resize } from "../../media/resample.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { EMPTY_TEXT } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 import type { Network } from "./network.ts";
 
 /** Most states that one byte may lead through. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 
 /** Most expressions of one grammar; more means exponential growth. */
 const MAX_EXPRESSIONS = 250_000;

@@ -4,9 +4,8 @@
  * @see Owens, Reppy, Turon 2009: Regular-expression derivatives re-examined
  * @module
  */
-import type { ByteClasses } from "./byte_classes.ts";
+import { type ByteClasses, FirstBytes } from "./first_bytes.ts";
 import { type ExpressionNode, ExpressionNodes, tooComplex } from "./expression_nodes.ts";
-import { FirstBytes } from "./first_bytes.ts";
 
 /** No text at all. */
 export const NOTHING = 0;

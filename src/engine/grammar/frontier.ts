@@ -8,7 +8,7 @@
  * @module
  */
 import { type Call, Closure, listReturns, type Thread, type TokenEdge } from "./closure.ts";
-import { type ByteClasses, joinClasses } from "./byte_classes.ts";
+import { type ByteClasses, joinClasses } from "./first_bytes.ts";
 import { NOTHING } from "./expressions.ts";
 import { ANY_TOKEN, type Network } from "./network.ts";
 

@@ -12,7 +12,7 @@ import {
   toCodePoints,
   unite,
 } from "./code_points.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 import type { Phrase, Rules } from "./rules.ts";
 
 const MAX_DEPTH = 200;

@@ -6,12 +6,14 @@
 import {
   ALL_CODE_POINTS,
   type CodePoints,
+  complementPoints,
   encodeSet,
   hasCodePoint,
   intersect,
+  unite,
 } from "./code_points.ts";
-import { complementPoints, unite } from "./code_points.ts";
-import type { Expressions } from "./expressions.ts";
+import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
+import type { Phrase } from "./rules.ts";
 
 /** Characters that a JSON string holds only as escapes. */
 const ESCAPED = unite([[0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]]);
@@ -85,7 +87,7 @@ export function quoted(expressions: Expressions, inside: number): number {
 }
 
 /** White space between the parts of an array or an object: bounded, so that an answer cannot stall. */
-export function whitespace(expressions: Expressions): number {
+function whitespace(expressions: Expressions): number {
   const indent = expressions.repeat(
     expressions.or([expressions.text(" "), expressions.text("\t")]),
     0,
@@ -96,4 +98,102 @@ export function whitespace(expressions: Expressions): number {
     0,
     1,
   );
+}
+
+/** Matches no text. */
+export const NEVER: Phrase = { kind: "any_of", options: [] };
+
+/** The punctuation marks with the white space that may stand beside them. */
+export class JsonPhrases {
+  readonly comma: Phrase;
+  readonly colon: Phrase;
+  readonly openArray: Phrase;
+  readonly closeArray: Phrase;
+  readonly openObject: Phrase;
+  readonly closeObject: Phrase;
+  readonly #expressions: Expressions;
+
+  constructor(expressions: Expressions) {
+    this.#expressions = expressions;
+    const space = whitespace(expressions);
+    const behind = (mark: string) => terminal(expressions.concat([expressions.text(mark), space]));
+    const before = (mark: string) => terminal(expressions.concat([space, expressions.text(mark)]));
+    this.comma = behind(",");
+    this.colon = behind(":");
+    this.openArray = behind("[");
+    this.closeArray = before("]");
+    this.openObject = behind("{");
+    this.closeObject = before("}");
+  }
+
+  /** This text as it is. */
+  text(text: string): Phrase {
+    return terminal(this.#expressions.text(text));
+  }
+
+  /** A value, its members in their order. */
+  value(value: unknown): Phrase {
+    if (typeof value !== "object" || value === null) return this.text(JSON.stringify(value));
+    if (Array.isArray(value)) {
+      const items = this.#separated(value.map((each) => [this.value(each)]));
+      return sequence(this.openArray, ...items, this.closeArray);
+    }
+    const members = this.#separated(
+      Object.entries(value).map(([name, each]) => [
+        this.text(JSON.stringify(name)),
+        this.colon,
+        this.value(each),
+      ]),
+    );
+    return sequence(this.openObject, ...members, this.closeObject);
+  }
+
+  #separated(parts: readonly Phrase[][]): Phrase[] {
+    return parts.flatMap((each, i) => i === 0 ? each : [this.comma, ...each]);
+  }
+}
+
+export function terminal(expression: number): Phrase {
+  return expression === NOTHING ? NEVER : { kind: "terminal", expression };
+}
+
+export function sequence(...items: Phrase[]): Phrase {
+  return { kind: "sequence", items };
+}
+
+/** One of these texts, in UTF-8, with common prefixes shared. */
+export function anyText(expressions: Expressions, texts: Iterable<string>): number {
+  const utf8 = new TextEncoder();
+  // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent; the result is
+  // only larger.
+  const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
+  return branch(expressions, sorted, 0);
+}
+
+/** Sorted texts from byte `at` on. */
+function branch(expressions: Expressions, texts: readonly Uint8Array[], at: number): number {
+  if (texts.length === 1) return expressions.bytes(texts[0]!.subarray(at));
+  const alternatives: number[] = [];
+  for (let from = 0; from < texts.length;) {
+    const byte = texts[from]![at];
+    let to = from + 1;
+    while (to < texts.length && texts[to]![at] === byte) to++;
+    if (byte === undefined) alternatives.push(EMPTY_TEXT);
+    else {
+      const same = texts.slice(from, to);
+      const end = at + sharedLength(same, at);
+      const shared = expressions.bytes(same[0]!.subarray(at, end));
+      alternatives.push(expressions.concat([shared, branch(expressions, same, end)]));
+    }
+    from = to;
+  }
+  return expressions.or(alternatives);
+}
+
+/** Length of the common prefix of all texts from byte `at` on. */
+function sharedLength(texts: readonly Uint8Array[], at: number): number {
+  const [first, last] = [texts[0]!, texts.at(-1)!];
+  let end = at;
+  while (end < first.length && texts.every((text) => text[end] === first[end])) end++;
+  return Math.min(end, first.length, last.length) - at;
 }

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { ALL_CODE_POINTS, type CodePoints } from "./code_points.ts";
-import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
+import { EMPTY_TEXT, Expressions, NOTHING } from "./expressions.ts";
+import { GrammarError } from "./grammar.ts";
 import { type Item, parsePattern, type Sequence } from "./pattern_parser.ts";
 
 /** How a pattern is read. */
@@ -217,4 +217,29 @@ function innerRepeats(items: Sequence): number[] {
     const own = Math.max(1, item.max === Infinity ? item.min : item.max);
     return [own * Math.max(1, ...innerRepeats([item.item]))];
   });
+}
+
+/**
+ * A test for names, in time linear in their length.
+ *
+ * @returns what is wrong with the pattern if it cannot be read; the test is false where it is too complex to tell.
+ */
+export function patternTest(pattern: string): ((name: string) => boolean) | GrammarError {
+  const expressions = new Expressions();
+  expressions.beginWork();
+  try {
+    const encode = (points: Parameters<typeof encodeSet>[1]) => encodeSet(expressions, points);
+    const expression = readPattern(pattern, { expressions, encode, isSearch: true });
+    return (name) => {
+      try {
+        return expressions.matches(expression, name);
+      } catch (error) {
+        if (error instanceof GrammarError) return false;
+        throw error;
+      }
+    };
+  } catch (error) {
+    if (error instanceof GrammarError) return error;
+    throw error;
+  }
 }

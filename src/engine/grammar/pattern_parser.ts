@@ -4,16 +4,16 @@
  *
  * @module
  */
-import { closeCase } from "./case_folding.ts";
 import {
   ALL_CODE_POINTS,
+  closeCase,
   type CodePoints,
   codePointsWith,
   complementPoints,
   toCodePoints,
   unite,
 } from "./code_points.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 
 /** What stands at one position of a sequence. `options` are alternatives. */
 export type Item =

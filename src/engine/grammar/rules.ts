@@ -4,7 +4,7 @@
  * @module
  */
 import type { Expressions } from "./expressions.ts";
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 import { ANY_TOKEN, type Edge, type Network, prune } from "./network.ts";
 
 /** What a rule matches. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { GrammarError } from "./grammar_error.ts";
-import { type JsonPhrases, NEVER, sequence } from "./json_phrases.ts";
+import { GrammarError } from "./grammar.ts";
+import { type JsonPhrases, NEVER, sequence } from "./json_text.ts";
 import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
 import { listValues } from "./schema_facts.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Expressions } from "./expressions.ts";
-import { orImpossible } from "./grammar_error.ts";
+import { orImpossible } from "./grammar.ts";
 import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
 import {
   findTypes,

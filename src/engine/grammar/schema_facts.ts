@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { GrammarError } from "./grammar_error.ts";
+import { GrammarError } from "./grammar.ts";
 import {
   type JsonType,
   memberParam,

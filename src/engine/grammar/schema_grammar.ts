@@ -5,10 +5,9 @@
  *
  * @module
  */
-import { anyText } from "./listed_texts.ts";
+import { anyText, JsonPhrases, NEVER, sequence, terminal } from "./json_text.ts";
 import type { Expressions } from "./expressions.ts";
-import { GrammarError, orImpossible } from "./grammar_error.ts";
-import { JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
+import { GrammarError, orImpossible } from "./grammar.ts";
 import type { Phrase, Rules } from "./rules.ts";
 import { excludes } from "./schema_disjoint.ts";
 import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";

@@ -4,8 +4,7 @@
  * @module
  */
 import { ANYTHING, type Expressions } from "./expressions.ts";
-import { type JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
-import { quoted } from "./json_text.ts";
+import { type JsonPhrases, NEVER, quoted, sequence, terminal } from "./json_text.ts";
 import { nameClasses } from "./name_classes.ts";
 import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaNode } from "./schema_document.ts";

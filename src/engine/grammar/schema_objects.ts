@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { anyText } from "./listed_texts.ts";
+import { anyText, inside } from "./json_text.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
-import { GrammarError, ImpossibleError } from "./grammar_error.ts";
-import { inside } from "./json_text.ts";
+import { GrammarError, ImpossibleError } from "./grammar.ts";
 import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import { listValues, schemasBeside } from "./schema_facts.ts";

@@ -6,9 +6,8 @@
 import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
 import { ANYTHING, type Expressions } from "./expressions.ts";
 import { NUMBER_FORMATS, patternOfFormat } from "./formats.ts";
-import { GrammarError, ImpossibleError } from "./grammar_error.ts";
-import { anyJsonChar, encodeJsonSet, inside, quoted } from "./json_text.ts";
-import { anyText } from "./listed_texts.ts";
+import { GrammarError, ImpossibleError } from "./grammar.ts";
+import { anyJsonChar, anyText, encodeJsonSet, inside, quoted } from "./json_text.ts";
 import {
   isEnforceableDivisor,
   MAX_DIVISOR,

@@ -1,5 +1,5 @@
 /**
- * Reads AIFF and AIFF-C files (Apple 1989 and 1991): PCM, G.711, ADPCM and GSM 6.10.
+ * AIFF and AU: big-endian containers of sound as it was sampled.
  *
  * @module
  */
@@ -109,4 +109,45 @@ function findData(
     ? 0
     : new DataView(file.buffer, file.byteOffset + start).getUint32(0);
   return file.subarray(Math.min(end, start + SOUND_HEADER_BYTES + skipped), end);
+}
+
+const HEADER_BYTES = 24;
+const UNKNOWN_AU_SIZE = 0xffff_ffff;
+const AU_CODINGS: Readonly<Record<number, readonly [SampleCoding["kind"], bytes: number]>> = {
+  1: ["mu-law", 1],
+  2: ["signed", 1],
+  3: ["signed", 2],
+  4: ["signed", 3],
+  5: ["signed", 4],
+  6: ["float", 4],
+  7: ["float", 8],
+  27: ["A-law", 1],
+};
+
+/** Whether a file begins as an AU file does. */
+export function isAu(file: Uint8Array): boolean {
+  return hasText(file, 0, ".snd");
+}
+
+/** Decodes an AU file. @throws {HearthError} `invalid_media` when its encoding is none of these. */
+export async function* readAu(
+  file: Uint8Array<ArrayBuffer>,
+  decoding: Decoding,
+): AsyncGenerator<Sound, void> {
+  if (file.length < HEADER_BYTES) throw invalidAudio("The AU file ends in its header.");
+  const view = new DataView(file.buffer, file.byteOffset);
+  const [start, size, encoding] = [view.getUint32(4), view.getUint32(8), view.getUint32(12)];
+  const present = Math.max(0, file.length - start);
+  if (size > present && size !== UNKNOWN_AU_SIZE) {
+    decoding.onTruncated(`it promises ${size} bytes of sound, and ${present} are there`);
+  }
+  const [kind, bytes] = AU_CODINGS[encoding] ?? [];
+  const end = size === UNKNOWN_AU_SIZE ? file.length : Math.min(file.length, start + size);
+  yield* readStored(file.subarray(Math.min(start, end), end), {
+    container: "AU",
+    numChannels: view.getUint32(20),
+    sampleRateHz: view.getUint32(16),
+    coding: kind && { kind, bytes: bytes!, isLittleEndian: false },
+    encoding: `of encoding ${encoding}`,
+  }, decoding);
 }

@@ -16,7 +16,7 @@ import { readPcm, type SampleCoding } from "./pcm.ts";
 import { type Placement, placeSound } from "./place_sound.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { readStored } from "./stored_sound.ts";
-import { decodeVorbis } from "./vorbis.ts";
+import { decodeVorbis } from "./ogg.ts";
 import { readWaveFormat } from "./wav.ts";
 
 interface Track {

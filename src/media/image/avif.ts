@@ -5,13 +5,153 @@
  */
 import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { addPixi } from "./avif_pixi.ts";
-import type { ImageFormat, ImageSize } from "./format.ts";
-import { listPrimaryProperties, readStoredSize } from "./heif_items.ts";
-import { listBrands } from "./iso_boxes.ts";
+import { type ImageFormat, type ImageSize, viewData } from "./format.ts";
+import {
+  bytesOfView,
+  findBox,
+  type HeifItems,
+  IS_ESSENTIAL,
+  type ItemProperties,
+  listBoxes,
+  listBrands,
+  listPrimaryProperties,
+  readHeifItems,
+  readStoredSize,
+  skipBytes,
+  writeBox,
+} from "./heif_items.ts";
 import { hasText } from "../signature.ts";
 import type { Orientation } from "./orientation.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
+
+// Adds what libavif wants and many AVIF files lack: the property that repeats how many bits a
+// channel has. The `pixi` property must be there by MIAF (ISO/IEC 23000-22), and browsers read
+// files without it all the same.
+
+/** Bytes of a box's head, and of the version and flags after it. */
+const HEAD_BYTES = 8;
+const VERSION_BYTES = 4;
+
+/** The same file where every image has the property; a copy where one lacked it. */
+function addPixi(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const read = readHeifItems(file, "AVIF");
+  const { properties, items } = read;
+  const isType = (number: number, type: string) =>
+    properties[(number & ~IS_ESSENTIAL) - 1]?.type === type;
+  const lacks = ({ numbers }: ItemProperties) =>
+    numbers.some((number) => isType(number, "ispe")) &&
+    !numbers.some((number) => isType(number, "pixi"));
+  if (!items.some(lacks)) return file;
+  const number = properties.length + 1;
+  const associations = writeAssociations(
+    items.map((item) => lacks(item) ? { ...item, numbers: [...item.numbers, number] } : item),
+  );
+  const pixi = joinBytes(writeBox("pixi", Uint8Array.of(0, 0, 0, 0, 1, readDepth(read))));
+  return rewriteMeta(file, { pixi, associations });
+}
+
+/** Bits of a channel; all images of a file have as many, or libavif says so. */
+function readDepth({ properties }: HeifItems): number {
+  const configuration = properties.find(({ type }) => type === "av1C")?.view;
+  // High bit depth, and 12 bits (AV1 in ISOBMFF, 2.3.3).
+  const flags = configuration?.getUint8(2) ?? 0;
+  return (flags & 0x40) === 0 ? 8 : (flags & 0x20) === 0 ? 10 : 12;
+}
+
+/** All of them in one box, with long numbers. */
+function writeAssociations(items: readonly ItemProperties[]): Uint8Array {
+  const size = items.reduce((sum, { numbers }) => sum + 5 + 2 * numbers.length, HEAD_BYTES);
+  const content = new Uint8Array(size);
+  const view = viewData(content);
+  view.setUint32(0, 0x01000001);
+  view.setUint32(4, items.length);
+  let at = 8;
+  for (const { id, numbers } of items) {
+    view.setUint32(at, id);
+    content[at + 4] = numbers.length;
+    at += 5;
+    for (const number of numbers) {
+      view.setUint16(at, number);
+      at += 2;
+    }
+  }
+  return joinBytes(writeBox("ipma", content));
+}
+
+function rewriteMeta(
+  file: Uint8Array<ArrayBuffer>,
+  { pixi, associations }: { readonly pixi: Uint8Array; readonly associations: Uint8Array },
+): Uint8Array<ArrayBuffer> {
+  const meta = findBox(listBoxes(viewData(file)), "meta", "AVIF");
+  const metaAt = meta.byteOffset - file.byteOffset - HEAD_BYTES;
+  const metaEnd = metaAt + HEAD_BYTES + meta.byteLength;
+  const version = bytesOfView(meta).subarray(0, VERSION_BYTES);
+  const boxes = listBoxes(skipBytes(meta, VERSION_BYTES));
+  const write = (locations: (view: DataView) => Uint8Array) =>
+    joinBytes(writeBox(
+      "meta",
+      version,
+      ...boxes.flatMap(({ type, view }) => {
+        if (type === "iloc") return writeBox(type, locations(view));
+        if (type !== "iprp") return writeBox(type, bytesOfView(view));
+        const inner = listBoxes(view).filter(({ type }) => type !== "ipma");
+        return writeBox(
+          type,
+          ...inner.flatMap(({ type, view }) =>
+            writeBox(type, bytesOfView(view), ...(type === "ipco" ? [pixi] : []))
+          ),
+          associations,
+        );
+      }),
+    ));
+  const numAdded = write(bytesOfView).length - (metaEnd - metaAt);
+  const moved = write((view) => moveLocations(bytesOfView(view).slice(), metaEnd, numAdded));
+  return joinBytes([file.subarray(0, metaAt), moved, file.subarray(metaEnd)]);
+}
+
+/** Adds to all offsets of the file that are at `from` or beyond it (ISO/IEC 14496-12, 8.11.3). */
+function moveLocations(content: Uint8Array, from: number, numAdded: number): Uint8Array {
+  const view = viewData(content);
+  const version = view.getUint8(0);
+  const sizes = view.getUint16(4);
+  const [offsetBytes, lengthBytes] = [sizes >> 12, sizes >> 8 & 15];
+  const [baseBytes, indexBytes] = [sizes >> 4 & 15, version === 0 ? 0 : sizes & 15];
+  const read = (at: number, numBytes: number) =>
+    numBytes === 8 ? Number(view.getBigUint64(at)) : numBytes === 4 ? view.getUint32(at) : 0;
+  const move = (at: number, numBytes: number) => {
+    const value = read(at, numBytes) + numAdded;
+    if (numBytes === 8) view.setBigUint64(at, BigInt(value));
+    else if (numBytes === 4) view.setUint32(at, value);
+  };
+  const idBytes = version < 2 ? 2 : 4;
+  const numItems = idBytes === 2 ? view.getUint16(6) : view.getUint32(6);
+  let at = 6 + idBytes;
+  for (let item = 0; item < numItems; item++) {
+    at += idBytes;
+    // 0: offsets of the file; others are of a box inside `meta`, or of another item.
+    const method = version === 0 ? 0 : view.getUint16(at) & 15;
+    at += (version === 0 ? 0 : 2) + 2;
+    const baseAt = at;
+    const base = read(baseAt, baseBytes);
+    at += baseBytes;
+    const numExtents = view.getUint16(at);
+    at += 2;
+    let isBaseMoved = false;
+    for (let extent = 0; extent < numExtents; extent++) {
+      at += indexBytes;
+      if (method === 0 && base + read(at, offsetBytes) >= from) {
+        if (offsetBytes > 0) move(at, offsetBytes);
+        else if (!isBaseMoved) {
+          move(baseAt, baseBytes);
+          isBaseMoved = true;
+        }
+      }
+      at += offsetBytes + lengthBytes;
+    }
+  }
+  return content;
+}
 
 const decoder = new WasmImageDecoder<AVIFModule>({
   locate: () => import.meta.resolve("@jsquash/avif/codec/dec/avif_dec.wasm"),

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { pad } from "../crop.ts";
-import type { Pixels } from "../pixels.ts";
+import { pad, type Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { unpackLzw } from "./lzw.ts";

@@ -9,8 +9,7 @@ import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
-import { expandPng } from "./png_expand.ts";
-import { listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_header.ts";
+import { expandPng, listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_expand.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 
 interface Chunk {

@@ -4,8 +4,7 @@
  * @module
  */
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
-import { pad } from "../crop.ts";
-import type { Pixels } from "../pixels.ts";
+import { pad, type Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { readExifOrientation } from "./tiff_tags.ts";

@@ -7,8 +7,7 @@ import { collectGarbageNow } from "../../base/collect_garbage.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { type PageResolution, sizePage } from "./page_resolution.ts";
-import { loadPdfium, type Pdfium } from "./pdfium.ts";
-import { callWithin, TimeLimitError } from "./time_limit.ts";
+import { callWithin, loadPdfium, type Pdfium, TimeLimitError } from "./pdfium.ts";
 
 /** What a page may take usually, and the opening of a file. */
 export const MAX_PAGE_MS = 20_000;

@@ -4,7 +4,7 @@
  * @module
  */
 import { joinBytes } from "../../base/join_bytes.ts";
-import { type SoundWriter, toInt16 } from "./sound_writer.ts";
+import { type SoundWriter, toInt16 } from "../sound_format.ts";
 
 const BITS_PER_SAMPLE = 16;
 const COMPRESSION_LEVEL = 5;

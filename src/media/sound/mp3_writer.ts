@@ -5,7 +5,7 @@
  */
 import { joinBytes } from "../../base/join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
-import { clip, type SoundWriter } from "./sound_writer.ts";
+import { clip, type SoundWriter } from "../sound_format.ts";
 
 /** Transparent for one voice. */
 const BITRATE_KBPS = 96;

@@ -5,7 +5,7 @@
  */
 import { joinBytes } from "../../base/join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
-import { type SoundWriter, toInt16 } from "./sound_writer.ts";
+import { type SoundWriter, toInt16 } from "../sound_format.ts";
 
 /** The rate at which OpenAI's clients expect samples without a header. */
 const BARE_RATE_HZ = 24_000;

@@ -7,7 +7,7 @@
  * @module
  */
 import type { TranscriptWord } from "../task.ts";
-import { giveFrames } from "./give_frames.ts";
+import { giveFrames } from "./frame_tokens.ts";
 import { hasSpaces, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import type { TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./window_decoder.ts";

@@ -11,7 +11,7 @@ import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
-import { requirePorts } from "../folder/graph_ports.ts";
+import { requirePorts } from "../folder/graph_file.ts";
 import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";

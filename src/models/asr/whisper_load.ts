@@ -26,8 +26,7 @@ import {
   FEATURES,
   openFeatureEncoder,
 } from "./feature_encoder.ts";
-import { readGraph } from "../folder/graph_file.ts";
-import { requireKnownInputs } from "../folder/graph_ports.ts";
+import { readGraph, requireKnownInputs } from "../folder/graph_file.ts";
 import { readTokenizer } from "../text/tokenizer_files.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 

@@ -9,7 +9,7 @@ import type { Backend } from "../../device/backend.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
-import { requireKnownInputs } from "../folder/graph_ports.ts";
+import { requireKnownInputs } from "../folder/graph_file.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { MAX_TEXTS } from "./padded_encoder.ts";
 import { POOLED_OUTPUT } from "./pooling.ts";

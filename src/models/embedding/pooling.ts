@@ -17,7 +17,7 @@ import {
   type Node,
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
-import { keepOutput } from "../folder/graph_ports.ts";
+import { keepOutput } from "../folder/graph_file.ts";
 
 /** `first` is the first token that counts, `cls` the very first. */
 export type PoolingMode =

@@ -6,11 +6,10 @@
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
-import { findOutput } from "../folder/graph_ports.ts";
+import { findOutput } from "../folder/graph_file.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { LengthOptions } from "../text/long_text_encoder.ts";
-import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
-import { fitPair } from "./text_fit.ts";
+import { type EncodedText, type EncoderTokenizer, fitPair } from "./encoder_tokenizer.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import { type ModelFolder, readJson } from "../../hub/model_folder.ts";
 import { readModules } from "./sentence_modules.ts";

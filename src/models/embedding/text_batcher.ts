@@ -9,10 +9,9 @@
 import { COUNT_BUCKETS, MetricSet } from "../../base/metric_set.ts";
 import { BusyThread } from "../../base/yield_to_events.ts";
 import { untilAborted } from "../../base/until_aborted.ts";
-import { BatchCost } from "./batch_cost.ts";
+import { BatchCost, type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";
-import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 
 /** Longest time of encoding between yields to messages. */
 const ENCODE_SLICE_MS = 5;

@@ -32,8 +32,14 @@ import { splitGraph } from "../../graph/cut/split.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
-import { hasRoomFor, readAvailableBytes, shareMemory } from "./free_memory.ts";
-import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
+import {
+  hasRoomFor,
+  needsOfCut,
+  readAvailableBytes,
+  requireMemory,
+  shareMemory,
+  weighOtherDtypes,
+} from "./memory.ts";
 import { readContextLength, readHeadSizes, readVocabSize } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */

@@ -6,17 +6,35 @@
 import { toDeviceClass } from "../../device/device_class.ts";
 import type { Dtype, ModelKind, ResolvedModel } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
-import { externalDataFiles, openAnyFolder } from "../../hub/model_folder.ts";
+import {
+  externalDataFiles,
+  isJson,
+  type Json,
+  type ModelFolder,
+  openAnyFolder,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
-import { readAvailableBytes } from "../folder/free_memory.ts";
-import { NOTHING, requireMemory, weighFiles } from "../folder/memory.ts";
+import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "../folder/memory.ts";
 import { identifyFamily } from "./families.ts";
 import { findVariants } from "../folder/graph_variants.ts";
 import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
 import type { Model } from "../model.ts";
 import type { OpenContext } from "../folder/open_context.ts";
-import { checkPreprocessors } from "./preprocessor_rules.ts";
+import { join } from "node:path";
+import {
+  either,
+  type FieldFault,
+  type FieldRule,
+  fields,
+  FLAG,
+  nonZero,
+  number,
+  oneOrMany,
+  requireFields,
+  whole,
+} from "../folder/field_rules.ts";
 
 interface ModelLoadOptions extends
   Pick<
@@ -79,4 +97,100 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   await checkPreprocessors(folder);
   const context = { ...options, folder, graphs, modelName: options.model.id };
   return await LOADERS[family.loader](context);
+}
+
+/**
+ * Bounds of what `preprocessor_config.json` and `processor_config.json` ask for, whichever class
+ * reads them: a size of a billion would take memory without end with the first image, and one of
+ * 0 fail each.
+ */
+const EDGE = whole(1, 8192);
+/** Limits of models that bound the number of pixels, under the names of edges too. */
+const PIXELS = whole(1, 2 ** 28);
+const PATCH = whole(1, 1024);
+const LEVELS = oneOrMany(number(1e6));
+
+/** A length, `[width, height]`, or an object of lengths. */
+function sizeRule(length: FieldRule): FieldRule {
+  const members: FieldRule = (value): FieldFault | undefined => {
+    for (const [name, each] of Object.entries(value as Json)) {
+      const fault = each === null || typeof each === "boolean" ? undefined : length(each);
+      if (fault !== undefined) return { ...fault, path: `.${name}` };
+    }
+    return undefined;
+  };
+  return either(
+    "a length, or an object of lengths",
+    [(value) => typeof value === "number", length],
+    [Array.isArray, oneOrMany(length)],
+    [isJson, members],
+  );
+}
+
+const RULES: Readonly<Record<string, FieldRule>> = {
+  // Images
+  ...Object.fromEntries(
+    ["crop_size", "pad_size", "image_size", "max_size", "tile_size"].map((
+      name,
+    ) => [name, sizeRule(EDGE)]),
+  ),
+  max_image_size: sizeRule(EDGE),
+  patch_size: sizeRule(PATCH),
+  encoder_patch_size: PATCH,
+  min_pixels: PIXELS,
+  max_pixels: PIXELS,
+  merge_size: whole(1, 64),
+  spatial_merge_size: whole(1, 64),
+  temporal_patch_size: whole(1, 64),
+  downsample_factor: whole(1, 64),
+  max_tiles: whole(1, 256),
+  max_patches: whole(1, 256),
+  max_num_patches: whole(1, 2 ** 16),
+  image_seq_length: whole(1, 2 ** 16),
+  size_divisor: whole(1, 4096),
+  size_divisibility: whole(1, 4096),
+  resample: whole(0, 5),
+  rescale_factor: nonZero(1e6),
+  image_mean: LEVELS,
+  mean: LEVELS,
+  image_std: oneOrMany(nonZero(1e6)),
+  std: oneOrMany(nonZero(1e6)),
+  do_resize: FLAG,
+  do_normalize: FLAG,
+  do_rescale: FLAG,
+  do_pad: FLAG,
+  // Sound
+  sampling_rate: whole(1000, 768_000),
+  feature_size: whole(1, 4096),
+  num_mel_bins: whole(1, 1024),
+  n_fft: whole(1, 2 ** 16),
+  hop_length: whole(1, 2 ** 16),
+  win_length: whole(1, 2 ** 16),
+  chunk_length: whole(1, 3600),
+  n_samples: whole(1, 2 ** 26),
+  nb_max_frames: whole(1, 2 ** 20),
+};
+
+/** The rules of one processor. Those of Qwen's kind say how many pixels there may be, in the place of edges. */
+function rulesFor(settings: Json): FieldRule {
+  const countsPixels = "min_pixels" in settings || "max_pixels" in settings ||
+    "temporal_patch_size" in settings || "merge_size" in settings;
+  return fields({ ...RULES, size: sizeRule(countsPixels ? PIXELS : EDGE) });
+}
+
+const FILES = ["preprocessor_config.json", "processor_config.json"];
+/** Settings of single processors within a file. */
+const PARTS = ["image_processor", "video_processor", "feature_extractor", "audio_processor"];
+
+/** @throws {StartupError} naming the file and the field that is out of its bounds. */
+export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
+  for (const name of FILES) {
+    const settings = await readOptionalJson(folder, name);
+    const file = join(folder.path, name);
+    requireFields(settings, rulesFor(settings), file);
+    for (const part of PARTS) {
+      const inner = settings[part];
+      if (isJson(inner)) requireFields(settings, fields({ [part]: rulesFor(inner) }), file);
+    }
+  }
 }

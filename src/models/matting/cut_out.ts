@@ -10,8 +10,7 @@ import {
   type RowsMask,
 } from "../../../kernels/images/composite_alpha_reference.ts";
 import type { MaskedImage } from "../../device/images.ts";
-import { crop } from "../../media/crop.ts";
-import type { Channels, Pixels } from "../../media/pixels.ts";
+import { type Channels, crop, type Pixels } from "../../media/pixels.ts";
 import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/png.ts";
 import type { MatteOptions } from "../task.ts";
 import { refineCutOut } from "./refine_cut_out.ts";

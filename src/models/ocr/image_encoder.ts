@@ -11,10 +11,11 @@ import {
   type GraphContext,
   openEmbeddingGraph,
   openGraph,
+  openJoinGraph,
+  requireKnownInputs,
+  requirePorts,
 } from "../folder/graph_file.ts";
-import { requireKnownInputs, requirePorts } from "../folder/graph_ports.ts";
 import { tensorFor } from "../plain_tensor.ts";
-import { openJoinGraph } from "../folder/join_graph.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";

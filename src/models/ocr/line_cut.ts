@@ -3,11 +3,9 @@
  *
  * @module
  */
-import { crop } from "../../media/crop.ts";
-import type { Pixels } from "../../media/pixels.ts";
+import { crop, type Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
-import { toUprightBox, type UprightBox } from "./reading_order.ts";
-import { STANDING_ASPECT } from "./page_order.ts";
+import { STANDING_ASPECT, toUprightBox, type UprightBox } from "./page_order.ts";
 import { distance, type LineBox } from "./rotated_rectangle.ts";
 
 /** A line cut out of the image at `box`. */

@@ -8,9 +8,8 @@ import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { type ChannelLevels, readChannelLevels } from "./line_graph.ts";
-import type { ClassificationConfig } from "./text_classification.ts";
+import type { ClassificationConfig, RecognitionConfig } from "./text_recognition.ts";
 import type { DetectionConfig } from "./text_detection.ts";
-import type { RecognitionConfig } from "./text_recognition.ts";
 
 type Triple = readonly [number, number, number];
 

@@ -8,14 +8,16 @@ import type { LineGraph } from "./line_graph.ts";
 import { cutOut, isOneLine, type LineCut, waysToCut } from "./line_cut.ts";
 import { isPageStanding, isStanding, orderPage, STANDING_ASPECT, turnPage } from "./page_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
-import { type ClassificationConfig, findUpsideDown, halfTurn } from "./text_classification.ts";
-import { type DetectionConfig, detectLines } from "./text_detection.ts";
 import {
+  type ClassificationConfig,
   computeConfidence,
+  findUpsideDown,
+  halfTurn,
   type LineCharacter,
   readLines,
   type RecognitionConfig,
 } from "./text_recognition.ts";
+import { type DetectionConfig, detectLines } from "./text_detection.ts";
 
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;

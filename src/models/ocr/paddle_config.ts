@@ -14,9 +14,8 @@ import { decodeText, readFields } from "../../graph/file/wire.ts";
 import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { choosePaddleGraphs, type PaddleGraph } from "./paddle_graphs.ts";
 import { PaddleSettings } from "./paddle_settings.ts";
-import type { ClassificationConfig } from "./text_classification.ts";
+import type { ClassificationConfig, RecognitionConfig } from "./text_recognition.ts";
 import type { DetectionConfig } from "./text_detection.ts";
-import type { RecognitionConfig } from "./text_recognition.ts";
 
 const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as const;
 const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;

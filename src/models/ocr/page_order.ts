@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { orderRows } from "./columns.ts";
-import { estimateSkew, toUprightBox, type UprightBox } from "./reading_order.ts";
-import { distance, type LineBox } from "./rotated_rectangle.ts";
+import { distance, type LineBox, toAxes } from "./rotated_rectangle.ts";
 
 /** Lines with a larger ratio of height to width are turned by a quarter: they are cut out as if they were read from above. */
 export const STANDING_ASPECT = 1.5;
@@ -40,4 +38,197 @@ function turnLeft({ left, top, right, bottom }: UprightBox): UprightBox {
 /** The same rows on a page that is upside down. */
 export function turnPage<T>(rows: readonly (readonly T[])[]): T[][] {
   return rows.map((row) => row.toReversed()).reverse();
+}
+
+/** A box with upright sides. */
+export interface UprightBox {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+/** Least vertical overlap of boxes in one row, as a share of the lower one's height. */
+const SHARED_HEIGHT = 0.5;
+
+/**
+ * The boxes' rows.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const box = (left: number, top: number) => ({ left, top, right: left + 40, bottom: top + 10 });
+ * const [price, below, name] = [box(60, 2), box(0, 20), box(0, 0)];
+ * assert.deepEqual(groupRows([price, below, name], (it) => it), [[name, price], [below]]);
+ * ```
+ */
+export function groupRows<T>(items: readonly T[], getBox: (item: T) => UprightBox): T[][] {
+  const middle = (item: T) => getBox(item).top + getBox(item).bottom;
+  const rows: T[][] = [];
+  for (const item of items.toSorted((a, b) => middle(a) - middle(b))) {
+    const row = rows.at(-1);
+    if (row?.some((other) => isBeside(getBox(item), getBox(other)))) row.push(item);
+    else rows.push([item]);
+  }
+  return rows.map((row) => row.toSorted((a, b) => getBox(a).left - getBox(b).left));
+}
+
+/** Whether two boxes are in one row. */
+function isBeside(a: UprightBox, b: UprightBox): boolean {
+  const shared = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  const lower = Math.min(a.bottom - a.top, b.bottom - b.top);
+  return shared >= SHARED_HEIGHT * lower;
+}
+
+/** The rotation of a page in radians: the median of its lines', weighted by length. */
+function estimateSkew(boxes: readonly LineBox[]): number {
+  const lines = boxes.map(({ topLeft, topRight }) => ({
+    angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
+    length: distance(topLeft, topRight),
+  })).sort((a, b) => a.angle - b.angle);
+  let rest = lines.reduce((sum, { length }) => sum + length, 0) / 2;
+  return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
+}
+
+/** The box around a line on the page turned upright. */
+export function toUprightBox(
+  { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
+  skew: number,
+): UprightBox {
+  const corners = [topLeft, topRight, bottomRight, bottomLeft]
+    .map((corner) => toAxes(corner, [Math.cos(skew), Math.sin(skew)]));
+  const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
+  return {
+    left: Math.min(...xs),
+    top: Math.min(...ys),
+    right: Math.max(...xs),
+    bottom: Math.max(...ys),
+  };
+}
+
+// Columns of running text, which are read one after the other. Pure. Tables and price lists are
+// read row by row: their columns hold short texts of many widths, and those of running text long
+// lines that mostly reach the column's edge.
+
+/** Least lines of a column. */
+const MIN_LINES = 3;
+/** Least gap between columns, in heights of lines. */
+const MIN_GAP = 0.75;
+/** Lines of running text are this many times as wide as they are high: the median. */
+const MIN_ASPECT = 5;
+/** The share of a column's lines that reach across most of it. */
+const FULL_LINES = 0.6;
+const FULL_WIDTH = 0.7;
+/** Most places that are tried, and most columns within columns. */
+const MAX_GAPS = 64;
+const MAX_DEPTH = 6;
+
+interface Placed<T> {
+  readonly item: T;
+  readonly box: UprightBox;
+}
+
+/**
+ * The rows of a page, column by column where it has columns of running text. What reaches across them is read where it
+ * stands between them.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const line = (left: number, top: number) => ({ left, top, right: left + 90, bottom: top + 10 });
+ * const title = { left: 0, top: 0, right: 190, bottom: 10 };
+ * const [a, b, c] = [line(0, 20), line(0, 40), line(0, 60)];
+ * const [d, e, f] = [line(100, 20), line(100, 40), line(100, 60)];
+ * assert.deepEqual(orderRows([a, d, f, title, b, e, c], (box) => box), [
+ *   [title], [a], [b], [c], [d], [e], [f],
+ * ]);
+ * ```
+ */
+export function orderRows<T>(items: readonly T[], getBox: (item: T) => UprightBox): T[][] {
+  const placed = items.map((item) => ({ item, box: getBox(item) }));
+  return readRows(placed, MAX_DEPTH).map((row) => row.map(({ item }) => item));
+}
+
+function readRows<T>(placed: readonly Placed<T>[], depth: number): Placed<T>[][] {
+  const rows = groupRows(placed, ({ box }) => box);
+  const blocks = depth === 0 ? undefined : findColumns(rows);
+  if (blocks === undefined) return rows;
+  return blocks.flatMap(({ rows, columns }) =>
+    columns === undefined ? rows : columns.flatMap((column) => readRows(column, depth - 1))
+  );
+}
+
+/** Some rows, and the two columns that they are, if they are. */
+interface Block<T> {
+  readonly rows: Placed<T>[][];
+  readonly columns?: readonly [Placed<T>[], Placed<T>[]];
+}
+
+/** The page in blocks by the gap that divides the most lines; `undefined` if no gap divides columns. */
+function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
+  let best: { readonly blocks: Block<T>[]; readonly numLines: number } | undefined;
+  for (const gap of listGaps(rows)) {
+    const blocks = divide(rows, gap);
+    const numLines = blocks.reduce((sum, { columns }) => sum + (columns?.flat().length ?? 0), 0);
+    if (numLines > (best?.numLines ?? 0)) best = { blocks, numLines };
+  }
+  return best?.blocks;
+}
+
+/** The middles of gaps between lines that are side by side. */
+function listGaps<T>(rows: readonly Placed<T>[][]): number[] {
+  const gaps = new Set<number>();
+  for (const row of rows) {
+    for (const [i, { box: { left } }] of row.entries()) {
+      if (i > 0) gaps.add(Math.round((row[i - 1]!.box.right + left) / 2));
+    }
+  }
+  return [...gaps].slice(0, MAX_GAPS);
+}
+
+/** Runs of rows that have nothing at a gap, as columns where they are such, and the others. */
+function divide<T>(rows: readonly Placed<T>[][], gap: number): Block<T>[] {
+  const crosses = (row: readonly Placed<T>[]) =>
+    row.some(({ box }) => box.left < gap && box.right > gap);
+  const blocks: Block<T>[] = [];
+  for (let from = 0; from < rows.length;) {
+    const isCrossed = crosses(rows[from]!);
+    let end = from + 1;
+    while (end < rows.length && crosses(rows[end]!) === isCrossed) end++;
+    const some = rows.slice(from, end);
+    blocks.push(isCrossed ? { rows: some } : splitColumns(some, gap));
+    from = end;
+  }
+  return blocks;
+}
+
+function splitColumns<T>(rows: Placed<T>[][], gap: number): Block<T> {
+  const all = rows.flat();
+  const left = all.filter(({ box }) => box.right <= gap);
+  const right = all.filter(({ box }) => box.left >= gap);
+  if (Math.min(left.length, right.length) < MIN_LINES) return { rows };
+  const height = computeMedian(all.map(({ box }) => box.bottom - box.top));
+  const width = Math.min(...right.map(({ box }) => box.left)) -
+    Math.max(...left.map(({ box }) => box.right));
+  const areColumns = width >= MIN_GAP * height && isRunningText(left) && isRunningText(right);
+  return areColumns ? { rows, columns: [left, right] } : { rows };
+}
+
+/** A side may be several columns itself: each of its lines is compared with those that begin where it does. */
+function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
+  const boxes = lines.map(({ box }) => box);
+  const aspects = boxes.map(({ left, right, top, bottom }) => (right - left) / (bottom - top));
+  if (computeMedian(aspects) < MIN_ASPECT) return false;
+  const isFull = (box: UprightBox) => {
+    const column = boxes.filter(({ left, right }) => left < box.right && right > box.left);
+    const widest = Math.max(...column.map(({ left, right }) => right - left));
+    return box.right - box.left >= FULL_WIDTH * widest;
+  };
+  return boxes.filter(isFull).length >= FULL_LINES * boxes.length;
+}
+
+function computeMedian(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
 }

@@ -11,9 +11,12 @@ import type { GrammarCompiler } from "../../engine/grammar/compiler.ts";
 import { emitError } from "../threads/active_requests.ts";
 import { OutputProcessor } from "./output_processor.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
-import type { AnswerForm } from "./chat/answer_form.ts";
-import { toAnswerGrammar } from "./chat/answer_grammar.ts";
-import { detectAnswerForm, listMarkers } from "./chat/answer_form.ts";
+import {
+  type AnswerForm,
+  detectAnswerForm,
+  listMarkers,
+  toAnswerGrammar,
+} from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
 import type { TokenTexts } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";

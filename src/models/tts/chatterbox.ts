@@ -9,11 +9,10 @@ import { startupStep } from "../../base/errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../folder/open_context.ts";
-import { readReference } from "./recorded_voices.ts";
+import { readReference } from "./voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer } from "./synthesizer.ts";
-import { TtsGraph } from "./tts_graph.ts";
-import { loadTtsTokenizer } from "./tts_tokenizer.ts";
+import { loadTtsTokenizer, TtsGraph } from "./tts_graph.ts";
 import type { Voice } from "../task.ts";
 
 const DEFAULT_RATE_HZ = 24_000;

@@ -5,8 +5,7 @@
  */
 import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { TtsGraph } from "./tts_graph.ts";
-import { loadTtsTokenizer } from "./tts_tokenizer.ts";
+import { loadTtsTokenizer, TtsGraph } from "./tts_graph.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
 import { HearthError } from "../../base/errors.ts";
 

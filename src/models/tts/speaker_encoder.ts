@@ -10,7 +10,7 @@ import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import { chooseGraphs } from "../folder/graph_choice.ts";
-import { requirePorts } from "../folder/graph_ports.ts";
+import { requirePorts } from "../folder/graph_file.ts";
 import type { VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { VectorVoice } from "./voices.ts";

@@ -9,8 +9,7 @@ import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { normalNoise } from "../../graph/rewrite/noise_table.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { type Feed, freeFeed, textFeeds, TtsGraph } from "./tts_graph.ts";
-import { loadTtsTokenizer } from "./tts_tokenizer.ts";
+import { type Feed, freeFeed, loadTtsTokenizer, textFeeds, TtsGraph } from "./tts_graph.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
 
 const MAX_TOKENS = 600;

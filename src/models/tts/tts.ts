@@ -17,10 +17,9 @@ import type { OpenContext } from "../folder/open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../threads/semaphore.ts";
 import type { SpeakEvent, SpeakTask, Task, Voice } from "../task.ts";
-import { RecordedVoices } from "./recorded_voices.ts";
+import { findVoice, RecordedVoices } from "./voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
 import { type Line, writeScript } from "./script.ts";
-import { findVoice } from "./voices.ts";
 
 /** Default of the most texts at a time; they take turns, line by line. */
 const MAX_TEXTS = 8;

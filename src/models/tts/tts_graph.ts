@@ -7,9 +7,10 @@ import type { Backend } from "../../device/backend.ts";
 import type { GraphSession, Tensor, Tensors } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { NOISE_OFFSET, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
-import { type GraphContext, readGraph } from "../folder/graph_file.ts";
-import { requireKnownInputs } from "../folder/graph_ports.ts";
+import { type GraphContext, readGraph, requireKnownInputs } from "../folder/graph_file.ts";
 import { tensorFor } from "../plain_tensor.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
+import { readTokenizer } from "../text/tokenizer_files.ts";
 
 /** The value of an input: a tensor, or numbers to be converted to the declared type. */
 export type Feed = Tensor | {
@@ -127,4 +128,29 @@ export function textFeeds(
 /** Frees a feed that is on the device. */
 export function freeFeed(feed: Feed): void {
   if (!("values" in feed)) feed.dispose();
+}
+
+interface TtsTokenizer {
+  /** @returns none if the text has no letter or digit that the tokenizer knows. */
+  encode(text: string): readonly number[];
+  /** `tokenizer_config.json`. */
+  readonly config: Json;
+}
+
+/** @throws {StartupError} when the folder has no tokenizer. */
+export async function loadTtsTokenizer(folder: ModelFolder): Promise<TtsTokenizer> {
+  const { tokenizer, config } = await readTokenizer(folder);
+  const silent = ["pad_token", "unk_token"].map((name) => config[name]);
+  const spoken = new Set<number>();
+  for (const [token, id] of tokenizer.entries()) {
+    if (tokenizer.addedTokens.has(id) || silent.includes(token)) continue;
+    if (/[\p{L}\p{N}]/u.test(token)) spoken.add(id);
+  }
+  return {
+    config,
+    encode: (text) => {
+      const ids = tokenizer.encodeWhole(text);
+      return ids.some((id) => spoken.has(id)) ? ids : [];
+    },
+  };
 }

@@ -6,8 +6,7 @@
 import type { Json } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { textFeeds, TtsGraph } from "./tts_graph.ts";
-import { loadTtsTokenizer } from "./tts_tokenizer.ts";
+import { loadTtsTokenizer, textFeeds, TtsGraph } from "./tts_graph.ts";
 
 /** Every second is a blank. */
 const MAX_TOKENS = 1_000;

@@ -7,7 +7,11 @@
 import { join } from "node:path";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import type { Voice } from "../task.ts";
+import type { Voice, VoiceRecording } from "../task.ts";
+import { nameMedia } from "../threads/active_requests.ts";
+import { ByteBudgetCache, SharedJobs } from "../threads/shared_jobs.ts";
+import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
+import { invalidAudio } from "../../media/audio/sound.ts";
 
 export interface VectorVoice extends Voice {
   /** f32 `[rows, width]`. */
@@ -57,4 +61,96 @@ export function findVoice(voices: readonly Voice[], id: string | undefined): Voi
     ? "the model has no voice of its own; send a recording of somebody beside the text."
     : `the model has no voice ${JSON.stringify(id)}.`;
   throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
+}
+
+/** Most bytes of cached voices. */
+const MAX_KEPT_BYTES = 64 * 1024 * 1024;
+const { signal: NEVER } = new AbortController();
+
+export class RecordedVoices {
+  readonly #cloner: VoiceCloner;
+  readonly #onMade: () => void;
+  /** Voices by checksum of the recording's file. */
+  readonly #kept = new ByteBudgetCache<Voice>(MAX_KEPT_BYTES);
+  readonly #jobs = new SharedJobs<ClonedVoice>();
+
+  /** @param onMade called each time a voice was created. */
+  constructor(cloner: VoiceCloner, onMade: () => void) {
+    this.#cloner = cloner;
+    this.#onMade = onMade;
+  }
+
+  /** @throws {HearthError} `invalid_media`, naming the recording's path, when its voice cannot be cloned. */
+  async encodeVoice({ audio, param }: VoiceRecording): Promise<Voice> {
+    const key = new Uint8Array(await crypto.subtle.digest("SHA-256", audio)).toHex();
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    try {
+      // Concurrent requests with the same recording share the work, and stay to its end: no graph is freed while it runs.
+      const { voice, numBytes } = await this.#jobs.join(key, () => this.#clone(audio), NEVER);
+      this.#kept.set(key, voice, numBytes);
+      return voice;
+    } catch (error) {
+      throw nameMedia(error, param);
+    }
+  }
+
+  async #clone(audio: Uint8Array<ArrayBuffer>): Promise<ClonedVoice> {
+    const samples = await readReference(audio, this.#cloner);
+    const made = await this.#cloner.clone(samples);
+    this.#onMade();
+    return made;
+  }
+}
+
+/** A shorter recording is not enough for a voice. */
+const MIN_SECONDS = 1;
+/** A longer one does not help, and memory grows with its square. */
+const MAX_SECONDS = 30;
+/** Share of full scale: what stays below this is silence. */
+const SILENT_PEAK = 1e-3;
+
+/**
+ * Decodes a recording of any supported format, as one channel.
+ *
+ * @returns f32, the caller's.
+ * @throws {HearthError} `invalid_media` when it is not audio, too short, too long or silent.
+ */
+export async function readReference(
+  file: Uint8Array<ArrayBuffer>,
+  { sampleRateHz, isCut = false }: {
+    readonly sampleRateHz: number;
+    /** Whether to use the beginning of one that is too long. */
+    readonly isCut?: boolean;
+  },
+): Promise<Float32Array<ArrayBuffer>> {
+  // Imported on demand: most models clone no voices, and would be ready later.
+  const { decodeAudio } = await import("../../media/audio.ts");
+  const samples = new Float32Array(MAX_SECONDS * sampleRateHz);
+  let length = 0;
+  for await (const piece of decodeAudio(file, { sampleRateHz })) {
+    const room = samples.length - length;
+    samples.set(piece.subarray(0, room), length);
+    length += Math.min(piece.length, room);
+    if (piece.length <= room) continue;
+    if (isCut) break;
+    throw wrongLength(`more than ${MAX_SECONDS} s`);
+  }
+  if (length < MIN_SECONDS * sampleRateHz) {
+    throw wrongLength(`${(length / sampleRateHz).toFixed(2)} s`);
+  }
+  const recorded = samples.slice(0, length);
+  requireSound(recorded);
+  return recorded;
+}
+
+function wrongLength(seen: string): Error {
+  return invalidAudio(
+    `The recording lasts ${seen}; wanted are ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
+  );
+}
+
+function requireSound(samples: Float32Array): void {
+  if (samples.some((sample) => Math.abs(sample) >= SILENT_PEAK)) return;
+  throw invalidAudio("The recording is silent; one person speaking is wanted.");
 }

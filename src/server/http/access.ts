@@ -4,11 +4,13 @@
  * @module
  */
 import type { MiddlewareHandler } from "hono";
-import type { ListenSettings } from "../../base/config.ts";
-import { checkApiKey } from "./api_keys.ts";
-import { checkHost, checkOrigin } from "./guard.ts";
+import type { ApiKey, ListenSettings, ServerSettings } from "../../base/config.ts";
 import { isPageFile } from "./pages/page.ts";
 import type { Call, Env } from "./route.ts";
+import { createHash, timingSafeEqual } from "node:crypto";
+import { HearthError } from "../../base/errors.ts";
+import { isIP } from "node:net";
+import { getHost, getHostName, isLoopback } from "./locality.ts";
 
 /** A path and the same below `/v1`. */
 export function bothPaths(path: string): string[] {
@@ -47,4 +49,120 @@ export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> 
     if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
     await next();
   };
+}
+
+/** Browsers cannot send headers with a WebSocket: OpenAI's client has them send the key as a sub-protocol. */
+const KEY_PROTOCOL = /(?:^|[\s,])openai-insecure-api-key\.([^\s,]+)/;
+
+/**
+ * Checks a request's key: its bearer token, `x-api-key`, or a WebSocket's sub-protocol.
+ *
+ * @returns the key's label; `undefined` if no key is required.
+ * @throws {HearthError} `invalid_api_key` when keys are set and the request shows none of them.
+ */
+function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | undefined {
+  if (apiKeys.length === 0) return undefined;
+  const shown = shownKey(request);
+  const found = findKey(shown, apiKeys);
+  if (found !== undefined) return found.label;
+  throw new HearthError(
+    "invalid_api_key",
+    shown === undefined
+      ? "This server requires an API key: send it as Authorization: Bearer <key>."
+      : "The API key is not one that this server knows.",
+  );
+}
+
+/** Whether a request shows one of the keys. */
+export function showsKey(request: Request, apiKeys: readonly ApiKey[]): boolean {
+  return findKey(shownKey(request), apiKeys) !== undefined;
+}
+
+function shownKey({ headers }: Request): string | undefined {
+  return headers.get("authorization")?.match(/^Bearer +(.+)$/i)?.[1] ??
+    headers.get("x-api-key") ??
+    headers.get("sec-websocket-protocol")?.match(KEY_PROTOCOL)?.[1];
+}
+
+/** Compares all keys, so that the time taken does not reveal which one matched. */
+function findKey(shown: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
+  if (shown === undefined) return undefined;
+  const given = digest(shown);
+  return apiKeys.filter(({ key }) => timingSafeEqual(given, digest(key)))[0];
+}
+
+/** Both sides are hashed, so that their lengths are not revealed either. */
+function digest(text: string): Uint8Array {
+  return createHash("sha256").update(text).digest();
+}
+
+/** The settings that decide it. */
+type GuardSettings = Pick<
+  ServerSettings,
+  "host" | "allowedHosts" | "corsOrigins"
+>;
+
+/**
+ * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through a name of
+ * its own that resolves to it (DNS rebinding). Once --allowed-host is given, only those it names and loopback names are
+ * served, whatever the address.
+ *
+ * @throws {HearthError} `forbidden`.
+ */
+function checkHost(request: Request, settings: GuardSettings): void {
+  const name = getHostName(request);
+  const { allowedHosts } = settings;
+  if (isLoopback(name) || allowedHosts.some((allowed) => allowed.toLowerCase() === name)) return;
+  const isOpen = !isLoopback(settings.host) && allowedHosts.length === 0;
+  // Pages cannot rebind an IP address, nor this machine's own name.
+  if (isOpen && (isAddress(name) || isOwnName(name))) return;
+  throw new HearthError(
+    "forbidden",
+    `This server does not serve the host ${JSON.stringify(getHost(request).slice(0, 100))}. ` +
+      "Start it with --allowed-host to add one.",
+  );
+}
+
+function isAddress(name: string): boolean {
+  return isIP(name.replace(/^\[|\]$/g, "")) !== 0;
+}
+
+/** `box`, `box.local`, and the machine's own host name. */
+function isOwnName(name: string): boolean {
+  const own = Deno.hostname().toLowerCase();
+  return name === own || name === `${own}.local` || name === own.split(".")[0];
+}
+
+/**
+ * Refuses requests that a web page of another origin makes, unless that origin is allowed; of an allowed one,
+ * refuses those a browser would send without asking first (a preflight).
+ *
+ * @returns the foreign origin that is allowed, or `undefined` when there is none.
+ * @throws {HearthError} `forbidden`, `unsupported_media_type`.
+ */
+function checkOrigin(request: Request, settings: GuardSettings): string | undefined {
+  const origin = request.headers.get("origin");
+  if (origin === null || isOwnOrigin(origin, request)) return undefined;
+  if (!settings.corsOrigins.includes("*") && !settings.corsOrigins.includes(origin)) {
+    throw new HearthError(
+      "forbidden",
+      `Requests from the origin ${JSON.stringify(origin.slice(0, 100))} are not allowed. ` +
+        "Start the server with --cors-origin to allow it.",
+    );
+  }
+  const contentType = request.headers.get("content-type") ?? "none";
+  const needsPreflight = /^(application\/json|multipart\/form-data)\s*(;|$)/i.test(contentType);
+  if (request.method === "POST" && !needsPreflight) {
+    throw new HearthError(
+      "unsupported_media_type",
+      "Content-Type: from another origin, want application/json or multipart/form-data, saw " +
+        `${JSON.stringify(contentType.slice(0, 100))}.`,
+    );
+  }
+  return origin;
+}
+
+function isOwnOrigin(origin: string, request: Request): boolean {
+  const host = URL.parse(origin)?.host;
+  return host !== undefined && host === URL.parse(`http://${getHost(request)}`)?.host;
 }

@@ -9,17 +9,21 @@ import { HearthError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { findNearNames } from "../../base/near_names.ts";
 import { chatRoute } from "./chat/chat.ts";
-import { cohereEmbedRoute } from "./texts/cohere_embed.ts";
+import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes } from "./pages/docs.ts";
-import { embeddingsRoute } from "./texts/embeddings.ts";
-import { bothPaths, guard, requireApiKey } from "./access.ts";
-import { answerError, CLIENT_DISCONNECTED } from "./answer_error.ts";
-import { showsKey } from "./api_keys.ts";
-import { explainForeignPath } from "./foreign_paths.ts";
-import { healthRoute } from "./health.ts";
+import { bothPaths, guard, requireApiKey, showsKey } from "./access.ts";
+import {
+  answerError,
+  CLIENT_DISCONNECTED,
+  explainForeignPath,
+  MAX_SHOWN_PATH,
+  nameRequest,
+  plainPath,
+  shownPath,
+} from "./request_names.ts";
+import { healthRoute, infoRoute } from "./info.ts";
 import { isLocal } from "./locality.ts";
-import { infoRoute } from "./info.ts";
 import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
@@ -29,12 +33,10 @@ import { pageRoutes } from "./pages/page.ts";
 import { toSpans, workFields } from "./request_times.ts";
 import { getWork } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
-import { rerankRoutes } from "./texts/rerank.ts";
+import { rerankRoutes, scoreRoute } from "./texts/rerank.ts";
 import { responsesRoutes } from "./responses/responses.ts";
-import { MAX_SHOWN_PATH, nameRequest, plainPath, shownPath } from "./request_names.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
-import { scoreRoute } from "./texts/score.ts";
 import { tokenRoutes } from "./texts/tokens.ts";
 import { speechRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";

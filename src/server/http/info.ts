@@ -1,5 +1,5 @@
 /**
- * `GET /info`: the loaded model and its device, for the web page and for users.
+ * `GET /health` and `GET /info`: whether the model is ready, which one it is, and its device.
  *
  * @module
  */
@@ -46,6 +46,28 @@ export function infoRoute({ session }: AppDeps): Route {
           version: VERSION,
         } satisfies z.output<typeof Info>,
       );
+    },
+  };
+}
+
+const Health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
+
+/** The health check. */
+export function healthRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/health",
+    operation: {
+      summary: "Whether the model is loaded and the server takes requests",
+      response: {
+        description: "The model is ready",
+        content: Health,
+      },
+      errors: ["model_not_loaded", "shutting_down"],
+    },
+    handle: (call) => {
+      session.requireReady();
+      return call.json({ status: "ok" });
     },
   };
 }

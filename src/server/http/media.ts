@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { asReference, type ContentPart, type WordsPart } from "../../wire/content_part.ts";
+import { asReference, type ContentPart, isWords, type WordsPart } from "../../wire/content_part.ts";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MediaPolicy } from "../../media/media_policy.ts";
@@ -11,6 +11,8 @@ import { decodeBase64, readMedia, requireSize } from "../../media/reference.ts";
 import { BODY_LIMITS } from "./body/body.ts";
 import { getInlineMedia } from "./body/inline_media.ts";
 import { isLoopback } from "./locality.ts";
+import type { ChatRequest } from "../../wire/chat_request.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
 
 /** Limits of a reference. */
 export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
@@ -65,4 +67,58 @@ function getReference(part: Exclude<MediaPart, { type: "input_audio" }>): string
   if (part.type === "file") return asReference(part.file.file_data);
   const wrapped = "audio_url" in part ? part.audio_url : part.image_url;
   return typeof wrapped === "string" ? wrapped : wrapped.url;
+}
+
+/** A content part and its path in the request: `messages[0].content[1]`. */
+export interface LocatedPart {
+  readonly part: MediaPart;
+  readonly param: string;
+}
+
+/** The kind of media that a model takes. */
+type Medium = "audio" | "image";
+
+const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
+
+/**
+ * The media part of the last user message. Text parts are ignored.
+ *
+ * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for media of the other
+ * kind.
+ */
+export function findOnlyMedia(
+  messages: ChatRequest["messages"],
+  { wants, info }: { readonly wants: Medium; readonly info: ModelInfo },
+): LocatedPart {
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content ?? [];
+  const found: LocatedPart[] = [];
+  (typeof content === "string" ? [] : content).forEach((part, position) => {
+    if (isWords(part)) return;
+    const param = `messages[${index}].content[${position}]`;
+    if (toMedium(part) !== wants) {
+      throw new HearthError(
+        "unsupported_by_model",
+        `${param}: the loaded model ${info.id} (${info.kind}) takes ${
+          PLURALS[wants]
+        }, saw a part of type ${part.type}.`,
+        { param },
+      );
+    }
+    found.push({ part, param });
+  });
+  const [first] = found;
+  if (first !== undefined && found.length === 1) return first;
+  const param = index < 0 ? "messages" : `messages[${index}].content`;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want one ${wants} part in the last user message, saw ${found.length}.`,
+    { param },
+  );
+}
+
+/** The media kind of a part. */
+export function toMedium({ type }: MediaPart): Medium | "file" {
+  if (type === "file") return "file";
+  return type === "image" || type === "image_url" ? "image" : "audio";
 }

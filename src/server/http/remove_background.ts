@@ -19,9 +19,8 @@ import type { MatteTask } from "../../models/task.ts";
 import { readJson } from "./body/body.ts";
 import { newCompletionHead } from "./chat/completion_head.ts";
 import { isLocal } from "./locality.ts";
-import { readPart } from "./media.ts";
+import { findOnlyMedia, readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";
-import { findOnlyMedia } from "./only_media.ts";
 import { warn } from "./warnings.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 

@@ -1,8 +1,10 @@
 /**
- * When a lost worker is replaced, and when not any more.
+ * When the worker of a session is replaced: after a loss, until it is lost too often, and when the model's files changed.
  *
  * @module
  */
+import { join } from "node:path";
+import { listModelFiles, READ_FILE } from "../../hub/list_files.ts";
 
 const WINDOW_MS = 5 * 60_000;
 const MAX_LOSSES_IN_WINDOW = 5;
@@ -36,5 +38,56 @@ export class RestartPolicy {
     this.#lossesMs.push(nowMs);
     if (earlier >= MAX_LOSSES_IN_WINDOW) return undefined;
     return earlier === 0 ? 0 : FIRST_WAIT_MS * 2 ** (earlier - 1);
+  }
+}
+
+// Notices that files of the model that is served were changed. Weights are mapped from disk: who
+// writes into such a file changes the model under its requests, and who cuts one short ends the
+// process with a bus error.
+
+/** A file as it was when it was marked. */
+interface Mark {
+  readonly bytes: number;
+  readonly writtenMs: number;
+}
+
+/** Sizes and times of files, by path. */
+export class ModelMarks {
+  readonly #marks: ReadonlyMap<string, Mark>;
+
+  private constructor(marks: ReadonlyMap<string, Mark>) {
+    this.#marks = marks;
+  }
+
+  /** Marks what a model is read from in these folders; a folder that cannot be read has no marks. */
+  static async take(folders: readonly string[]): Promise<ModelMarks> {
+    const marks = new Map<string, Mark>();
+    for (const path of folders) {
+      const { folder, files } = await listModelFiles(path)
+        .catch(() => ({ folder: path, files: new Set<string>() }));
+      for (const file of [...files].filter((name) => READ_FILE.test(name))) {
+        const mark = await readMark(join(folder, file));
+        if (mark !== undefined) marks.set(join(folder, file), mark);
+      }
+    }
+    return new ModelMarks(marks);
+  }
+
+  /** The path of a file whose size or time is another one now. Those that are gone are still mapped: they do not count. */
+  async findChanged(): Promise<string | undefined> {
+    for (const [path, { bytes, writtenMs }] of this.#marks) {
+      const now = await readMark(path);
+      if (now !== undefined && (now.bytes !== bytes || now.writtenMs !== writtenMs)) return path;
+    }
+    return undefined;
+  }
+}
+
+async function readMark(path: string): Promise<Mark | undefined> {
+  try {
+    const { size, mtime } = await Deno.stat(path);
+    return { bytes: size, writtenMs: mtime?.getTime() ?? 0 };
+  } catch {
+    return undefined;
   }
 }

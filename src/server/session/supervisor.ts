@@ -11,8 +11,7 @@ import type { LoadProgress } from "../../models/folder/open_context.ts";
 import type { Task } from "../../models/task.ts";
 import type { LoadOptions } from "../../worker/protocol.ts";
 import { type LossCause, WorkerClient } from "./client.ts";
-import { ModelMarks } from "./model_marks.ts";
-import { RestartPolicy } from "./restart_policy.ts";
+import { ModelMarks, RestartPolicy } from "./restart_policy.ts";
 import type { SessionState } from "./session_state.ts";
 import { spawnModelWorker } from "./spawn_worker.ts";
 

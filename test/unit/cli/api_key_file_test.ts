@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readApiKeys } from "../../../src/cli/api_key_file.ts";
+import { readApiKeys } from "../../../src/cli/flag_values.ts";
 
 function read(text: string) {
   const file = Deno.makeTempFileSync();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { defaultBodyBytes, readMemoryLimit } from "../../../src/cli/body_memory.ts";
+import { defaultBodyBytes, readMemoryLimit } from "../../../src/cli/flag_values.ts";
 
 const GIB = 2 ** 30;
 

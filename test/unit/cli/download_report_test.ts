@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describeDownload, formatDuration, SparseLines } from "../../../src/cli/download_report.ts";
+import { describeDownload, formatDuration, SparseLines } from "../../../src/cli/loading.ts";
 
 Deno.test("describeDownload() tells file, share, amounts, rate and time left", () => {
   const progress = {

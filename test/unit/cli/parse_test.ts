@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
-import { type Command, defineCommand } from "../../../src/cli/command.ts";
-import { choice, integer, list, text, toggle, UsageError } from "../../../src/cli/flag.ts";
+import {
+  choice,
+  type Command,
+  defineCommand,
+  integer,
+  list,
+  text,
+  toggle,
+  UsageError,
+} from "../../../src/cli/command.ts";
 import { RUN_FLAGS, SERVE_FLAGS } from "../../../src/cli/flags.ts";
-import { COMMANDS } from "../../../src/cli/commands.ts";
+import { COMMANDS } from "../../../src/cli/command_line.ts";
 import { chooseCommand, parseCall } from "../../../src/cli/parse.ts";
 
 const BAKE = defineCommand({

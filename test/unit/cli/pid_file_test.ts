@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { PidFile, pidFilePath } from "../../../src/cli/pid_file.ts";
+import { PidFile, pidFilePath } from "../../../src/cli/running.ts";
 import { configureLog } from "../../../src/base/log.ts";
 import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
 

@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
-import { compileForGpu, divideWeights } from "../../../src/cli/cut_report.ts";
+import { compileForGpu } from "../../../src/cli/cut_report.ts";
 import { cutForGpu } from "../../../src/program/gpu_cut.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
@@ -27,7 +28,13 @@ for (const [folder, file, numOfOrt] of CASES) {
       const compiled = compileForGpu(result.cut);
       assert.equal(compiled.filter((each) => "refused" in each).length, numOfOrt);
       const { segments } = cutForGpu(result.cut, Infinity);
-      const { buffers, constants } = divideWeights(segments, compiled);
+      const read = compiled.flatMap((each) =>
+        "refused" in each ? [] : [each.few, each.many].flatMap(({ weights }) => weights)
+      );
+      const lifted = segments.filter(({ index }) => "refused" in compiled[index]!)
+        .map(({ model }) => liftWeights(model));
+      const buffers = [...read, ...lifted.flatMap(({ weights }) => weights)];
+      const constants = lifted.flatMap(({ model }) => model.graph.initializers);
 
       const backend = await WebGpuBackend.create(gpu);
       const weights = backend.openWeights(files);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TransferMeter } from "../../../src/hub/transfer_meter.ts";
+import { TransferMeter } from "../../../src/hub/download.ts";
 
 Deno.test("TransferMeter tells the rate of the last seconds and the time left at that rate", () => {
   const meter = new TransferMeter(100_000);

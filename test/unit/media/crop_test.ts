@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { centerCrop, crop, pad } from "../../../src/media/crop.ts";
-import type { Pixels } from "../../../src/media/pixels.ts";
+import { centerCrop, crop, pad, type Pixels } from "../../../src/media/pixels.ts";
 
 /** A grey image whose every level tells its place. */
 function numbered(width: number, height: number): Pixels {

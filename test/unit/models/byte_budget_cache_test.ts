@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ByteBudgetCache } from "../../../src/models/threads/byte_budget_cache.ts";
+import { ByteBudgetCache } from "../../../src/models/threads/shared_jobs.ts";
 
 Deno.test("ByteBudgetCache.set() drops the longest unused until the budget holds the rest", () => {
   const dropped: string[] = [];

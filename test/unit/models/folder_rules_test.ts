@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StartupError } from "../../../src/base/errors.ts";
-import { checkPreprocessors } from "../../../src/models/load/preprocessor_rules.ts";
+import { checkPreprocessors } from "../../../src/models/load/load.ts";
 import { readTokenizer } from "../../../src/models/text/tokenizer_files.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 

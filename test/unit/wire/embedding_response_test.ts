@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EmbeddingList, writeEmbeddings } from "../../../src/wire/embedding_response.ts";
+import { EmbeddingList, writeEmbeddings } from "../../../src/wire/embeddings.ts";
 
 const RESULT = { id: "i", model: 'a "quoted" name', promptTokens: 7 };
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { errorAnswer } from "../../../src/wire/error_body.ts";
+import { ERROR_KINDS, errorAnswer } from "../../../src/wire/error_body.ts";
 import { type ErrorKind, HearthError } from "../../../src/base/errors.ts";
-import { ERROR_KINDS } from "../../../src/wire/error_kinds.ts";
 
 const FLAT: readonly [path: string, status: number][] = [
   ["/models", 503],

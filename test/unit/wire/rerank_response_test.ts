@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { orderResults } from "../../../src/wire/rerank_response.ts";
+import { orderResults } from "../../../src/wire/rerank.ts";
 
 const REQUEST = { query: "q", documents: ["a", "b", "c", "d"] };
 

@@ -6,9 +6,10 @@
  *
  * @module
  */
+import type { BitReader } from "../bit_reader.ts";
 
 /** A codebook as it is written here. */
-export interface CodebookText {
+interface CodebookText {
   /** Codewords of 1, 2, 3 … bits. */
   readonly counts: string;
   /** What they stand for, in order. */
@@ -119,3 +120,40 @@ export const SCALE_FACTOR_CODEBOOK: CodebookText = {
     28 24 88 25 22 23 90 21 19 3 1 2 0 98 99 100 101 102 117 97 91 92 93 94 95 96 104 111 112 113
     114 115 116 110 105 106 107 108 109 118 6 8 9 10 5 103 120 119 4 7 15 16 18 20 17 11 12 14 13`,
 };
+
+/** A codebook whose longer codewords are larger than shorter ones. */
+export class Codebook {
+  readonly #values: Uint16Array;
+  readonly #maxBits: number;
+  /** Limit of each length in bits: the codewords up to that length are below it, filled up to `maxBits`. */
+  readonly #limits: Uint32Array;
+  /** What to add to a codeword of each length for its index among the values. */
+  readonly #offsets: Int32Array;
+
+  constructor({ counts, values }: CodebookText) {
+    const lengths = counts.split(" ").map(Number);
+    this.#values = Uint16Array.from(values.trim().split(/\s+/), Number);
+    this.#maxBits = lengths.length;
+    this.#limits = new Uint32Array(lengths.length + 1);
+    this.#offsets = new Int32Array(lengths.length + 1);
+    let code = 0;
+    let position = 0;
+    lengths.forEach((count, i) => {
+      const bits = i + 1;
+      code *= 2;
+      this.#offsets[bits] = position - code;
+      code += count;
+      position += count;
+      this.#limits[bits] = code * 2 ** (this.#maxBits - bits);
+    });
+  }
+
+  /** @throws {RangeError} when the bits end. */
+  read(bits: BitReader): number {
+    const ahead = bits.peek(this.#maxBits);
+    let length = 1;
+    while (ahead >= this.#limits[length]!) length++;
+    bits.skip(length);
+    return this.#values[(ahead >>> (this.#maxBits - length)) + this.#offsets[length]!]!;
+  }
+}

@@ -4,7 +4,7 @@
  * @module
  */
 import { Fft } from "../../fft.ts";
-import { SEQUENCE, type WindowLayout } from "./window.ts";
+import { SEQUENCE, type WindowLayout } from "./bands.ts";
 
 const LONG = 1024;
 const SHORT = 128;

@@ -4,9 +4,8 @@
  * @module
  */
 import type { BitReader } from "../bit_reader.ts";
-import { SCALE_FACTOR_CODEBOOK } from "./codebooks.ts";
-import { Codebook } from "./huffman.ts";
-import { SEQUENCE, type WindowLayout } from "./window.ts";
+import { Codebook, SCALE_FACTOR_CODEBOOK } from "./codebooks.ts";
+import { SEQUENCE, type WindowLayout } from "./bands.ts";
 
 /** Codebook numbers with a special meaning. */
 export const CODEBOOK = {

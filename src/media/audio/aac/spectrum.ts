@@ -4,10 +4,9 @@
  * @module
  */
 import type { BitReader } from "../bit_reader.ts";
-import { SPECTRUM_CODEBOOKS } from "./codebooks.ts";
-import { Codebook } from "./huffman.ts";
+import { Codebook, SPECTRUM_CODEBOOKS } from "./codebooks.ts";
 import { CODEBOOK } from "./scale_factors.ts";
-import type { WindowLayout } from "./window.ts";
+import type { WindowLayout } from "./bands.ts";
 
 /** The context for reading a channel's coefficients. */
 interface SpectrumOptions {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { BitReader } from "../bit_reader.ts";
-import { SEQUENCE, type WindowLayout } from "./window.ts";
+import { SEQUENCE, type WindowLayout } from "./bands.ts";
 
 /** A filter over some bands of one window. */
 export interface TnsFilter {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { patternTest } from "../../../engine/grammar/pattern_names.ts";
+import { patternTest } from "../../../engine/grammar/pattern.ts";
 import { pointedAt } from "../../../engine/grammar/schema_document.ts";
 import { KEYWORDS_OF, typeOfValue } from "../../../engine/grammar/schema_facts.ts";
 import type { ToolFunction } from "../../task.ts";

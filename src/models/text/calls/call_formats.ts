@@ -6,9 +6,8 @@
 import type { CallFormat } from "./call_format.ts";
 import { FUNCTION_GEMMA, GEMMA } from "./formats/gemma.ts";
 import { GRANITE, HERMES, PHI, SMOLLM3 } from "./formats/json.ts";
-import { LLAMA } from "./formats/llama.ts";
+import { LFM2, LLAMA, MINICPM } from "./formats/python.ts";
 import { DEEPSEEK, DEEPSEEK_V31, MISTRAL, MISTRAL_ARGS } from "./formats/named.ts";
-import { LFM2, MINICPM } from "./formats/python.ts";
 import { GLM, QWEN_XML } from "./formats/tagged.ts";
 
 /** Every format, the more specific ones first. */

@@ -5,8 +5,8 @@
  */
 import { HearthError } from "../../../base/errors.ts";
 import { refusal } from "../../../engine/grammar/compiler.ts";
-import { GrammarError } from "../../../engine/grammar/grammar_error.ts";
-import { patternTest } from "../../../engine/grammar/pattern_names.ts";
+import { GrammarError } from "../../../engine/grammar/grammar.ts";
+import { patternTest } from "../../../engine/grammar/pattern.ts";
 import { memberParam } from "../../../engine/grammar/schema_document.ts";
 import { typeOfValue } from "../../../engine/grammar/schema_facts.ts";
 import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";

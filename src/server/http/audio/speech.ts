@@ -6,19 +6,26 @@
 import { z } from "zod";
 import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import { AudioCompletion } from "../../../wire/media_completion.ts";
-import { parseSpeech, requireSpeakable, SpeechRequest } from "../../../wire/speech_request.ts";
-import { SpeechEvent } from "../../../wire/speech_response.ts";
+import {
+  type ParsedSpeechRequest,
+  parseSpeech,
+  requireSpeakable,
+  SpeechEvent,
+  SpeechRequest,
+} from "../../../wire/speech.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { isLocal } from "../locality.ts";
-import { readPart } from "../media.ts";
+import { type LocatedPart, readPart, toMedium } from "../media.ts";
 import { createSpeechFormat, NO_SPEECH, speechAsJson, speechAsSound } from "./speech_answer.ts";
-import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
 import { logFailure, untilAdmitted } from "../task_events.ts";
 import { findVoice } from "./voices.ts";
+import { isWords } from "../../../wire/content_part.ts";
+import { HearthError } from "../../../base/errors.ts";
+import type { ModelInfo } from "../../../worker/protocol.ts";
 
 const PATH = "/audio/speech";
 
@@ -91,4 +98,65 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   }
   if (!wish.isEvents) return await speechAsSound(events, { format, onError });
   return streamEvents(events, createSpeechFormat({ onError }), { emptyEvent: NO_SPEECH });
+}
+
+/** A text and its path in the request. */
+interface SpokenText {
+  readonly text: string;
+  readonly param: string;
+  /** A recording whose voice is to be cloned. */
+  readonly recording?: LocatedPart | undefined;
+}
+
+/**
+ * Finds the text to speak: `input`, or the text parts of the last user message, which may also have an audio part.
+ *
+ * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
+ * `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
+ */
+function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText {
+  const { input, messages = [] } = wish;
+  if (input !== undefined) return { text: input, param: "input" };
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content;
+  if (content === undefined || content === null) {
+    throw invalid("messages", "want a user message, saw none");
+  }
+  const param = `messages[${index}].content`;
+  if (typeof content === "string") return { text: content, param };
+  const texts: string[] = [];
+  const recordings: LocatedPart[] = [];
+  for (const [index, part] of content.entries()) {
+    if (part.type === "text") texts.push(part.text);
+    else if (!isWords(part)) recordings.push({ part, param: `${param}[${index}]` });
+  }
+  const [recording, another] = recordings;
+  for (const each of recordings) requireRecordings(each, info);
+  if (another !== undefined) {
+    throw invalid(another.param, `want one recording at most, saw ${recordings.length}`);
+  }
+  if (recording !== undefined && wish.voice !== undefined) {
+    throw invalid("voice", "want no value beside a recording, whose voice is cloned");
+  }
+  return { text: texts.join("\n\n"), param, recording };
+}
+
+/** @throws {HearthError} `unsupported_by_model` when the model cannot clone the voice of such a part. */
+function requireRecordings(
+  { part, param }: LocatedPart,
+  { id, kind, noRecordings }: ModelInfo,
+): void {
+  const why = toMedium(part) !== "audio"
+    ? `takes text and recordings, saw a part of type ${part.type}`
+    : noRecordings && `cannot clone the voice of a recording: ${noRecordings}`;
+  if (why === undefined) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model ${id} (${kind}) ${why}.`,
+    { param },
+  );
+}
+
+function invalid(param: string, message: string): HearthError {
+  return new HearthError("invalid_value", `${param}: ${message}.`, { param });
 }

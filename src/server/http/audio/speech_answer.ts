@@ -5,7 +5,7 @@
  */
 import { nestedError } from "../../../wire/error_body.ts";
 import { type AudioCompletion, audioCompletion } from "../../../wire/media_completion.ts";
-import type { SpeechEvent } from "../../../wire/speech_response.ts";
+import type { SpeechEvent } from "../../../wire/speech.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { joinBytes } from "../../../base/join_bytes.ts";
 import { closeWavHeader } from "../../../media/sound/pcm_writer.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { requireEndpoint } from "../../../wire/endpoints.ts";
-import { VoiceList, voiceList } from "../../../wire/speech_response.ts";
+import { VoiceList, voiceList } from "../../../wire/speech.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import type { AppDeps, Route } from "../route.ts";

@@ -5,8 +5,7 @@
  */
 import { ByteCollector } from "../../../base/byte_collector.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { BodyBudget, type BodyShare } from "./body_budget.ts";
-import { BodyPace } from "./body_pace.ts";
+import { BodyBudget, BodyPace, type BodyShare } from "./body_memory.ts";
 import { InlineMedia, keepInlineMedia } from "./inline_media.ts";
 import { decodeBody } from "./json_decoder.ts";
 import { TextMeter } from "./text_meter.ts";

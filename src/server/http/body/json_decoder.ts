@@ -4,8 +4,12 @@
  * @module
  */
 import { trimEndingThread } from "../../../base/trim_heap.ts";
-import { decodeWritten, keepAllWritten } from "./decode_json.ts";
-import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
+import {
+  decodeWritten,
+  type FromJsonThread,
+  keepAllWritten,
+  type ToJsonThread,
+} from "./decode_json.ts";
 
 /** Decoding this many bytes takes a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;

@@ -4,8 +4,7 @@
  * @module
  */
 import { collectGarbageLater } from "../../../base/collect_garbage.ts";
-import { decodeWritten } from "./decode_json.ts";
-import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
+import { decodeWritten, type FromJsonThread, type ToJsonThread } from "./decode_json.ts";
 
 const scope = globalThis as unknown as {
   onmessage: ((event: MessageEvent<ToJsonThread>) => void) | null;

@@ -10,7 +10,6 @@ import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { newCompletionHead } from "./completion_head.ts";
-import { CHAT_EXAMPLES } from "./chat_examples.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
@@ -74,3 +73,31 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const emptyEvent = formatEvent(JSON.stringify(emptyChunk(answer.head)));
   return streamEvents(events, format, { emptyEvent });
 }
+
+// Example chat requests of the API's description; each works as written with the built-in model
+// that it names.
+
+/** A red circle, PNG. */
+const CIRCLE =
+  "iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQMAAACQp+OdAAAABlBMVEX////cHh7/Hx2WAAAAbUlEQVR42mNgoCWQ/wFl" +
+  "/P8PoZn//z8AZvD///8BouT/f4ii+v///0HVQlQzghgNyAxmEAOknx3EeIDM4AcxPiAz5EGMH1gZ9iDGH1ow8FiK6UJMX8A9iOl3eLAg" +
+  "AgoedPDAhAcvPMARUUAbAACTy7xBZ3GgqwAAAABJRU5ErkJggg==";
+
+/** Examples by what each shows. */
+export const CHAT_EXAMPLES: Readonly<Record<string, unknown>> = {
+  "a question": {
+    model: "hearth-demo-chat",
+    messages: [{ role: "user", content: "What is the capital of France?" }],
+  },
+  "a question about an image": {
+    model: "hearth-demo-vision",
+    messages: [{
+      role: "user",
+      content: [
+        { type: "image_url", image_url: { url: `data:image/png;base64,${CIRCLE}` } },
+        { type: "text", text: "What is this?" },
+      ],
+    }],
+    temperature: 0,
+  },
+};

@@ -6,15 +6,14 @@
 import type { ChatMessage as RequestMessage } from "../../../wire/chat_message.ts";
 import type { ContentPart } from "../../../wire/content_part.ts";
 import { isWords } from "../../../wire/content_part.ts";
-import { writeAsWritten } from "../../../wire/written_json.ts";
+import { writeAsWritten } from "../body/decode_json.ts";
 import type { ModelKind } from "../../../base/config.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { isPdf } from "../../../media/signature.ts";
 import type { ChatMessage, MessagePart, ToolCall } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { BODY_LIMITS } from "../body/body.ts";
-import { type MediaDeps, type MediaPart, readPart } from "../media.ts";
-import { toMedium } from "../only_media.ts";
+import { type MediaDeps, type MediaPart, readPart, toMedium } from "../media.ts";
 
 /** Kinds that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);

@@ -5,7 +5,7 @@
  */
 import { type ChatRequest, readMaxTokens, readTopLogprobs } from "../../../wire/chat_request.ts";
 import { findDry, findEffort, findRepeatPenalty } from "../../../wire/spellings.ts";
-import { findWritten } from "../../../wire/written_json.ts";
+import { findWritten } from "../body/decode_json.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { toGrammar } from "./chat_grammar.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ToolFields } from "../../../wire/tool_request.ts";
-import { findWritten } from "../../../wire/written_json.ts";
+import { findWritten } from "../body/decode_json.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ToolFunction, ToolOptions } from "../../../models/task.ts";
 

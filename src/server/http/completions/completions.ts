@@ -4,8 +4,11 @@
  * @module
  */
 import type { ChatRequest } from "../../../wire/chat_request.ts";
-import { CompletionsRequest, DEFAULT_MAX_TOKENS } from "../../../wire/completions_request.ts";
-import { TextCompletion } from "../../../wire/completions_response.ts";
+import {
+  CompletionsRequest,
+  DEFAULT_MAX_TOKENS,
+  TextCompletion,
+} from "../../../wire/completions.ts";
 import { nestedError } from "../../../wire/error_body.ts";
 import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import { parseRequest } from "../../../wire/parse.ts";
@@ -17,7 +20,6 @@ import { readJson } from "../body/body.ts";
 import { toGrammar } from "../chat/chat_grammar.ts";
 import { generationOptions } from "../chat/chat_task.ts";
 import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
-import { mergeEvents } from "../merge_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
@@ -146,4 +148,40 @@ function completionTask(
     options: { ...generationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
     grammar: toGrammar(chat),
   };
+}
+
+/** An event and the index of its request. */
+interface EventFrom<Event> {
+  readonly from: number;
+  readonly event: Event;
+}
+
+/** Events in the order of arrival. Ending the iteration, or an error event, ends all streams. */
+function mergeEvents<Event extends { readonly type: string }>(
+  sources: readonly TaskEvents<Event>[],
+): TaskEvents<EventFrom<Event>> {
+  const ask = async (from: number) => ({ from, result: await sources[from]!.next() });
+  const pending = new Map(sources.map((_, from) => [from, ask(from)]));
+  const end = async () => {
+    pending.clear();
+    await Promise.all(sources.map((source) => source.return()));
+    return { done: true as const, value: undefined };
+  };
+  const merged: TaskEvents<EventFrom<Event>> = {
+    async next() {
+      while (pending.size > 0) {
+        const { from, result } = await Promise.race(pending.values());
+        pending.delete(from);
+        if (result.done) continue;
+        const event = result.value;
+        if (event.type === "error") await end();
+        else pending.set(from, ask(from));
+        return { done: false, value: { from, event } };
+      }
+      return { done: true, value: undefined };
+    },
+    return: end,
+    [Symbol.asyncIterator]: () => merged,
+  };
+  return merged;
 }

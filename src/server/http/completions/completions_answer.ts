@@ -3,8 +3,11 @@
  *
  * @module
  */
-import type { CompletionsRequest } from "../../../wire/completions_request.ts";
-import type { CompletionLogprobs, TextCompletion } from "../../../wire/completions_response.ts";
+import type {
+  CompletionLogprobs,
+  CompletionsRequest,
+  TextCompletion,
+} from "../../../wire/completions.ts";
 import { wantsRunningUsage } from "../../../wire/chat_request.ts";
 import { runningUsage } from "../../../wire/chat_response.ts";
 import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";

@@ -1,11 +1,69 @@
 /**
- * The answers of each connection that are not complete: a client may send requests before the last one is answered.
+ * The answers of each connection that are not complete, and those to what never becomes a request.
  *
  * @module
  */
-import type { Server, ServerResponse } from "node:http";
+import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { errorAnswer } from "../../../wire/error_body.ts";
+import { HearthError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
 import type { Duplex } from "node:stream";
 import process from "node:process";
+
+/** Makes `server` answer them with the usual error body. */
+export function answerMalformed(server: Server, getAnswers: AnswersOf): void {
+  server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
+    // An answer in progress cannot be followed by another, and after a reset nobody reads it.
+    const hasBegun = [...getAnswers(socket)].some(({ headersSent }) => headersSent);
+    if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
+    const error = explain(cause);
+    const requestId = crypto.randomUUID();
+    log.info("could not parse a request", { requestId, code: error.kind });
+    socket.end(formatAnswer(error, requestId), () => socket.destroy());
+  });
+}
+
+/** Explains errors by the codes of Node's parser. */
+function explain({ code, message }: Error & { readonly code?: string }): HearthError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new HearthError("headers_too_large", "Path and headers may have at most 16 KiB.");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new HearthError("request_timeout", "The request's headers did not arrive in time.");
+    default: {
+      const detail = message.replaceAll(/Parse Error(: )?/g, "");
+      return new HearthError(
+        "invalid_http",
+        `This is not an HTTP/1.1 request, and this port does not serve HTTPS${
+          detail && `: ${detail}`
+        }.`,
+      );
+    }
+  }
+}
+
+/** A raw HTTP response that closes the connection. */
+export function formatAnswer(
+  error: HearthError,
+  requestId: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const { status, body } = errorAnswer("", error);
+  const text = JSON.stringify(body);
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "content-type: application/json",
+    `content-length: ${new TextEncoder().encode(text).length}`,
+    `x-request-id: ${requestId}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    "connection: close",
+    "",
+    text,
+  ].join("\r\n");
+}
+
+// The answers of each connection that are not complete: a client may send requests before the
+// last one is answered.
 
 /** Gives the incomplete answers of a connection. */
 export type AnswersOf = (socket: Duplex) => ReadonlySet<ServerResponse>;

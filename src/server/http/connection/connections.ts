@@ -7,7 +7,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { formatAnswer } from "./malformed.ts";
+import { formatAnswer } from "./answers.ts";
 import type { SilentConnection } from "./silent_connection.ts";
 import type { TcpSocket } from "./tcp_socket.ts";
 

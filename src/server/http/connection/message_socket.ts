@@ -8,8 +8,7 @@ import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
 import { WebSocketServer } from "ws";
 import { HearthError } from "../../../base/errors.ts";
-import type { BodyBudget, BodyShare } from "../body/body_budget.ts";
-import { BodyPace } from "../body/body_pace.ts";
+import { type BodyBudget, BodyPace, type BodyShare } from "../body/body_memory.ts";
 import type { Upgraded } from "./node_bridge.ts";
 
 /** With so many unread messages the connection is not read any further. */

@@ -14,7 +14,7 @@ import type {
   ResultBlock,
 } from "../../../wire/messages_request.ts";
 import { shownTools } from "./messages_tools.ts";
-import { writeAsWritten } from "../../../wire/written_json.ts";
+import { writeAsWritten } from "../body/decode_json.ts";
 
 /** The chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {

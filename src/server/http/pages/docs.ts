@@ -5,7 +5,7 @@
  */
 import page from "./docs.html" with { type: "text" };
 import type { Route } from "../route.ts";
-import { staticRoute } from "./static_route.ts";
+import { staticRoute } from "./page.ts";
 
 const START_SCRIPT = `SwaggerUIBundle({
   url: "openapi.json",

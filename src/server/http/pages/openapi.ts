@@ -4,9 +4,8 @@
  * @module
  */
 import { z } from "zod";
-import { errorSchema } from "../../../wire/error_body.ts";
+import { ERROR_KINDS, errorSchema } from "../../../wire/error_body.ts";
 import type { ErrorKind } from "../../../base/errors.ts";
-import { ERROR_KINDS } from "../../../wire/error_kinds.ts";
 import { VERSION } from "../../../base/version.ts";
 import type { BodySchemas, Operation, Route } from "../route.ts";
 

@@ -21,7 +21,7 @@ import {
   updateSettings,
 } from "../../../wire/realtime_session.ts";
 import type { Session } from "../../session/session.ts";
-import type { BodyBudget, BodyShare } from "../body/body_budget.ts";
+import type { BodyBudget, BodyShare } from "../body/body_memory.ts";
 import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts";
 import { HeardSound } from "./heard_sound.ts";
 import { LiveTranscripts } from "./live_transcripts.ts";

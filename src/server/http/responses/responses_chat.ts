@@ -13,7 +13,7 @@ import {
   type ResponsesRequest,
 } from "../../../wire/responses_request.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { listFunctions, listHostedTools, shownName } from "./responses_tools.ts";
+import { listFunctions, listHostedTools, shownName } from "./new_response.ts";
 
 /** The input as items. */
 export function toItems({ input }: ResponsesRequest): readonly InputItem[] {

@@ -11,8 +11,7 @@ import type {
 import { HearthError } from "../../../base/errors.ts";
 import { isJson } from "../../../base/is_json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
-import { newId, newResponse, type ResponseHead } from "./new_response.ts";
-import { callNames } from "./responses_tools.ts";
+import { callNames, newId, newResponse, type ResponseHead } from "./new_response.ts";
 
 /** An event without its number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;

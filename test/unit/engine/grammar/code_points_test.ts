@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import {
+  closeCase,
   type CodePoints,
   complementPoints,
   encodeSet,
@@ -7,7 +8,6 @@ import {
   intersect,
   unite,
 } from "../../../../src/engine/grammar/code_points.ts";
-import { closeCase } from "../../../../src/engine/grammar/case_folding.ts";
 import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
 import { Random } from "../random.ts";
 

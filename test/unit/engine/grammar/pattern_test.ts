@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { encodeSet } from "../../../../src/engine/grammar/code_points.ts";
 import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
-import { GrammarError } from "../../../../src/engine/grammar/grammar_error.ts";
+import { GrammarError } from "../../../../src/engine/grammar/grammar.ts";
 import { readPattern } from "../../../../src/engine/grammar/pattern.ts";
 import { Random } from "../random.ts";
 

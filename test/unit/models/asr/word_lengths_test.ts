@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { giveFrames } from "../../../../src/models/asr/give_frames.ts";
+import { giveFrames } from "../../../../src/models/asr/frame_tokens.ts";
 
 const FRAME = 0.02;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BatchCost } from "../../../../src/models/embedding/batch_cost.ts";
+import { BatchCost } from "../../../../src/models/embedding/text_queue.ts";
 import { Random } from "../../engine/random.ts";
 
 /** Shows a cost batches of many sizes whose time is `msPerRun + msPerToken * tokens`, give or take a tenth. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fitPair, fitText } from "../../../../src/models/embedding/text_fit.ts";
+import { fitPair, fitText } from "../../../../src/models/embedding/encoder_tokenizer.ts";
 
 const WHOLE = { numSpecial: 2, maxTokens: 10, truncation: undefined, param: "input" } as const;
 const CUT = { ...WHOLE, truncation: "model" } as const;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { groupRows, type UprightBox } from "../../../../src/models/ocr/reading_order.ts";
+import { groupRows, type UprightBox } from "../../../../src/models/ocr/page_order.ts";
 
 const box = (left: number, top: number, width = 40, height = 10): UprightBox => ({
   left,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RecordedVoices } from "../../../../src/models/tts/recorded_voices.ts";
+import { RecordedVoices } from "../../../../src/models/tts/voices.ts";
 import type { VoiceCloner } from "../../../../src/models/tts/synthesizer.ts";
 import { recordSomebody } from "../../../fixtures/recordings.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readReference } from "../../../../src/models/tts/recorded_voices.ts";
+import { readReference } from "../../../../src/models/tts/voices.ts";
 import { makeWav, readFixture, SPEECH_FILES } from "../../../fixtures/audio_files.ts";
 import { recordSomebody } from "../../../fixtures/recordings.ts";
 

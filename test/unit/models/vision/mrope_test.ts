@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mropePositions } from "../../../../src/models/vision/mrope.ts";
+import { mropePositions } from "../../../../src/models/vision/vision_prompt.ts";
 
 function getPositions(...args: Parameters<typeof mropePositions>) {
   const { prompt, offset } = mropePositions(...args);

@@ -1,8 +1,7 @@
 import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/spec.ts";
 import type { ToolFunction } from "../../../task.ts";
-import type { CallFormat, CallParsing } from "../call_format.ts";
+import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import { escape, readString } from "../json_call.ts";
-import { markedFormat } from "../marked_calls.ts";
 import { isText, listGrammar, listParameters } from "../parameters.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
 

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { CallParsing } from "../call_format.ts";
+import { type CallParsing, type MarkedForm, markedFormat } from "../call_format.ts";
 import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
-import { type MarkedForm, markedFormat } from "../marked_calls.ts";
 import { readPythonCalls } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 

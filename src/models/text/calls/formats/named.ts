@@ -3,14 +3,13 @@
  *
  * @module
  */
-import type { CallFormat, CallParsing } from "../call_format.ts";
+import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import {
   argumentsCallGrammar,
   jsonCallGrammar,
   readArguments,
   readJsonCalls,
 } from "../json_call.ts";
-import { markedFormat } from "../marked_calls.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [CALLS, CALLS_END] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"];

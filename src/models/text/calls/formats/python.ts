@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { readJsonCalls } from "../json_call.ts";
-import { type MarkedForm, markedFormat } from "../marked_calls.ts";
+import { argumentsCallGrammar, readJsonCalls } from "../json_call.ts";
+import {
+  type CallFormat,
+  type CallParsing,
+  type MarkedForm,
+  markedFormat,
+} from "../call_format.ts";
 import { pythonCallGrammar, readPythonCalls, writePythonCall } from "../python_call.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
 const FENCE = "```";
@@ -51,3 +57,80 @@ export const MINICPM = markedFormat({
   separator: "\n",
   close: `\n${FENCE}\n${END}`,
 });
+
+const PYTHON_TAG = "<|python_tag|>";
+/** What a call without a tag may have before its name and arguments: an answer in JSON is soon told from it. */
+const OTHER_KEYS: ReadonlySet<string> = new Set(["type", "id"]);
+
+/**
+ * `{"name": "f", "parameters": {…}}` as the whole answer, or behind `<|python_tag|>`, several between semicolons;
+ * `<|python_tag|>brave_search.call(query="…")`; and `[f(city="Paris")]`: Llama 3.1 to 3.3, and 4.
+ *
+ * Where no tag says that it is a call, it must be one of a function that there is, at the beginning.
+ *
+ * @see https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/
+ */
+export const LLAMA: CallFormat = {
+  name: "llama",
+  matches: (template) =>
+    template.includes(PYTHON_TAG) ||
+    (template.includes('"parameters":') && template.includes("ipython")),
+  markers: [PYTHON_TAG],
+  parse: read,
+  markup: {
+    trigger: '{"name": "',
+    open: "",
+    separator: '; {"name": "',
+    close: "",
+    call: (called, param) => {
+      const head = `${JSON.stringify(called.name).slice(1)}, "parameters": `;
+      return argumentsCallGrammar(called, { param, head, tail: "}" });
+    },
+  },
+};
+
+function* read(parsing: CallParsing): Parsing {
+  const { reader, sink } = parsing;
+  const start = reader.position;
+  yield* reader.skipSpace();
+  const hasCalls = yield* readRun(parsing, false);
+  // A plain word is text even where it could be the beginning of a name.
+  const isWord = !hasCalls && /^\w/.test(reader.rest);
+  if (reader.isCutShort && !isWord) return;
+  if (!hasCalls) reader.moveTo(start);
+  while ((yield* reader.until([PYTHON_TAG], sink.text)) !== undefined) {
+    yield* readRun(parsing, true);
+    if (reader.isCutShort) return;
+  }
+}
+
+/** Reads calls in a row. @returns whether there was one; if not, the reader's position is restored. */
+function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
+  const { reader, functions } = parsing;
+  const isNamed = (name: string) => functions.has(name);
+  const form = hasTag ? {} : { isCalled: isNamed, isKey: (key: string) => OTHER_KEYS.has(key) };
+  let hasCalls = false;
+  for (;;) {
+    const found = (yield* readJsonCalls(parsing, form)) ||
+      (yield* readPythonCalls(builtIn(parsing), hasTag ? () => true : isNamed));
+    if (!found) return hasCalls;
+    hasCalls = true;
+    yield* reader.skipSpace();
+    const position = reader.position;
+    const goesOn = yield* reader.take(";");
+    yield* reader.skipSpace();
+    if (!goesOn && (yield* reader.peek()) !== "{") {
+      reader.moveTo(position);
+      return true;
+    }
+  }
+}
+
+/** Its own tools are methods: `brave_search.call(…)` calls `brave_search`. */
+function builtIn(parsing: CallParsing): CallParsing {
+  const { sink } = parsing;
+  return {
+    ...parsing,
+    sink: { ...sink, begin: (name) => sink.begin(name.replace(/\.call$/, "")) },
+  };
+}

@@ -5,9 +5,8 @@
  */
 import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/spec.ts";
 import type { ToolFunction } from "../../../task.ts";
-import type { CallFormat, CallParsing } from "../call_format.ts";
+import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import { escape } from "../json_call.ts";
-import { markedFormat } from "../marked_calls.ts";
 import { findTypes } from "../argument_schemas.ts";
 import { isText, jsonOfRaw, listParameters } from "../parameters.ts";
 import type { Parsing } from "../text_reader.ts";

@@ -1,0 +1,259 @@
+/**
+ * `doctor`: checks whether this machine and this copy of Hearth can serve models.
+ *
+ * @module
+ */
+import type { BackendOptions } from "../device/open.ts";
+import { configureLog } from "../base/log.ts";
+import { VERSION } from "../base/version.ts";
+import type { DeviceTestResult } from "./doctor_thread.ts";
+import { quietenVulkan } from "./loading.ts";
+import { formatTable, printLine } from "./print.ts";
+import { findAdapter } from "../gpu/device.ts";
+import manifest from "../../deno.json" with { type: "json" };
+import { formatBytes } from "../base/format_bytes.ts";
+import { canTakeRangeEarly } from "../gpu/early_range.ts";
+import { askHub } from "../hub/answer.ts";
+import { listCachedIds, measureFolder } from "../hub/cache.ts";
+import { readFreeBytes } from "../hub/download.ts";
+import { readHubSettings } from "../hub/settings.ts";
+import { readAvailableBytes, shareMemory } from "../models/folder/memory.ts";
+
+const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;
+
+/**
+ * Prints what was found.
+ *
+ * @returns 0 when models can be served; what only downloads need counts as a warning.
+ */
+export async function doctor({ json }: { readonly json: boolean }): Promise<number> {
+  configureLog({ level: "error", format: "text" });
+  quietenVulkan();
+  const adapters = await findAdapters();
+  const checks: Check[] = [
+    checkRuntime(),
+    chooseDevice(adapters),
+    // On a machine with a GPU the check must not download the native runtime.
+    await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
+    ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
+    await checkMemory(),
+    await checkCache(),
+    await checkHub(),
+  ];
+  const isHealthy = checks.every(({ status }) => status !== "failed");
+  if (json) {
+    printLine(JSON.stringify({ isHealthy, version: VERSION, checks, adapters }, undefined, 2));
+  } else printReport({ checks, adapters, isHealthy });
+  return isHealthy ? 0 : 1;
+}
+
+function isTaken({ isTaken }: AdapterReport): boolean {
+  return isTaken;
+}
+
+/** Its thread is not terminated: the driver crashes if the process exits while a thread that used the GPU is ending. */
+async function testDevice(options: BackendOptions): Promise<Check> {
+  const name = `self-test on ${options.device}`;
+  const worker = new Worker(new URL("./doctor_thread.ts", import.meta.url), { type: "module" });
+  const { status, text } = await new Promise<DeviceTestResult>((resolve) => {
+    worker.onmessage = ({ data }: MessageEvent<DeviceTestResult>) => resolve(data);
+    worker.onerror = (event) => {
+      event.preventDefault();
+      resolve({ status: "failed", text: event.message });
+    };
+    worker.postMessage(options);
+  });
+  if (status !== "failed") return { name, status, text };
+  const advice = options.device === "webgpu"
+    ? " Update the GPU's driver, or serve with --device cpu."
+    : "";
+  return { name, status, text: `${text}${advice}` };
+}
+
+function printReport(
+  { checks, adapters, isHealthy }: {
+    checks: readonly Check[];
+    adapters: readonly AdapterReport[];
+    isHealthy: boolean;
+  },
+): void {
+  printLine(`Hearth ${VERSION}`);
+  const rows = checks.map(({ name, status, text }) => [`  ${MARKS[status]}`, name, text]);
+  for (const line of formatTable(rows)) printLine(line);
+  for (const { name, isSoftware, features, limits } of adapters) {
+    printLine(`\nadapter ${name}${isSoftware ? " (software)" : ""}`);
+    for (const [limit, value] of Object.entries(limits)) printLine(`  ${limit.padEnd(36)}${value}`);
+    printLine(`  features: ${features.join(", ")}`);
+  }
+  printLine(`\n${isHealthy ? "Healthy." : "Not healthy: see FAILED above."}`);
+}
+
+/** What is reported of an adapter. */
+interface AdapterReport {
+  readonly name: string;
+  readonly isSoftware: boolean;
+  readonly features: readonly string[];
+  readonly limits: Readonly<Record<string, number>>;
+  /** Whether `--device auto` would take it. */
+  readonly isTaken: boolean;
+}
+
+/** The limits that decide whether a model fits, and which kernels run. */
+const LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupsPerDimension",
+] as const satisfies readonly (keyof GPUSupportedLimits)[];
+
+/** All adapters that WebGPU offers: high-performance, low-power and software. */
+async function findAdapters(): Promise<AdapterReport[]> {
+  const gpu = navigator.gpu as GPU | undefined;
+  const taken = formatName(await findAdapter({ allowFallback: false }));
+  const reports = new Map<string, AdapterReport>();
+  const requests: GPURequestAdapterOptions[] = [
+    { powerPreference: "high-performance" },
+    { powerPreference: "low-power" },
+    { forceFallbackAdapter: true },
+  ];
+  for (const request of requests) {
+    const adapter = await gpu?.requestAdapter(request);
+    const name = formatName(adapter);
+    if (!adapter || name === undefined || reports.has(name)) continue;
+    reports.set(name, {
+      name,
+      isSoftware: adapter.info.isFallbackAdapter,
+      features: [...adapter.features].sort(),
+      limits: Object.fromEntries(LIMITS.map((limit) => [limit, adapter.limits[limit]])),
+      isTaken: name === taken,
+    });
+  }
+  return [...reports.values()];
+}
+
+function formatName(adapter: GPUAdapter | null | undefined): string | undefined {
+  if (!adapter) return undefined;
+  return adapter.info.description || adapter.info.vendor || "unnamed adapter";
+}
+
+/** Which device `--device auto` would take, and why. */
+function chooseDevice(adapters: readonly AdapterReport[]): Check {
+  const name = "device";
+  const taken = adapters.find(({ isTaken }) => isTaken);
+  if (taken !== undefined) {
+    const f16 = taken.features.includes("shader-f16") ? "with f16" : "without f16";
+    return { name, status: "ok", text: `WebGPU on ${taken.name}, ${f16}: the fastest adapter` };
+  }
+  if (adapters.length > 0) {
+    return {
+      name,
+      status: "ok",
+      text: "the CPU: there is only a software adapter, which is slower; --device webgpu takes it",
+    };
+  }
+  const driver = Deno.build.os === "linux" ? "; a GPU needs its Vulkan driver and libvulkan1" : "";
+  return { name, status: "ok", text: `the CPU: WebGPU finds no adapter${driver}` };
+}
+
+/** The result of one check. */
+export interface Check {
+  readonly name: string;
+  /** `failed`: models cannot be served so. */
+  readonly status: "ok" | "warning" | "failed";
+  readonly text: string;
+}
+
+const PACKAGES = [
+  "onnxruntime-node",
+  "onnxruntime-web",
+  "@huggingface/transformers",
+];
+const HUB_TIMEOUT_MS = 5_000;
+
+/** Versions, and whether the fast read-back was verified on this version of Deno. */
+function checkRuntime(): Check {
+  const imports: Readonly<Record<string, string>> = manifest.imports;
+  const packages = PACKAGES.map((name) => `${name} ${imports[name]?.replace(/^npm:.+@/, "")}`);
+  const { deno, v8 } = Deno.version;
+  const { os, arch } = Deno.build;
+  const text = `Deno ${deno}, V8 ${v8}, ${packages.join(", ")}, ${os} ${arch}`;
+  if (canTakeRangeEarly()) return { name: "runtime", status: "ok", text };
+  return {
+    name: "runtime",
+    status: "warning",
+    text: `${text}; not a Deno on which fast read-back from the GPU was verified: slower tokens`,
+  };
+}
+
+/** The memory that models can take. */
+async function checkMemory(): Promise<Check> {
+  const name = "memory";
+  const available = await readAvailableBytes();
+  if (available === undefined) {
+    return { name, status: "warning", text: "the system does not say how much is free" };
+  }
+  const { cacheBytes } = shareMemory({ weightsBytes: 0, activationBytes: 0 }, available);
+  return {
+    name,
+    status: "ok",
+    text: `${formatBytes(available)} are free; keys and values of a model on the CPU take up to ` +
+      `${
+        Math.round(100 * cacheBytes / available)
+      } % of what its weights leave, unless --kv-cache-mb says how much`,
+  };
+}
+
+/** Whether the cache can be written, and what it holds. */
+async function checkCache(): Promise<Check> {
+  const name = "cache";
+  const { cacheFolder } = readHubSettings();
+  try {
+    await Deno.mkdir(cacheFolder, { recursive: true });
+    await Deno.remove(await Deno.makeTempFile({ dir: cacheFolder, prefix: ".hearth-doctor-" }));
+  } catch (error) {
+    const reason = (error as Error).message;
+    return {
+      name,
+      status: "failed",
+      text: `${cacheFolder} cannot be written: ${reason}. Set HF_HOME.`,
+    };
+  }
+  const numModels = (await listCachedIds(cacheFolder)).length;
+  const models = numModels === 1 ? "1 model" : `${numModels} models`;
+  const size = formatBytes(await measureFolder(cacheFolder));
+  const freeBytes = await readFreeBytes(cacheFolder);
+  const free = freeBytes === undefined ? "" : `, ${formatBytes(freeBytes)} free`;
+  return { name, status: "ok", text: `${cacheFolder}: ${models}, ${size}${free}` };
+}
+
+/** Whether models can be downloaded. */
+async function checkHub(): Promise<Check> {
+  const name = "hub";
+  const settings = readHubSettings();
+  const { endpoint, token, isOffline } = settings;
+  if (isOffline) {
+    return { name, status: "ok", text: `${endpoint} is not asked: HF_HUB_OFFLINE is set` };
+  }
+  try {
+    const response = await askHub(settings, {
+      url: `${endpoint}/api/models?limit=1`,
+      subject: "a list of models",
+      signal: AbortSignal.timeout(HUB_TIMEOUT_MS),
+    });
+    await response.body?.cancel();
+  } catch (error) {
+    const { name: kind, message } = error as Error;
+    const text = kind === "TimeoutError"
+      ? `${endpoint} does not answer within ${HUB_TIMEOUT_MS / 1000} s`
+      : message;
+    return {
+      name,
+      status: "warning",
+      text: `${text} (models in the cache are served all the same)`,
+    };
+  }
+  const login = token === undefined ? "without a token" : "and takes the token";
+  return { name, status: "ok", text: `${endpoint} answers, ${login}` };
+}

@@ -1,0 +1,136 @@
+/**
+ * What the flags' values stand for: folders, programs, keys, memory.
+ *
+ * @module
+ */
+import { isFfmpeg } from "../media/ffmpeg.ts";
+import { resolve } from "node:path";
+import { SETTING_FLAGS } from "./shared_flags.ts";
+import { StartupError } from "../base/errors.ts";
+import type { ApiKey } from "../base/config.ts";
+
+/** Its absolute path; `undefined` where the flag is not given. @throws {StartupError} when there is no such folder. */
+export async function findFolder(
+  flag: string,
+  path: string | undefined,
+): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  const folder = resolve(path);
+  const stat = await Deno.stat(folder).catch(() => undefined);
+  if (stat?.isDirectory) return folder;
+  throw new StartupError(`${flag} wants a folder; there is none at ${folder}.`);
+}
+
+/** The companion models' folders. @throws {StartupError} when there is no such folder. */
+export async function findCompanions(
+  flags: { readonly vad: string | undefined; readonly speakerEncoder: string | undefined },
+): Promise<{ vadFolder: string | undefined; speakerEncoderFolder: string | undefined }> {
+  return {
+    vadFolder: await findFolder(SETTING_FLAGS.vadFolder, flags.vad),
+    speakerEncoderFolder: await findFolder(
+      SETTING_FLAGS.speakerEncoderFolder,
+      flags.speakerEncoder,
+    ),
+  };
+}
+
+/** The program of `--ffmpeg`. @throws {StartupError} when it is no ffmpeg. */
+export async function findFfmpeg(program: string | undefined): Promise<string | undefined> {
+  if (program === undefined || await isFfmpeg(program)) return program;
+  throw new StartupError(
+    `--ffmpeg wants an ffmpeg; ${program} is none, or cannot be started. Install one, or give its path.`,
+  );
+}
+
+/**
+ * All accepted keys. A line of the file is `<label>:<key>`; empty lines and lines that begin with `#` are ignored.
+ *
+ * @throws {StartupError} when the file cannot be read, or a key cannot be sent in a header.
+ */
+export function readApiKeys(
+  { apiKey, apiKeyFile }: {
+    readonly apiKey?: string | undefined;
+    readonly apiKeyFile?: string | undefined;
+  },
+): ApiKey[] {
+  const keys = apiKeyFile === undefined ? [] : readFile(apiKeyFile);
+  if (apiKey !== undefined) {
+    keys.unshift({ label: "default", key: requireKey(apiKey, "--api-key") });
+  }
+  return keys;
+}
+
+function readFile(path: string): ApiKey[] {
+  const keys: ApiKey[] = [];
+  for (const [index, line] of readLines(path).entries()) {
+    if (line === "" || line.startsWith("#")) continue;
+    const where = `${path}, line ${index + 1}`;
+    const colon = line.indexOf(":");
+    const label = line.slice(0, colon).trim();
+    if (colon < 0 || label === "" || label.length > 64) {
+      throw new StartupError(`${where}: want <label>:<key>, with a label of 1 to 64 characters.`);
+    }
+    keys.push({ label, key: requireKey(line.slice(colon + 1).trim(), where) });
+  }
+  // An empty key file must not turn authentication off.
+  if (keys.length === 0) throw new StartupError(`${path} holds no API key.`);
+  return keys;
+}
+
+function readLines(path: string): string[] {
+  try {
+    return Deno.readTextFileSync(path).split("\n").map((line) => line.trim());
+  } catch (error) {
+    // The system's message names the path.
+    throw new StartupError(`The keys cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** Headers hold visible ASCII; clients encode anything else differently. */
+function requireKey(key: string, where: string): string {
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new StartupError(
+    `${where}: an API key is made of visible ASCII characters, without spaces.`,
+  );
+}
+
+const MIB = 2 ** 20;
+const MOST_BYTES = 1024 * MIB;
+/** One whole body has to fit. */
+const LEAST_BYTES = 128 * MIB;
+const SHARE = 1 / 8;
+
+/** An eighth of the memory that the process may have, from 128 MiB to 1 GiB. @param limitBytes `Infinity` if unknown. */
+export function defaultBodyBytes(limitBytes: number): number {
+  return Math.min(MOST_BYTES, Math.max(LEAST_BYTES, Math.floor(limitBytes * SHARE)));
+}
+
+/**
+ * The memory that this process may have: the machine's, or less where its control group (a container, a systemd unit)
+ * has a limit.
+ *
+ * @param read reads a file of the system.
+ */
+export function readMemoryLimit(
+  read: (path: string) => string = Deno.readTextFileSync,
+  machineBytes: number = Deno.systemMemoryInfo().total,
+): number {
+  const own = readOr(read, "/proc/self/cgroup").match(/^0::(\/.*)$/m)?.[1] ?? "/";
+  // Every group above has a limit of its own. In a container its own group is the root.
+  const names = own.split("/").filter((name) => name !== "");
+  const folders = names.map((_, depth) => `/${names.slice(0, depth + 1).join("/")}`);
+  const limits = ["", ...folders].map((folder) => `/sys/fs/cgroup${folder}/memory.max`);
+  const bytes = [...limits, "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+    .map((path) => Number.parseInt(readOr(read, path)))
+    // "max" is not a number.
+    .filter((limit) => limit > 0);
+  return Math.min(machineBytes > 0 ? machineBytes : Infinity, ...bytes);
+}
+
+function readOr(read: (path: string) => string, path: string): string {
+  try {
+    return read(path);
+  } catch {
+    return "";
+  }
+}

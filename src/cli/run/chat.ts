@@ -1,0 +1,271 @@
+/**
+ * `run` without an input, at a terminal: a conversation.
+ *
+ * @module
+ */
+import { basename, extname } from "node:path";
+import type { ModelKind } from "../../base/config.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import type { ChatMessage, DocumentPart, ImagePart, MessagePart } from "../../models/task.ts";
+import { CHAT_HELP, type ChatCommand, readChatCommand, readTypedPath } from "./chat_commands.ts";
+import { ChatTerminal } from "./terminal.ts";
+import { toMediaPart } from "./input.ts";
+import type { RunSession } from "./timed_session.ts";
+
+/** Kinds of models that can be talked to. */
+const CHAT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
+
+/** @throws {StartupError} when models of this kind need an input. */
+export function requireChatKind(kind: ModelKind): void {
+  if (CHAT_KINDS.includes(kind)) return;
+  throw new StartupError(
+    `There is no input: give a text or a file with -i. A model of kind ${kind} has no chat.`,
+  );
+}
+
+/** How the model is asked. */
+interface ChatOptions {
+  readonly session: RunSession;
+  readonly temperature: number | undefined;
+  readonly maxTokens: number | undefined;
+}
+
+/** Talks until the user leaves. `onOpen` is given what returns the terminal, for signals that end the process. */
+export async function chat(
+  options: ChatOptions,
+  onOpen: (close: () => void) => void,
+): Promise<void> {
+  using terminal = new ChatTerminal();
+  onOpen(() => terminal.close());
+  const conversation = new Conversation(terminal, options);
+  conversation.greet();
+  while (true) {
+    const text = await terminal.readMessage();
+    if (text === undefined) return;
+    if (text === "") continue;
+    const command = readChatCommand(text);
+    if (typeof command === "object" && command.name === "bye") return;
+    try {
+      if (typeof command === "string") terminal.writeAside(`${command}\n`);
+      else if (command === undefined) await conversation.say(text);
+      else await conversation.obey(command);
+    } catch (error) {
+      if (!(error instanceof HearthError || error instanceof StartupError)) throw error;
+      terminal.write(`\n${error.message}\n`);
+    }
+  }
+}
+
+class Conversation {
+  readonly #terminal: ChatTerminal;
+  readonly #options: ChatOptions;
+  readonly #kind: ModelKind;
+  #system: string | undefined;
+  #messages: ChatMessage[] = [];
+  /** Images and documents for the next message; an OCR model reads the last one again. */
+  #images: (DocumentPart | ImagePart)[] = [];
+
+  constructor(terminal: ChatTerminal, options: ChatOptions) {
+    this.#terminal = terminal;
+    this.#options = options;
+    this.#kind = options.session.requireReady().kind;
+  }
+
+  greet(): void {
+    const how = {
+      ocr: "Name an image with /image, and perhaps an instruction after it.",
+      asr: "Name a recording with /audio.",
+      vision: "Write a message; /image adds an image to it.",
+    }[this.#kind as string] ?? "Write a message.";
+    this.#note(`${this.#options.session.requireReady().id}. ${how} /help shows more, ^D leaves.`);
+  }
+
+  /** Sends a message and writes the answer. */
+  async say(text: string): Promise<void> {
+    if (this.#kind === "asr") return this.#note("This model hears: name a recording with /audio.");
+    const images = this.#images;
+    if (this.#kind === "ocr") {
+      if (images.length === 0) return this.#note("This model reads images: name one with /image.");
+      await this.#answer([{ role: "user", content: [...images, { type: "text", text }] }]);
+      return;
+    }
+    const content: string | MessagePart[] = images.length === 0
+      ? text
+      : [...images, { type: "text", text }];
+    // Images that cannot be read are not sent again.
+    this.#images = [];
+    const question: ChatMessage = { role: "user", content };
+    const answer = await this.#answer([...this.#messages, question]);
+    this.#messages.push(question, { role: "assistant", content: answer });
+  }
+
+  async obey({ name, rest }: ChatCommand): Promise<void> {
+    switch (name) {
+      case "help":
+        return this.#terminal.write(CHAT_HELP);
+      case "system":
+        return this.#setSystem(rest);
+      case "image":
+        return await this.#addImage(rest);
+      case "audio":
+        return await this.#transcribe(rest);
+      case "save":
+        return await this.#save(rest);
+      case "clear":
+        this.#messages = [];
+        this.#images = [];
+        return this.#note("The conversation is forgotten.");
+    }
+  }
+
+  #setSystem(text: string): void {
+    if (this.#kind === "asr" || this.#kind === "ocr") {
+      return this.#note("This model takes no system prompt.");
+    }
+    if (text === "") return this.#note(this.#system ?? "There is no system prompt.");
+    this.#system = text === "none" ? undefined : text;
+    this.#note("From the next message on.");
+  }
+
+  async #addImage(path: string): Promise<void> {
+    if (this.#kind === "asr") return this.#note("This model hears: name a recording with /audio.");
+    const file = await readFile(path, "/image photo.jpg");
+    const { name } = file;
+    const image = toMediaPart(file);
+    if (this.#kind === "text" && image.type === "image") {
+      return this.#note(
+        "This model sees no images, and reads the text of PDF files: take a vision model, such as qwen3-vl-2b.",
+      );
+    }
+    if (this.#kind !== "ocr") {
+      this.#images.push(image);
+      return this.#note(`${name} goes with the next message.`);
+    }
+    await this.#answer([{ role: "user", content: [image] }]);
+    this.#images = [image];
+  }
+
+  async #transcribe(path: string): Promise<void> {
+    if (this.#kind !== "asr") {
+      return this.#note(
+        "This model hears nothing: take a speech recognition model, such as whisper-base.",
+      );
+    }
+    const { bytes: audio, name: param } = await readFile(path, "/audio speech.wav");
+    const { session, temperature = 0, maxTokens } = this.#options;
+    const isStopped = await this.#terminal.whileAnswering(async (signal) => {
+      const task = { type: "transcribe", requestId: "run", audio, param, temperature, maxTokens };
+      let isFirst = true;
+      for await (const event of session.stream({ ...task, type: "transcribe" }, { signal })) {
+        if (event.type === "error") throw HearthError.fromWire(event.error);
+        if (event.type === "done") this.#terminal.write("\n\n");
+        if (event.type !== "segment") continue;
+        const { text } = event.segment;
+        this.#terminal.write(isFirst ? text.trimStart() : text);
+        isFirst = false;
+      }
+    });
+    if (isStopped) this.#terminal.write("\n\n");
+  }
+
+  /** Writes the answer as it comes. @returns its text, as far as it went if it was stopped. */
+  async #answer(messages: readonly ChatMessage[]): Promise<string> {
+    const { session, temperature, maxTokens } = this.#options;
+    const system = this.#system === undefined
+      ? []
+      : [{ role: "system", content: this.#system } as const];
+    let answer = "";
+    let isThinking = false;
+    const isStopped = await this.#terminal.whileAnswering(async (signal) => {
+      const events = session.stream({
+        type: "chat",
+        requestId: "run",
+        messages: [...system, ...messages.map(copyMedia)],
+        options: { temperature, maxTokens, stop: [], n: 1 },
+      }, { signal });
+      for await (const event of events) {
+        if (event.type === "error") throw HearthError.fromWire(event.error);
+        if (event.type === "done") this.#terminal.write("\n\n");
+        if (event.type !== "delta") continue;
+        if (event.reasoning) this.#terminal.writeAside(event.reasoning);
+        isThinking ||= Boolean(event.reasoning);
+        if (event.text === "") continue;
+        this.#terminal.write(isThinking && answer === "" ? `\n\n${event.text}` : event.text);
+        answer += event.text;
+      }
+    });
+    if (isStopped) this.#terminal.write("\n\n");
+    return answer;
+  }
+
+  async #save(path: string): Promise<void> {
+    if (path === "") return this.#note("Name a file: /save talk.md.");
+    const file = readTypedPath(path);
+    const text = extname(file).toLowerCase() === ".json" ? this.#toJson() : this.#toMarkdown();
+    try {
+      await Deno.writeTextFile(file, text, { createNew: true });
+    } catch (error) {
+      const reason = error instanceof Deno.errors.AlreadyExists
+        ? "it is there already; name a new file"
+        : (error as Error).message;
+      throw new StartupError(`${file} cannot be written: ${reason}.`);
+    }
+    this.#note(`Saved to ${file}.`);
+  }
+
+  #allMessages(): { role: string; content: string }[] {
+    const system = this.#system === undefined ? [] : [{ role: "system", content: this.#system }];
+    return [
+      ...system,
+      ...this.#messages.map(({ role, content }) => ({ role, content: show(content) })),
+    ];
+  }
+
+  #toJson(): string {
+    return `${JSON.stringify({ messages: this.#allMessages() }, undefined, 2)}\n`;
+  }
+
+  #toMarkdown(): string {
+    return this.#allMessages().map(({ role, content }) => `## ${role}\n\n${content}\n`).join("\n");
+  }
+
+  #note(text: string): void {
+    this.#terminal.writeAside(`${text}\n`);
+  }
+}
+
+/** Text as it is, and an image by its file's name. */
+function show(content: ChatMessage["content"]): string {
+  if (typeof content === "string") return content;
+  return content.map((part) => part.type === "text" ? part.text : `[${part.type}: ${part.param}]`)
+    .join("\n");
+}
+
+/** A copy whose images may be transferred to the worker. */
+function copyMedia(message: ChatMessage): ChatMessage {
+  const { content } = message;
+  if (typeof content === "string") return message;
+  return {
+    ...message,
+    content: content.map((part) =>
+      part.type === "text" ? part : { ...part, bytes: part.bytes.slice() }
+    ),
+  };
+}
+
+/** @throws {StartupError} when there is no such file, or none is named. */
+async function readFile(
+  typed: string,
+  example: string,
+): Promise<{ readonly bytes: Uint8Array<ArrayBuffer>; readonly name: string }> {
+  if (typed === "") throw new StartupError(`Name a file: ${example}.`);
+  const path = readTypedPath(typed);
+  try {
+    return { bytes: await Deno.readFile(path), name: basename(path) };
+  } catch (error) {
+    const reason = error instanceof Deno.errors.NotFound
+      ? `There is no file ${path}.`
+      : `${path} cannot be read: ${(error as Error).message}.`;
+    throw new StartupError(reason);
+  }
+}

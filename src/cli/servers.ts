@@ -1,0 +1,100 @@
+/**
+ * `ps` and `stop`: the servers that run.
+ *
+ * @module
+ */
+import { formatDuration } from "./loading.ts";
+import { formatTable, printLine } from "./print.ts";
+import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
+import { StartupError } from "../base/errors.ts";
+import { sleep } from "../hub/retry.ts";
+import { UsageError } from "./command.ts";
+
+/** Prints a line per server. @returns 0. */
+export async function ps({ json }: { readonly json: boolean }): Promise<number> {
+  const servers = await Promise.all((await findRunning()).map(async (server) => {
+    const uptimeSeconds = Math.round((Date.now() - Date.parse(server.startedAt)) / 1000);
+    return { ...server, state: await askState(server), uptimeSeconds };
+  }));
+  if (json) printLine(JSON.stringify(servers, undefined, 2));
+  else if (servers.length === 0) printLine("No server runs.");
+  else {
+    const rows = servers.map(({ pid, model, url, uptimeSeconds, state }) => [
+      String(pid),
+      model,
+      url,
+      formatDuration(uptimeSeconds),
+      state,
+    ]);
+    for (const line of formatTable([["PID", "MODEL", "ADDRESS", "UP", "STATE"], ...rows])) {
+      printLine(line);
+    }
+  }
+  return 0;
+}
+
+/** Longer than a server waits for its requests and its device. */
+const STOP_TIMEOUT_MS = 10_000;
+const LOOK_EVERY_MS = 50;
+
+/**
+ * Stops the server on `port`, or the only one there is, and waits until it has gone.
+ *
+ * @returns 0 when it has.
+ * @throws {StartupError} when there is none, there are several, or it does not end.
+ */
+export async function stop(port: string | undefined): Promise<number> {
+  const server = chooseServer(await findRunning(), port);
+  await askToStop(server);
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
+  // The file is removed last; the process itself may remain until its parent reaps it.
+  while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
+    if (performance.now() > deadline) {
+      throw new StartupError(
+        `Process ${server.pid} was asked to stop ${STOP_TIMEOUT_MS / 1000} s ago and still runs.`,
+      );
+    }
+    await sleep(LOOK_EVERY_MS, undefined);
+  }
+  printLine(`Stopped ${server.model} at ${server.url}.`);
+  return 0;
+}
+
+function chooseServer(servers: readonly RunningServer[], port: string | undefined): RunningServer {
+  if (port !== undefined && !/^\d+$/.test(port)) {
+    throw new UsageError(`stop wants a port, got "${port}".`);
+  }
+  const wanted = servers.filter((server) => port === undefined || server.port === Number(port));
+  const [server] = wanted;
+  if (server !== undefined && wanted.length === 1) return server;
+  const known = servers.map(({ port, model }) => `${port} (${model})`).join(", ");
+  if (server !== undefined) throw new StartupError(`Several servers run; name a port: ${known}.`);
+  const where = port === undefined ? "" : ` on port ${port}`;
+  const others = servers.length === 0 ? "" : `; there are ${known}`;
+  throw new StartupError(`No server runs${where}${others}.${namedByPid(servers, port)}`);
+}
+
+/** `ps` prints the process id first: where that was given, the message names the port. */
+function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
+  const meant = servers.find(({ pid }) => pid === Number(port));
+  return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;
+}
+
+async function askToStop(server: RunningServer): Promise<void> {
+  const { pid, url } = server;
+  // The process id of a server that was killed may have been reused by an unrelated process.
+  if (await askState(server) === NO_ANSWER) {
+    throw new StartupError(
+      `Process ${pid} should be the server at ${url}, but nothing answers there. If it is Hearth: kill ${pid}`,
+    );
+  }
+  // Windows would end the process at once, with its requests unfinished.
+  if (Deno.build.os !== "windows") return Deno.kill(pid, "SIGTERM");
+  const key = Deno.env.get("HEARTH_API_KEY");
+  const response = await fetch(`${url}/shutdown`, {
+    method: "POST",
+    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+  });
+  const text = await response.text();
+  if (!response.ok) throw new StartupError(`${url} refuses to stop: ${response.status}, ${text}`);
+}

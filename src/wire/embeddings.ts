@@ -1,0 +1,197 @@
+/**
+ * Requests and answers of `/embeddings`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
+import { embeddingsByType } from "./cohere_embed.ts";
+
+/** Bounds memory: all vectors are held until the last one is computed. */
+const MAX_INPUTS = 16_384;
+
+const inputWanted =
+  "a string, an array of strings or of objects with a text, an array of token ids or an array of " +
+  "such arrays, none of them empty";
+
+const TokenIds = listSchema(tokenId(), { min: 1 });
+const manyInputs = { min: 1, max: MAX_INPUTS };
+
+const Input = z.union(
+  [
+    text(),
+    listSchema(text(), manyInputs),
+    TokenIds,
+    listSchema(TokenIds, manyInputs),
+    listSchema(z.object({ text: text() }), manyInputs),
+  ],
+  { error: inputWanted },
+);
+
+const cutWanted = "true or false, or END or NONE";
+
+/** Truncation options; shared with rerank requests. */
+export const TRUNCATION_FIELDS = {
+  truncate: z.union([flag(), z.enum(["END", "NONE"], { error: cutWanted })], { error: cutWanted })
+    .nullish()
+    .describe(
+      "Cut what is longer than the model takes, at its end; default false, which makes it an error, and on " +
+        "/v2/rerank true",
+    ),
+  truncation: flag().nullish().describe("Voyage's name of truncate"),
+  truncate_prompt_tokens: z.union(
+    [z.literal(-1), integerFrom(1)],
+    { error: "a whole number from 1 up, or -1 for the model's own limit" },
+  ).nullish().describe("Cut to this many tokens, special ones included; -1 is the model's limit"),
+};
+
+const VECTOR_TYPES = ["float", "base64", "int8", "uint8", "binary", "ubinary"] as const;
+const VectorType = z.enum(VECTOR_TYPES, { error: `one of ${VECTOR_TYPES.join(", ")}` });
+
+/** How vectors are written. */
+type VectorType = typeof VECTOR_TYPES[number];
+
+const INPUT_TYPES = ["query", "document", "passage", "search_query", "search_document"] as const;
+
+/** An embedding request. `null` stands for an absent field; fields not named here are ignored. */
+export const EmbeddingRequest = z.object({
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+  input: Input.describe("The text or texts; as token ids, those of the model's own tokenizer"),
+  encoding_format: z.enum(["float", "base64"], { error: "float or base64" }).nullish()
+    .describe("Vectors as numbers, or as base64 of little-endian float32; default float"),
+  embedding_type: VectorType.nullish().describe(
+    "Jina's and NIM's: numbers, base64 of them, bytes (elements times 127), or the signs of elements in bits",
+  ),
+  output_dtype: VectorType.nullish().describe("Voyage's name of embedding_type"),
+  dimensions: integerFrom(1).nullish()
+    .describe("Leading elements to keep of each vector, for models trained for that"),
+  output_dimension: integerFrom(1).nullish().describe("Voyage's name of dimensions"),
+  input_type: z.enum(INPUT_TYPES, { error: `one of ${INPUT_TYPES.join(", ")}` }).nullish()
+    .describe("Puts the model's prompt for this before each text, where it has one"),
+  prompt_name: text("a prompt's name").nullish()
+    .describe("Puts the model's prompt of this name before each text"),
+  task: text("a task's name").nullish()
+    .describe("Jina's: retrieval.query and retrieval.passage, else the name of a prompt"),
+  normalize: flag().nullish()
+    .describe("Give vectors length 1; default as the model has it, and true for shortened ones"),
+  normalized: flag().nullish().describe("Jina's name of normalize"),
+  embd_normalize: z.union([z.literal(-1), z.literal(2)], { error: "-1 (no) or 2 (length 1)" })
+    .nullish().describe("llama.cpp's name of normalize"),
+  add_special_tokens: z.literal(true, {
+    error: "true: models read texts with their special tokens",
+  })
+    .nullish(),
+  ...TRUNCATION_FIELDS,
+}, { error: "a JSON object" }).meta({ id: "EmbeddingRequest" });
+
+export type EmbeddingRequest = z.output<typeof EmbeddingRequest>;
+
+const PURPOSES = {
+  query: "query",
+  search_query: "query",
+  "retrieval.query": "query",
+  document: "document",
+  passage: "document",
+  search_document: "document",
+  "retrieval.passage": "document",
+} as const;
+
+/** The purpose of a request's texts, or the name of the prompt for them, under any of the names it may have. */
+export function readPurpose(
+  { input_type: type, prompt_name: name, task }: EmbeddingRequest,
+): { readonly inputType?: "query" | "document"; readonly promptName?: string } {
+  const purposes: Readonly<Record<string, "query" | "document">> = PURPOSES;
+  if (typeof name === "string") return { promptName: name };
+  const said = type ?? task ?? undefined;
+  if (said === undefined) return {};
+  const inputType = Object.hasOwn(purposes, said) ? purposes[said] : undefined;
+  return inputType === undefined ? { promptName: said } : { inputType };
+}
+
+/** How a request wants its vectors written. `encoding_format` is sent by clients unasked: another type counts more. */
+export function readVectorType(request: EmbeddingRequest): VectorType {
+  const type = request.embedding_type ?? request.output_dtype ?? "float";
+  return type === "float" ? request.encoding_format ?? "float" : type;
+}
+
+/** Whether a request wants vectors of length 1; `undefined` if it does not say. */
+export function readNormalization(request: EmbeddingRequest): boolean | undefined {
+  const { normalize, normalized, embd_normalize: number } = request;
+  return normalize ?? normalized ?? (typeof number === "number" ? number === 2 : undefined);
+}
+
+/** Numbers written between two yields, so that the server can answer other requests in between. */
+const ELEMENTS_PER_PIECE = 32_768;
+
+/** Vectors in the order of the inputs. */
+export const EmbeddingList = z.object({
+  id: z.string().describe("Of the request"),
+  object: z.literal("list"),
+  data: z.array(z.object({
+    object: z.literal("embedding"),
+    index: integerFrom(0).describe("Index of the input in the request"),
+    embedding: z.union([z.array(z.number()), z.base64()])
+      .describe("Numbers, bytes or bits, by the type asked for"),
+  })),
+  model: z.string(),
+  usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
+}).meta({ id: "EmbeddingList" });
+
+export type EmbeddingList = z.output<typeof EmbeddingList>;
+
+/** What {@linkcode writeEmbeddings} writes. */
+interface EmbeddingResult {
+  readonly id: string;
+  readonly model: string;
+  /** f32 `[inputs, dimensions]`, row-major. */
+  readonly vectors: Float32Array;
+  readonly dimensions: number;
+  readonly promptTokens: number;
+  readonly format: VectorType;
+}
+
+/**
+ * Writes an {@linkcode EmbeddingList} as JSON, piece by piece.
+ *
+ * @example
+ * ```ts
+ * import { writeEmbeddings } from "./embeddings.ts";
+ * import assert from "node:assert/strict";
+ * const vectors = Float32Array.of(0.5, -1);
+ * const options = { id: "i", model: "m", vectors, dimensions: 2, promptTokens: 3, format: "float" } as const;
+ * const list = JSON.parse([...writeEmbeddings(options)].join(""));
+ * assert.deepEqual(list.data, [{ object: "embedding", index: 0, embedding: [0.5, -1] }]);
+ * ```
+ */
+export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
+  const { vectors, dimensions, format, promptTokens } = result;
+  const numRows = vectors.length / dimensions;
+  let piece = `{"id":${JSON.stringify(result.id)},"object":"list","data":[`;
+  let numElements = 0;
+  for (let row = 0; row < numRows; row++) {
+    const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
+    const embedding = writeVector(vector, format);
+    piece += `${
+      row === 0 ? "" : ","
+    }{"object":"embedding","index":${row},"embedding":${embedding}}`;
+    numElements += dimensions;
+    if (numElements < ELEMENTS_PER_PIECE) continue;
+    yield piece;
+    piece = "";
+    numElements = 0;
+  }
+  const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
+  yield `${piece}],"model":${JSON.stringify(result.model)},"usage":${JSON.stringify(usage)}}`;
+}
+
+function writeVector(vector: Float32Array, format: VectorType): string {
+  if (format === "base64") return `"${encodeBase64(vector)}"`;
+  if (format === "float") return `[${vector.join(",")}]`;
+  const rows = embeddingsByType(vector, { dimensions: vector.length, types: [format] });
+  return `[${rows[format]![0]!.join(",")}]`;
+}
+
+/** All machines that Deno runs on are little-endian, as the format wants it. */
+function encodeBase64({ buffer, byteOffset, byteLength }: Float32Array): string {
+  return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength).toBase64();
+}

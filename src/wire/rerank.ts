@@ -1,0 +1,147 @@
+/**
+ * Requests and answers of `/rerank` and `/score`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { TRUNCATION_FIELDS } from "./embeddings.ts";
+import { flag, integerFrom, listSchema, text } from "./fields.ts";
+
+const MAX_DOCUMENTS = 16_384;
+
+/** How scores are given; shared with requests of scores. */
+const SCORE_FIELDS = {
+  raw_scores: flag().nullish()
+    .describe("Give logits, which are not bounded, in place of scores from 0 to 1"),
+  use_activation: flag().nullish().describe("vLLM's name of the opposite of raw_scores"),
+  activation: flag().nullish().describe("vLLM's former name of the same"),
+};
+
+/** Whether a request wants logits. */
+export function wantsLogits(request: {
+  readonly raw_scores?: boolean | null | undefined;
+  readonly use_activation?: boolean | null | undefined;
+  readonly activation?: boolean | null | undefined;
+}): boolean {
+  return request.raw_scores ?? !(request.use_activation ?? request.activation ?? true);
+}
+
+const documentWanted = "a string, or an object with a text";
+
+const Document = z.union(
+  [z.string({ error: documentWanted }), z.object({ text: z.string({ error: "a string" }) })],
+  { error: documentWanted },
+).meta({ id: "RerankDocument" });
+
+/** A rerank request. `null` stands for an absent field; fields not named here are ignored. */
+export const RerankRequest = z.object({
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+  query: text().describe("What the documents are to answer"),
+  documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
+  top_n: integerFrom(1).nullish().describe("Best results to return; all if absent"),
+  top_k: integerFrom(1).nullish().describe("Voyage's name of top_n"),
+  return_documents: flag().nullish()
+    .describe("Repeat each document in its result; default true, on /v2/rerank false"),
+  return_text: flag().nullish().describe("llama.cpp's name of return_documents"),
+  ...SCORE_FIELDS,
+  instruction: text().max(4096, { error: "a string of at most 4096 characters" }).nullish()
+    .describe("What relevance means, for language models that rerank; the model's own if absent"),
+  max_tokens_per_doc: integerFrom(1).nullish()
+    .describe(
+      "Cut each document to this many tokens; default no limit of its own, on /v2/rerank 4096",
+    ),
+  ...TRUNCATION_FIELDS,
+}, { error: "a JSON object" }).meta({ id: "RerankRequest" });
+
+export type RerankRequest = z.output<typeof RerankRequest>;
+
+const RerankResult = z.object({
+  index: integerFrom(0).describe("Index of the document in the request"),
+  relevance_score: z.number()
+    .describe("Higher is more relevant; from 0 to 1, unless raw scores are asked for"),
+  document: z.union([z.string(), z.object({ text: z.string() })]).optional()
+    .describe("As the request had it"),
+}).meta({ id: "RerankResult" });
+
+/** Results, the most relevant first. */
+export const RerankList = z.object({
+  object: z.literal("list"),
+  model: z.string(),
+  results: z.array(RerankResult),
+  usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
+}).meta({ id: "RerankList" });
+
+/** Results as Cohere's second version has them. */
+export const CohereRerankList = z.object({
+  id: z.string(),
+  results: z.array(RerankResult),
+  meta: z.object({
+    api_version: z.object({ version: z.string() }),
+    tokens: z.object({ input_tokens: integerFrom(0) }),
+  }),
+}).meta({ id: "CohereRerankList" });
+
+export type RerankList = z.output<typeof RerankList>;
+export type CohereRerankList = z.output<typeof CohereRerankList>;
+
+/** Orders by logit, since scores may be rounded to the same; equal logits keep the order of the documents. */
+export function orderResults(
+  { scores, logits }: { readonly scores: Float32Array; readonly logits: Float32Array },
+  request: RerankRequest,
+  { hasDocuments }: { hasDocuments: boolean },
+): RerankList["results"] {
+  const { documents, top_n: mostResults, top_k: sameMost } = request;
+  const shown = wantsLogits(request) ? logits : scores;
+  return [...logits.keys()]
+    .sort((a, b) => logits[b]! - logits[a]!)
+    .slice(0, mostResults ?? sameMost ?? undefined)
+    .map((index) => ({
+      index,
+      relevance_score: shown[index]!,
+      ...(hasDocuments && { document: documents[index]! }),
+    }));
+}
+
+const MAX_PAIRS = 16_384;
+const Texts = z.union([text(), listSchema(text(), { min: 1, max: MAX_PAIRS })], {
+  error: "a string or an array of strings, none of them empty",
+});
+
+/** A request: one text with each of one or several, or as many on both sides. */
+export const ScoreRequest = z.object({
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+  text_1: Texts,
+  text_2: Texts,
+  ...SCORE_FIELDS,
+  ...TRUNCATION_FIELDS,
+}, { error: "a JSON object" })
+  .refine(
+    ({ text_1: first, text_2: second }) => {
+      const numFirst = listTexts(first).length;
+      return numFirst === 1 || numFirst === listTexts(second).length;
+    },
+    { path: ["text_2"], error: "as many texts as text_1 has, unless that is one" },
+  )
+  .meta({ id: "ScoreRequest" });
+
+/** The answer. */
+export const ScoreList = z.object({
+  id: z.string(),
+  object: z.literal("list"),
+  created: integerFrom(0),
+  model: z.string(),
+  data: z.array(z.object({
+    index: integerFrom(0),
+    object: z.literal("score"),
+    score: z.number(),
+  })),
+  usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
+}).meta({ id: "ScoreList" });
+
+/** The texts of one side. */
+export function listTexts(texts: string | readonly string[]): readonly string[] {
+  return typeof texts === "string" ? [texts] : texts;
+}
+
+export type ScoreRequest = z.output<typeof ScoreRequest>;
+export type ScoreList = z.output<typeof ScoreList>;
