@@ -1,14 +1,17 @@
 /**
- * Joins chunks as they arrive.
+ * Joins chunks of bytes as they arrive.
  *
  * @module
  */
 
 const FIRST_BYTES = 1024;
-/** Moving so many bytes to a larger buffer takes a few milliseconds. */
+/** Copying this many bytes to a larger buffer takes a few milliseconds. */
 const MAX_MOVED_BYTES = 4 * 2 ** 20;
 
-/** A buffer that grows. It never moves much: the system gives memory only to what is written to. */
+/**
+ * A buffer that grows. It never copies much: it reserves generously, since the system only provides memory that is
+ * written to.
+ */
 export class ByteCollector {
   readonly #maxBytes: number;
   #bytes: Uint8Array<ArrayBuffer>;

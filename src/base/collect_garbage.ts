@@ -9,18 +9,18 @@ import { runInNewContext } from "node:vm";
 import { trimAllArenas, trimOwnArena } from "./trim_heap.ts";
 
 const LOOK_AFTER_MS = 3_000;
-/** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
+/** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /**
- * What was in use at the last collection may be garbage by now: after so many looks another is due. Twice as many follow
- * each that found little.
+ * Memory that was in use at the last collection may be garbage by now, so another is due after this many checks. The
+ * number doubles after each collection that found little.
  */
 const MIN_LOOKS = 4;
 const MAX_LOOKS = 16;
-/** Memory that was freed without garbage is returned as often as this. */
+/** How often memory that was freed without garbage is returned. */
 const TRIM_EVERY_MS = 20_000;
 
-/** When a thread's garbage is worth a collection. Pure. */
+/** Decides when a thread's garbage is worth a collection. Pure. */
 export class CollectionSchedule {
   /** Bytes in use after the last collection. */
   #keptBytes = 0;
@@ -28,7 +28,7 @@ export class CollectionSchedule {
   #dueAfterLooks = MIN_LOOKS;
   #isOver = false;
 
-  /** Whether a look finds a collection due. */
+  /** Whether a check finds that a collection is due. */
   isDue(usedBytes: number): boolean {
     this.#numLooks++;
     this.#isOver = this.#numLooks >= this.#dueAfterLooks;
@@ -36,7 +36,7 @@ export class CollectionSchedule {
       this.#isOver && usedBytes >= MIN_GARBAGE_BYTES;
   }
 
-  /** Learns from a collection. */
+  /** Records the result of a collection. */
   observe(usedBefore: number, usedAfter: number): void {
     this.#keptBytes = usedAfter;
     this.#numLooks = 0;
@@ -45,7 +45,7 @@ export class CollectionSchedule {
     this.#dueAfterLooks = foundLittle ? Math.min(2 * this.#dueAfterLooks, MAX_LOOKS) : MIN_LOOKS;
   }
 
-  /** Whether no look needs to follow until there was more work. */
+  /** Whether no further check is needed until there is more work. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -54,14 +54,14 @@ export class CollectionSchedule {
 const schedule = new CollectionSchedule();
 let timer: ReturnType<typeof setTimeout> | undefined;
 let collect: (() => void) | undefined;
-/** Another thread frees array buffers some time after the collection that found them. */
+/** Array buffers are freed by another thread, some time after the collection that found them. */
 let mayHaveFreed = false;
 let trimmedAtMs = 0;
 
 /**
- * Call it when a piece of work has ended. Seconds later the thread's garbage is collected, if there may be much.
+ * Collects the thread's garbage some seconds from now, if there may be much. To be called whenever a task has ended.
  *
- * @param isIdle called then; a busy thread is skipped until the next call.
+ * @param isIdle checked at that time; a busy thread is skipped until the next call.
  */
 export function collectGarbageLater(isIdle: () => boolean = () => true): void {
   timer ??= setTimeout(() => {
@@ -73,7 +73,7 @@ export function collectGarbageLater(isIdle: () => boolean = () => true): void {
   timer.unref();
 }
 
-/** Collects this thread's garbage at once: for hundreds of megabytes that are about to be taken again. */
+/** Collects this thread's garbage at once, before hundreds of megabytes are allocated again. */
 export function collectGarbageNow(): void {
   (collect ??= openCollector())();
 }
@@ -91,7 +91,7 @@ function collectGarbage(): void {
   mayHaveFreed = isDue;
 }
 
-/** V8 offers no other way to request a collection. */
+/** V8 has no other interface to request a collection. */
 function openCollector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc");

@@ -35,7 +35,7 @@ export interface WireError {
   readonly kind: ErrorKind;
   readonly message: string;
   readonly param?: string | undefined;
-  /** The server's setting that it is about, which the message does not name yet. */
+  /** The server's setting that the error is about, if the message does not name it yet. */
   readonly setting?: Setting;
 }
 
@@ -45,7 +45,7 @@ export class HearthError extends Error {
   readonly kind: ErrorKind;
   /** Path of the invalid field, of the request (`messages[0].content`) or of its task (`logitBias["7"]`). */
   readonly param: string | undefined;
-  /** The server's setting that it is about. */
+  /** The server's setting that the error is about. */
   readonly setting: Setting | undefined;
 
   constructor(
@@ -68,7 +68,7 @@ export class HearthError extends Error {
     return new HearthError(wire.kind, wire.message, { param: wire.param });
   }
 
-  /** The form that can cross a message port. */
+  /** Converts the error to an object that can cross a message port. */
   toWire(): WireError {
     const { kind, message, param, setting } = this;
     return { kind, message, param, ...setting && { setting } };
@@ -90,7 +90,7 @@ export class HearthError extends Error {
   }
 }
 
-/** What a person can set that keeps a model from loading, or would let it load. */
+/** The settings that can keep a model from loading, or let it load. */
 export type Setting =
   | "device"
   | "dtype"
@@ -102,10 +102,10 @@ export type Setting =
   | "speakerEncoderFolder"
   | "vadFolder";
 
-/** What the person calls them. */
+/** The user's names of settings: flags on the command line. */
 export type SettingNames = Readonly<Record<Setting, string>>;
 
-/** A command cannot go on: the message goes to standard error as it is, and the process exits with 1. */
+/** An error that ends a command: the message goes to standard error as it is, and the process exits with 1. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
   /** The setting that it is about. */
@@ -123,9 +123,9 @@ export function isSystemError(error: unknown): error is Error {
 }
 
 /**
- * Does a step of a start.
+ * Runs a step of a start.
  *
- * @param explain makes the message of that of whatever the step throws.
+ * @param explain turns the message of whatever the step throws into one for the user.
  * @throws {StartupError} with that message.
  */
 export async function startupStep<T>(
@@ -147,7 +147,7 @@ export interface Refusal {
   readonly setting?: Setting | undefined;
 }
 
-/** The message, and what the person calls the setting that it is about. */
+/** The message, with the user's name of the setting that it is about. */
 export function startupMessage({ message, setting }: Refusal, names: SettingNames): string {
   return setting === undefined ? message : `${message} (${names[setting]})`;
 }

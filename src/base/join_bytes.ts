@@ -1,5 +1,5 @@
 /**
- * Byte arrays one after the other.
+ * Concatenates byte arrays.
  *
  * @module
  */

@@ -9,15 +9,15 @@ const encoder = new TextEncoder();
 /** Bytes of one write; a pipe takes 64 KiB on Linux. */
 const MAX_WRITE_BYTES = 16 * 1024;
 /**
- * Notes wait as bytes, in pieces for a write each: a buffer for each of thousands of short ones would take five times
- * the memory of their text, and a string that was put together of them three times.
+ * Log lines wait as bytes, in chunks of one write each: a buffer for each of thousands of short lines would take five
+ * times the memory of their text, and a concatenated string three times.
  */
 const PIECE_LENGTH = MAX_WRITE_BYTES;
 
-/** Notes that wait together. */
+/** Lines that wait together. */
 interface Chunk {
   readonly bytes: Uint8Array;
-  /** Characters. */
+  /** Length in characters. */
   readonly length: number;
 }
 
@@ -25,23 +25,23 @@ interface Target {
   write(bytes: Uint8Array): Promise<number>;
 }
 
-/** Capacity of a queue, and its message about dropped notes. */
+/** The capacity of a queue, and its message about dropped lines. */
 interface LogQueueOptions {
-  /** Most characters that may wait; further notes are dropped. */
+  /** Most characters that may wait; further lines are dropped. */
   readonly maxLength: number;
-  /** What is written in place of dropped notes, once there is room again. */
+  /** The line that is written in place of dropped ones once there is room again. */
   readonly formatDropped: (numLines: number) => string;
 }
 
 /**
- * A bounded queue in front of a stream whose writes run on a thread of their own, as Deno's asynchronous ones do. Notes
+ * A bounded queue in front of a stream whose writes run on a thread of their own, as Deno's asynchronous ones do. Lines
  * are written in order; those that do not fit are dropped and counted.
  */
 export class LogQueue {
   readonly #target: Target;
   readonly #options: LogQueueOptions;
   readonly #pieces: Chunk[] = [];
-  /** Notes after those pieces, which become another. */
+  /** Lines after those chunks, which will become another chunk. */
   #last = "";
   /** Length of what has not been written. */
   #length = 0;
@@ -54,7 +54,7 @@ export class LogQueue {
     this.#options = options;
   }
 
-  /** Notes dropped so far. */
+  /** Lines dropped so far. */
   get numDropped(): number {
     return this.#numDropped;
   }
@@ -70,7 +70,7 @@ export class LogQueue {
     this.#writing ??= this.#write();
   }
 
-  /** Waits until all notes have left, or `timeoutMs` have passed: to be called before the process ends. */
+  /** Waits until all lines are written or `timeoutMs` have passed. To be called before the process ends. */
   async flush(timeoutMs: number): Promise<void> {
     const timeout = Promise.withResolvers<void>();
     const timer = setTimeout(timeout.resolve, timeoutMs);

@@ -54,7 +54,7 @@ export class MetricSet {
 
 /** Metrics of a model whose requests are counted, and whose engine, if it has one, has metrics of its own. */
 export class RequestMetrics extends MetricSet {
-  /** How many are worked on, and how many wait: told by whoever has them. */
+  /** Counts of running and waiting requests, provided by whoever schedules them. */
   requests = (): { readonly running: number; readonly waiting: number } => ({
     running: 0,
     waiting: 0,
@@ -67,7 +67,7 @@ export class RequestMetrics extends MetricSet {
     this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
   }
 
-  /** Takes in another registry's metrics, in place of those of the same names but some that are to stay. */
+  /** Replaces metrics by those of another registry with the same names, except for `staying`. */
   adopt(from: Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {

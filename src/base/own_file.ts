@@ -10,9 +10,9 @@ import { StartupError } from "./errors.ts";
 const SNAPSHOT = /^(.*[\\/]models--[^\\/]+)[\\/]snapshots[\\/][^\\/]+/;
 
 /**
- * The real path of a file of a model, which must lie in the model's folder: with links that lead out of it, a folder
- * made by somebody else could have any file of this machine read. In a hub cache each file is a link to the blobs of
- * its repository, and those may be read.
+ * Resolves the path of a model's file, which must lie in the model's folder: through a link that leads out of it, a
+ * downloaded folder could have any file of this machine read. In a hub cache each file is a link to its repository's
+ * blobs, and those may be read.
  *
  * @param path of the file or subfolder.
  * @param folder of the model.

@@ -1,6 +1,6 @@
 /**
- * Steps of a model that are running on this thread, counted in memory that another thread can read: one that computes
- * answers no messages meanwhile.
+ * Counts the model's running steps in memory that another thread can read, since a thread that computes answers no
+ * messages.
  *
  * @module
  */
@@ -8,7 +8,7 @@
 const RUNNING = 0;
 const CHANGES = 1;
 
-/** What a watching thread sees. */
+/** The counters as a watching thread sees them. */
 export interface StepCounts {
   /** Steps that have begun and not ended. */
   readonly running: number;
@@ -23,7 +23,7 @@ export function makeStepMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
 }
 
-/** This thread counts in `memory` from now on; call it before its first step. */
+/** Makes this thread count in `memory` from now on; to be called before its first step. */
 export function countStepsIn(memory: SharedArrayBuffer): void {
   counters = new Int32Array(memory);
 }

@@ -1,22 +1,22 @@
 /**
- * Threads that help the model's, started by the main thread on its behalf: in Deno 2.9 a worker that a worker starts
- * waits half a second for a debugger before it runs its first module, one that the main thread starts does not.
+ * Starts threads that help the model's thread. The main thread starts them on its behalf: in Deno 2.9 a worker started
+ * by a worker waits half a second for a debugger before it runs its first module.
  *
  * @module
  */
 import { Worker } from "node:worker_threads";
 
-/** What a thread is given, and whom it tells. */
+/** What a thread receives, and who is told when it ends. */
 interface ThreadOptions {
-  /** What its module finds as `workerData`, where memory may be shared. */
+  /** The module's `workerData`; its memory may be shared. */
   readonly workerData: unknown;
   /** Ports in that data. */
   readonly ports?: readonly MessagePort[];
   /** Whether the process is to wait until it has ended. */
   readonly isAwaited?: boolean;
   /**
-   * It has ended, or says why it will: with the message that it posts to its parent, or the error that ended it. Not
-   * called if it is terminated first.
+   * Called when the thread has ended or says why it will: with the message that it posts to its parent, or the error
+   * that ended it. Not called if it is terminated first.
    */
   readonly onEnd: (failure?: string) => void;
 }
@@ -43,10 +43,10 @@ interface ThreadEnd {
   readonly failure: string | undefined;
 }
 
-/** The main thread's, in a worker that was given it. */
+/** The main thread's port, in a worker that was given it. */
 let starter: ThreadStarter | undefined;
 
-/** Makes {@linkcode serveThreads} at the other end of `port` start this worker's threads from now on. */
+/** From now on, lets {@linkcode serveThreads} at the other end of `port` start this worker's threads. */
 export function startThreadsBy(port: MessagePort): void {
   starter = new ThreadStarter(port);
 }
@@ -68,7 +68,7 @@ function startHere(
     onEnd(failure);
   };
   worker.on("message", (failure: string) => end(failure));
-  // An error that it did not catch, such as a module that does not load; Deno writes it to standard error, too.
+  // An uncaught error, such as a module that does not load; Deno writes it to standard error too.
   worker.on("error", (error) => end(error.message));
   worker.on("exit", (code) => end(code === 0 ? undefined : `It ended with code ${code}.`));
   if (!isAwaited) worker.unref();

@@ -1,7 +1,7 @@
 /**
- * Returns free memory of the native heap to the system, where the C library is glibc. Each thread allocates from an
- * arena of its own; `malloc_trim` leaves the free end of each as it is, which may be 64 MiB: only a `free` of the
- * thread itself shortens it.
+ * Returns free memory of the native heap to the system, if the C library is glibc. Each thread allocates from its own
+ * arena. `malloc_trim` does not shorten the free end of an arena, which may be 64 MiB: only a `free` by the thread
+ * itself does.
  *
  * @module
  */
@@ -12,9 +12,9 @@ const M_MMAP_THRESHOLD = -3;
 /** The threshold that glibc sets by itself when blocks of this size have been freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
-/** Large enough that its `free` looks at the arena's end. */
+/** Large enough for its `free` to check the arena's end. */
 const PROBE_BYTES = 2 ** 17;
-/** A thread that is ended has freed what it held within this time. */
+/** Within this time a terminated thread has freed what it held. */
 const END_MS = 1_000;
 
 const SYMBOLS = {
@@ -40,7 +40,7 @@ function glibc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null {
   return opened;
 }
 
-/** Makes glibc keep freed blocks of up to 16 MiB for the next ones, until they are trimmed. */
+/** Makes glibc keep freed blocks of up to 16 MiB for later allocations, until they are trimmed. */
 export function keepFreedBlocks(): void {
   glibc();
 }
@@ -53,11 +53,11 @@ export function trimOwnArena(): void {
 }
 
 /**
- * Shortens this thread's arena, and returns whole pages that are free within all arenas: on another thread, since it
+ * Shortens this thread's arena, and returns pages that are free within all arenas; runs on another thread, since it
  * takes milliseconds.
  *
- * @param work runs before. What other threads free meanwhile shortens their arenas too: those of V8 that help to
- * collect garbage keep tens of megabytes otherwise.
+ * @param work runs first. Memory that other threads free meanwhile shortens their arenas too: those of V8's garbage
+ * collection threads would keep tens of megabytes otherwise.
  */
 export async function trimAllArenas(work?: () => void): Promise<void> {
   setTrimThreshold(PROBE_BYTES);
@@ -69,7 +69,10 @@ export async function trimAllArenas(work?: () => void): Promise<void> {
 
 let endTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Call it before a thread is ended: what it frees then is returned. Nothing shortens its arena afterwards. */
+/**
+ * Has the memory of a thread that is about to end returned. Nothing shortens its arena afterwards. To be called before
+ * it ends.
+ */
 export function trimEndingThread(): void {
   setTrimThreshold(PROBE_BYTES);
   clearTimeout(endTimer);
@@ -81,7 +84,7 @@ function setTrimThreshold(numBytes: number): void {
   glibc()?.mallopt(M_TRIM_THRESHOLD, numBytes);
 }
 
-/** Makes glibc look at the end of this thread's arena. */
+/** Makes glibc check the end of this thread's arena. */
 function freeProbe(): void {
   const libc = glibc();
   libc?.free(libc.malloc(BigInt(PROBE_BYTES)));

@@ -1,7 +1,7 @@
 /**
- * Waits for `promise`, and no longer than until `signal` is aborted. What the promise is for goes on.
+ * Waits for `promise`, but only until `signal` is aborted. The work behind the promise goes on.
  *
- * @throws the signal's reason, or why the promise is rejected.
+ * @throws the signal's reason, or the promise's rejection.
  */
 export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();

@@ -1,5 +1,5 @@
 /**
- * Text and bytes to standard output, standard error and files.
+ * Writes text and bytes to standard output, standard error and files.
  *
  * @module
  */
@@ -33,10 +33,7 @@ export function writeBytes(target: Target, bytes: Uint8Array): void {
   }
 }
 
-/**
- * Writes what is only informative: log lines, progress. A failure to write it is ignored: a full disk must not end a
- * server.
- */
+/** Writes log lines and progress. Failures are ignored: a full disk must not end a server. */
 export function writeMessage(target: Target, text: string): void {
   try {
     writeText(target, text);

@@ -1,5 +1,5 @@
 /**
- * Yields of a thread to its pending events.
+ * Yields a thread to its pending events.
  *
  * @module
  */
@@ -10,14 +10,15 @@ export function yieldToEvents(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Longest time a loop runs without handling all pending messages. */
+/** The longest time that a loop may run without handling all pending messages. */
 const MAX_BUSY_MS = 100;
 
 /**
- * The yields of a loop that keeps its thread busy.
+ * Yields of a loop that keeps its thread busy.
  *
- * Deno's event loop was measured to pass over messages of other threads for up to a second while there is always a next
- * turn to take (`test/bench/turns_bench.ts`): so it must be idle now and then, for a timer's two milliseconds.
+ * Measured in Deno: the event loop passes over messages of other threads for up to a second as long as the loop yields
+ * by `setImmediate` (`test/bench/turns_bench.ts`), so it must be idle now and then, for the two milliseconds of a
+ * timer.
  */
 export class BusyThread {
   readonly #maxBusyMs: number;
