@@ -1,8 +1,10 @@
 /** What clients send is answered 200, streamed or not, and means what they mean by it. */
 import assert from "node:assert/strict";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, shareApp, type TestApp } from "../fixtures/server.ts";
 import { readStrictly } from "../fixtures/sse.ts";
 import { type Meaning, PICTURE, RECORDED, type RecordedBody } from "./recorded_bodies.ts";
+
+const app = shareApp();
 
 /** What all forms of an answer have in common. */
 interface Answer {
@@ -87,7 +89,6 @@ const CHECKS: Readonly<Record<Meaning, (answer: Answer) => void>> = {
 Deno.test("recorded bodies: each is answered, and means what its client means", async () => {
   const clients = new Set(RECORDED.map(({ client }) => client.replace(/,.*/, "")));
   assert.ok(clients.size >= 20, `${clients.size} clients`);
-  await using app = await new TestApp().ready();
   for (const recorded of RECORDED) {
     const answer = await ask(app, recorded);
     try {
@@ -99,7 +100,6 @@ Deno.test("recorded bodies: each is answered, and means what its client means", 
 });
 
 Deno.test("recorded bodies: each is answered the other way too, streamed or whole", async () => {
-  await using app = await new TestApp().ready();
   for (const { client, path, body } of RECORDED) {
     const stream = body["stream"] !== true;
     const at = path ?? "/v1/chat/completions";
@@ -112,7 +112,6 @@ Deno.test("recorded bodies: each is answered the other way too, streamed or whol
 });
 
 Deno.test("recorded bodies: a picture for a model that sees none is refused by its place, not by its form", async () => {
-  await using app = await new TestApp().ready();
   const content = [{ type: "text", text: "What is this?" }, PICTURE];
   const body = { model: MODEL, messages: [{ role: "user", content }] };
   const response = await app.post("/v1/chat/completions", body);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { MODEL, TestApp, TestServer } from "../fixtures/server.ts";
+import { MODEL, shareApp, TestApp, TestServer } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";
+
+const app = shareApp();
 
 const NUM_REQUESTS = 2_000;
 
@@ -102,7 +104,6 @@ function spoil(value: unknown, random: Random): unknown {
 }
 
 Deno.test(`${NUM_REQUESTS} spoilt requests to the other families: never a 5xx, and errors of the family's shape`, async () => {
-  await using app = await new TestApp().ready();
   const random = new Random(15);
   const statuses = new Map<number, number>();
   const paths = Object.keys(BODIES);
@@ -191,7 +192,6 @@ Deno.test("a client that hangs up ends its request in every family", async () =>
 });
 
 Deno.test("an image that the model cannot take is called one, not by a type that the client did not send", async () => {
-  await using app = await new TestApp().ready();
   const source = { type: "base64", media_type: "image/png", data: "AAAA" };
   const content = [{ type: "image", source }];
   const body = { model: MODEL, max_tokens: 1, messages: [{ role: "user", content }] };
@@ -203,7 +203,6 @@ Deno.test("an image that the model cannot take is called one, not by a type that
 });
 
 Deno.test("errors name the field that the client sent, whatever chat request it became", async () => {
-  await using app = await new TestApp().ready();
   const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };
   const block = {
     type: "image",

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { chatBody, ENDLESS, TestApp, TestServer } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, shareApp, TestApp, TestServer } from "../fixtures/server.ts";
+
+const app = shareApp();
 
 Deno.test("app: a wrong method is answered 405 with Allow", async () => {
   const app = new TestApp();
@@ -50,7 +52,6 @@ Deno.test("app: every answer carries a request id, the client's own when it is s
 });
 
 Deno.test("models: one by its id or another of its names, slashes included", async () => {
-  await using app = await new TestApp().ready();
   const list = await (await app.request("/models")).json();
   assert.deepEqual(list, {
     object: "list",
@@ -74,7 +75,6 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
 });
 
 Deno.test("endpoints of other kinds: a wrong model is 404, the right one names what it serves", async () => {
-  await using app = await new TestApp().ready();
   for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
     const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));
     assert.equal(unknown.status, 404);
@@ -158,7 +158,6 @@ Deno.test("app: a long path comes back cut", async () => {
 });
 
 Deno.test("app: the log has a line for each request, with what it was refused for and nothing of what it said", async () => {
-  await using app = await new TestApp().ready();
   const secret = "my mother's maiden name";
   const messages = [{ role: "user", content: secret }];
   const bodies = [
@@ -214,7 +213,6 @@ Deno.test("app: of a stream that ends in an error the log tells the request and 
 });
 
 Deno.test("the log names the field of a refused request without names that its client chose", async () => {
-  await using app = await new TestApp().ready();
   using stderr = logging();
   const schema = { type: "object", properties: { secret_name: { type: "strin" } } };
   const cases = [

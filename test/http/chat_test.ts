@@ -3,8 +3,10 @@ import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts"
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
 import { eventData } from "../fixtures/sse.ts";
+
+const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
 
@@ -38,6 +40,7 @@ function readText(chunks: readonly ChatChunk[], index = 0): string {
 }
 
 Deno.test("chat answers whole", async () => {
+  // Its cache is empty.
   await using app = await new TestApp().ready();
   const { id, created, ...completion } = await complete(app);
   assert.match(id, /^chatcmpl-/);
@@ -62,7 +65,6 @@ Deno.test("chat answers whole", async () => {
 });
 
 Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE]", async () => {
-  await using app = await new TestApp().ready();
   const chunks = await streamChunks(app);
   const [first] = chunks;
   for (const { id, object, created, model, choices, ...rest } of chunks) {
@@ -80,7 +82,6 @@ Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE
 });
 
 Deno.test("chat stream: continuous_usage_stats counts in each chunk, where usage is wanted", async () => {
-  await using app = await new TestApp().ready();
   const options = { include_usage: true, continuous_usage_stats: true };
   const chunks = await streamChunks(app, { n: 2, temperature: 1, stream_options: options });
   const { usage: total } = chunks.pop()!;
@@ -99,7 +100,6 @@ Deno.test("chat stream: continuous_usage_stats counts in each chunk, where usage
 });
 
 Deno.test("chat stream: include_usage adds one chunk without choices", async () => {
-  await using app = await new TestApp().ready();
   const chunks = await streamChunks(app, { stream_options: { include_usage: true } });
   const { choices, usage } = chunks.at(-1)!;
   assert.deepEqual(choices, []);
@@ -108,7 +108,6 @@ Deno.test("chat stream: include_usage adds one chunk without choices", async () 
 });
 
 Deno.test("chat stream: n choices, each with its own index, role and finish", async () => {
-  await using app = await new TestApp().ready();
   const options = { n: 3, temperature: 1.5, seed: 7 };
   const chunks = await streamChunks(app, options);
   const { choices } = await complete(app, options);
@@ -123,7 +122,6 @@ Deno.test("chat stream: n choices, each with its own index, role and finish", as
 });
 
 Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", async () => {
-  await using app = await new TestApp().ready();
   const options = { logprobs: true, top_logprobs: 2, max_tokens: 3 };
   // The prompt is in the cache from then on: sums of one row are rounded unlike those of many.
   await complete(app, options);
@@ -142,7 +140,6 @@ Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", 
 });
 
 Deno.test("chat stream: log-probabilities come with the text that they are of, also of split characters", async () => {
-  await using app = await new TestApp().ready();
   const guided_choice = ["🦔 it isn't."];
   const chunks = await streamChunks(app, { logprobs: true, guided_choice, max_tokens: 32 });
   const deltas = chunks.flatMap(({ choices: [choice] }) => choice!.logprobs ? [choice!] : []);
@@ -155,14 +152,12 @@ Deno.test("chat stream: log-probabilities come with the text that they are of, a
 });
 
 Deno.test("chat: as many stop strings as editors send end the answer where the first of them is", async () => {
-  await using app = await new TestApp().ready();
   const others = Array.from({ length: 30 }, (_, i) => `\nfunction ${i}`);
   const { choices } = await complete(app, { stop: [...others, " Fran"] });
   assert.equal(choices[0]!.message.content, "The capital of");
 });
 
 Deno.test("chat stream: a completion without text still names the role", async () => {
-  await using app = await new TestApp().ready();
   const chunks = await streamChunks(app, { stop: "T", temperature: 0 });
   assert.deepEqual(chunks.map(({ choices }) => choices[0]), [
     { index: 0, delta: { role: "assistant", content: "" }, finish_reason: null },
@@ -171,7 +166,6 @@ Deno.test("chat stream: a completion without text still names the role", async (
 });
 
 Deno.test("chat takes the model by id and alias, text in parts, and developer for system", async () => {
-  await using app = await new TestApp().ready();
   const expected = (await complete(app)).choices;
   const parts = [{ type: "text", text: "What is the capital of France?" }];
   const messages = [{ role: "user", content: parts }];
@@ -184,7 +178,6 @@ Deno.test("chat takes the model by id and alias, text in parts, and developer fo
 });
 
 Deno.test("chat refuses media for a text model, naming the part", async () => {
-  await using app = await new TestApp().ready();
   const content = [
     { type: "text", text: "What is this?" },
     { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
@@ -197,7 +190,6 @@ Deno.test("chat refuses media for a text model, naming the part", async () => {
 });
 
 Deno.test("chat: what is wrong with a prompt has a status of its own, also for a stream", async () => {
-  await using app = await new TestApp().ready();
   for (const stream of [false, true]) {
     const messages = [{ role: "user", content: "word ".repeat(5000) }];
     const response = await app.post(CHAT, chatBody({ messages, stream }));
@@ -209,7 +201,6 @@ Deno.test("chat: what is wrong with a prompt has a status of its own, also for a
 });
 
 Deno.test("chat stream: the head comes at admission, before any token", async () => {
-  await using app = await new TestApp().ready();
   const endless = chatBody({ stream: true, ...ENDLESS });
   const running = await Promise.all(
     Array.from({ length: app.session.capacity - 1 }, () => app.post(CHAT, endless)),
@@ -221,7 +212,6 @@ Deno.test("chat stream: the head comes at admission, before any token", async ()
 });
 
 Deno.test("chat takes what clients send by habit", async () => {
-  await using app = await new TestApp().ready();
   const expected = (await complete(app)).choices;
   const habits = {
     stop: null,
@@ -263,7 +253,6 @@ Deno.test("chat takes what clients send by habit", async () => {
 });
 
 Deno.test("chat refuses what would change the answer and is not served, by name", async () => {
-  await using app = await new TestApp().ready();
   const fields = {
     modalities: ["text", "audio"],
     audio: { voice: "alloy", format: "mp3" },
@@ -284,7 +273,6 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
 });
 
 Deno.test("chat passes over what tunes sampling and is not served, with a header and one line", async () => {
-  await using app = await new TestApp().ready();
   const plain = await complete(app);
   const fields = {
     web_search_options: {},
@@ -317,7 +305,6 @@ Deno.test("chat passes over what tunes sampling and is not served, with a header
 });
 
 Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end the answer", async () => {
-  await using app = await new TestApp().ready();
   const greedy = { temperature: 0, max_tokens: 20 };
   const plain = await complete(app, greedy);
   assert.equal(plain.choices[0]!.finish_reason, "stop");
@@ -337,7 +324,6 @@ Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end th
 });
 
 Deno.test("chat and completions: max_tokens -1 sets no limit", async () => {
-  await using app = await new TestApp().ready();
   for (const limit of [{ max_tokens: -1 }, { max_tokens: 3, max_completion_tokens: -1 }]) {
     const { choices: [choice] } = await complete(app, { ...limit, min_tokens: 5 });
     assert.equal(choice!.message.content, "The capital of France is Paris.");
@@ -352,7 +338,6 @@ Deno.test("chat and completions: max_tokens -1 sets no limit", async () => {
 });
 
 Deno.test("chat and completions: include_stop_str_in_output and skip_special_tokens", async () => {
-  await using app = await new TestApp().ready();
   const whole = "The capital of France is Paris.";
   const includes = { include_stop_str_in_output: true };
   const keeps = { skip_special_tokens: false };
@@ -404,7 +389,6 @@ Deno.test({
 });
 
 Deno.test("chat: continue_final_message continues the last message", async () => {
-  await using app = await new TestApp().ready();
   const { messages } = chatBody() as { messages: unknown[] };
   const begun = [...messages, { role: "assistant", content: "The capital of" }];
   const { choices } = await complete(app, {
@@ -417,7 +401,6 @@ Deno.test("chat: continue_final_message continues the last message", async () =>
 });
 
 Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is", async () => {
-  await using app = await new TestApp().ready();
   const texts = new Set<string>();
   for (const seed of [1, -2, 2 ** 40, 2 ** 40 + 1]) {
     const options = { seed, temperature: 2, max_tokens: 60, logit_bias: ENDLESS.logit_bias };
@@ -462,7 +445,6 @@ Deno.test("chat answers 429 with Retry-After when the queue is full", async () =
 });
 
 Deno.test("health answers before the generation's next twenty events", async () => {
-  await using app = await new TestApp().ready();
   const endless = chatBody({ stream: true, ...ENDLESS });
   const events = (await app.post(CHAT, endless)).body!.getReader();
   await events.read();
@@ -477,8 +459,7 @@ Deno.test("health answers before the generation's next twenty events", async () 
 });
 
 Deno.test("chat counts the prompt tokens it found in the cache, streamed and not", async () => {
-  await using app = await new TestApp().ready();
-  const content = "What is the capital of France? ".repeat(4);
+  const content = "How many legs does a spider have? ".repeat(4);
   const extra = { messages: [{ role: "user", content }], temperature: 0 };
   const first = await complete(app, extra);
   assert.equal(first.usage.prompt_tokens_details.cached_tokens, 0);
@@ -492,7 +473,6 @@ Deno.test("chat counts the prompt tokens it found in the cache, streamed and not
 });
 
 Deno.test("chat: a prompt of megabytes is refused by what the context could hold", async () => {
-  await using app = await new TestApp().ready();
   for (const prefix of ["", "data:", "base64://"]) {
     const content = prefix + "snow ".repeat(1_000_000);
     const response = await app.post(

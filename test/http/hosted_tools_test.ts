@@ -1,6 +1,8 @@
 /** Histories and tools of hosts that run tools themselves: they go on without what is not here. */
 import assert from "node:assert/strict";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, shareApp, type TestApp } from "../fixtures/server.ts";
+
+const app = shareApp();
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -14,7 +16,6 @@ async function readAnswer(app: TestApp, path: string, body: Fields) {
 const ASKED = { type: "message", role: "user", content: "What is the capital of France?" };
 
 Deno.test("responses: items of tools that are not here are left out, and are told", async () => {
-  await using app = await new TestApp().ready();
   const others = [
     { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search" } },
     { type: "file_search_call", id: "fs_1", queries: ["x"], status: "completed" },
@@ -41,7 +42,6 @@ Deno.test("responses: items of tools that are not here are left out, and are tol
 });
 
 Deno.test("responses: calls that the client ran are calls in the prompt, whatever their type", async () => {
-  await using app = await new TestApp().ready();
   const pairs: readonly Fields[][] = [
     [
       { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin Patch" },
@@ -79,7 +79,6 @@ Deno.test("responses: calls that the client ran are calls in the prompt, whateve
 });
 
 Deno.test("responses and messages: a hosted tool's type may hold any character", async () => {
-  await using app = await new TestApp().ready();
   for (const type of ["日本語", 'a\r\nset-cookie: x="y"', "\u0000", "x".repeat(5000)]) {
     const tools = [{ type, name: "x" }];
     const messages = [{ role: "user", content: "Hello" }];
@@ -98,7 +97,6 @@ Deno.test("responses and messages: a hosted tool's type may hold any character",
 });
 
 Deno.test("messages: hosted tools are passed over, and so is what they left in the history", async () => {
-  await using app = await new TestApp().ready();
   const asked = { role: "user", content: "What is the capital of France?" };
   const plain = await readAnswer(app, "/v1/messages", { messages: [asked], max_tokens: 20 });
   const hosted = [
@@ -126,7 +124,6 @@ Deno.test("messages: hosted tools are passed over, and so is what they left in t
 });
 
 Deno.test("other servers' own APIs answer 404 with a sentence that names the base address", async () => {
-  await using app = await new TestApp().ready();
   const paths = [
     ["/props", "llama.cpp"],
     ["/slots", "llama.cpp"],

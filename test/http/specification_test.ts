@@ -6,7 +6,9 @@ import { parseTranscription } from "../../src/wire/transcription_request.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
-import { LOCAL_CALLER, MODEL, TestApp } from "../fixtures/server.ts";
+import { LOCAL_CALLER, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
+
+const app = shareApp();
 
 const REMOTE_CALLER = { ...LOCAL_CALLER, callerAddress: "192.168.0.7" };
 
@@ -20,7 +22,6 @@ function testReady(
   check: (app: TestApp, path: string) => Promise<void>,
 ): void {
   Deno.test(name, async () => {
-    await using app = await new TestApp().ready();
     for (const each of [path, `/v1${path}`]) await check(app, each);
   });
 }
@@ -55,7 +56,6 @@ async function readAnswer(response: Response): Promise<string> {
 }
 
 Deno.test("general: paired paths return identical responses, in JSON or as events that end in [DONE]", async () => {
-  await using app = await new TestApp().ready();
   const body = { model: MODEL, messages: text, temperature: 0, max_tokens: 5 };
   for (const stream of [undefined, false, true]) {
     const responses = await Promise.all(
@@ -96,7 +96,6 @@ Deno.test("chat: temperature and top_p are 1 by default, unless the model names 
 });
 
 Deno.test("authentication: whatever Authorization says, it is not checked", async () => {
-  await using app = await new TestApp().ready();
   for (const authorization of ["Bearer any", "Bearer ", "Basic eDp5", "nonsense"]) {
     for (const [path, body] of [["/health"], ["/models"], ["/chat/completions", "{}"]] as const) {
       const headers = { authorization, "content-type": "application/json" };

@@ -1,9 +1,11 @@
 /** What clients send that were written for other servers: it means what it means there. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
-import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
 import { readStrictly } from "../fixtures/sse.ts";
 import { askWeather, TOOLS } from "../fixtures/weather.ts";
+
+const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
 
@@ -22,7 +24,6 @@ async function readChoice(app: TestApp, fields: Fields) {
 }
 
 Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async () => {
-  await using app = await new TestApp().ready();
   const chat = { max_tokens: undefined };
   const whole = await readChoice(app, chat);
   assert.equal(whole.finish_reason, "stop");
@@ -46,7 +47,6 @@ Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async (
 });
 
 Deno.test("chat: empty stops, biases and options are none, and stop_sequences are stops", async () => {
-  await using app = await new TestApp().ready();
   const plain = await readChoice(app, {});
   const empty = { stop: "", logit_bias: [], best_of: 1, echo: false, format: "", tools: [] };
   assert.deepEqual(await readChoice(app, empty), plain);
@@ -59,7 +59,6 @@ Deno.test("chat: empty stops, biases and options are none, and stop_sequences ar
 });
 
 Deno.test("chat: seed -1 draws anew each time", async () => {
-  await using app = await new TestApp().ready();
   const options = { seed: -1, temperature: 2, max_tokens: 40, logit_bias: ENDLESS.logit_bias };
   const texts = new Set<string>();
   for (let i = 0; i < 3; i++) texts.add((await readChoice(app, options)).message.content);
@@ -67,7 +66,6 @@ Deno.test("chat: seed -1 draws anew each time", async () => {
 });
 
 Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () => {
-  await using app = await new TestApp().ready();
   const long = { ...ENDLESS, max_tokens: 60 };
   const text = async (fields: Fields) =>
     (await readChoice(app, { ...long, ...fields })).message.content;
@@ -82,7 +80,6 @@ Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () =>
 });
 
 Deno.test("DRY keeps a completion from going on a repetition, up to breakers and within its window", async () => {
-  await using app = await new TestApp().ready();
   const prompt = "one two three one two three one two three one two";
   const text = async (fields: Fields) => {
     const body = chatBody({ prompt, max_tokens: 16, temperature: 0, ...fields });
@@ -110,7 +107,6 @@ Deno.test("DRY keeps a completion from going on a repetition, up to breakers and
 });
 
 Deno.test("chat: top_n_sigma keeps the likeliest alone where it is small, and is off at 0 and -1", async () => {
-  await using app = await new TestApp().ready();
   const text = async (fields: Fields) => {
     const body = chatBody({ ...ENDLESS, max_tokens: 40, temperature: 2, seed: 3, ...fields });
     const response = await app.post("/v1/chat/completions", body);
@@ -125,7 +121,6 @@ Deno.test("chat: top_n_sigma keeps the likeliest alone where it is small, and is
 });
 
 Deno.test("chat: thinking is switched on and off by each of its names", async () => {
-  await using app = await new TestApp().ready();
   const thought = "The user asks for the capital of France.";
   const on: readonly Fields[] = [
     { enable_thinking: true },
@@ -166,7 +161,6 @@ Deno.test("chat: thinking is switched on and off by each of its names", async ()
 });
 
 Deno.test("chat: a schema is taken beside its type, and as Ollama's format", async () => {
-  await using app = await new TestApp().ready();
   const schema = {
     type: "object",
     properties: { city: { enum: ["Rome", "Oslo"] } },
@@ -189,7 +183,6 @@ Deno.test("chat: a schema is taken beside its type, and as Ollama's format", asy
 });
 
 Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are passed over", async () => {
-  await using app = await new TestApp().ready();
   const [{ function: weather }] = TOOLS as unknown as [{ function: { name: string } }];
   const flat = { type: "function", ...weather };
   const hosted = { type: '日本語\n"x"', name: "x" };
@@ -215,7 +208,6 @@ Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are
 });
 
 Deno.test("chat: parts of other APIs are taken, and images in every form reach the reader of images", async () => {
-  await using app = await new TestApp().ready();
   const plain = await readChoice(app, {});
   const text = "What is the capital of France?";
   for (const type of ["input_text", "output_text"]) {
@@ -248,7 +240,6 @@ Deno.test("chat: parts of other APIs are taken, and images in every form reach t
 });
 
 Deno.test("chat streams read strictly where a thought stays in the text", async () => {
-  await using app = await new TestApp().ready();
   const body = chatBody({ think: true, reasoning_format: "none", stream: true, max_tokens: 40 });
   const chunks = readStrictly(await (await app.post(CHAT, body)).text());
   const text = chunks.map(({ choices: [choice] }) => choice?.delta.content ?? "").join("");

@@ -3,12 +3,14 @@ import type { ChatCompletion } from "../../src/wire/chat_response.ts";
 import { hostileFields } from "../fixtures/hostile_schemas.ts";
 import { getFaults } from "../fixtures/json_validator.ts";
 import { RandomSchemas } from "../fixtures/random_schemas.ts";
-import { chatBody, TestApp } from "../fixtures/server.ts";
+import { chatBody, shareApp, TestApp } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";
+
+const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
 /** A software adapter takes many times as long for a step, and a device sees no more of a schema than masks. */
-const NUM_SCHEMAS = { cpu: 100, webgpu: 30 };
+const NUM_SCHEMAS = { cpu: 48, webgpu: 12 };
 const NUM_AT_ONCE = 16;
 
 async function complete(app: TestApp, extra: Record<string, unknown>): Promise<ChatCompletion> {
@@ -113,7 +115,6 @@ for (const device of ["cpu", "webgpu"] as const) {
 }
 
 Deno.test("log-probabilities are those among the tokens that the grammar allows", async () => {
-  await using app = await new TestApp().ready();
   const completion = await complete(app, {
     structured_outputs: { choice: ["Paris", "London"] },
     logprobs: true,
@@ -131,7 +132,6 @@ Deno.test("log-probabilities are those among the tokens that the grammar allows"
 });
 
 Deno.test("an answer that max_tokens cuts says so, one that is complete has ended", async () => {
-  await using app = await new TestApp().ready();
   const schema = {
     type: "object",
     properties: { a: { const: true } },
@@ -150,7 +150,6 @@ Deno.test("an answer that max_tokens cuts says so, one that is complete has ende
 });
 
 Deno.test("response_format text and null change nothing", async () => {
-  await using app = await new TestApp().ready();
   const plain = readText(await complete(app, {}));
   for (const response_format of [{ type: "text" }, null]) {
     assert.equal(readText(await complete(app, { response_format })), plain);
@@ -158,14 +157,12 @@ Deno.test("response_format text and null change nothing", async () => {
 });
 
 Deno.test("the form of an answer is said once", async () => {
-  await using app = await new TestApp().ready();
   const response = await app.post(CHAT, chatBody({ grammar: 'root ::= "a"', json_schema: {} }));
   assert.equal(response.status, 400);
   assert.equal((await response.json()).error.param, "json_schema");
 });
 
 Deno.test("hostile schemas, patterns and grammars are refused, and others are answered meanwhile", async () => {
-  await using app = await new TestApp().ready();
   const fields = hostileFields();
   assert.ok(fields.length >= 300, String(fields.length));
   const sizes = fields.map((field) => JSON.stringify(field).length);

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, shareApp, TestApp } from "../fixtures/server.ts";
 import { eventData } from "../fixtures/sse.ts";
 import { askWeather, TOOLS } from "../fixtures/weather.ts";
+
+const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
 
@@ -31,7 +33,6 @@ async function stream(app: TestApp, extra: Record<string, unknown> = {}): Promis
 }
 
 Deno.test("tools: the demo model calls one, and answers from its result", async () => {
-  await using app = await new TestApp().ready();
   const { choices: [choice], usage } = await complete(app);
   const { message, finish_reason } = choice!;
   assert.equal(finish_reason, "tool_calls");
@@ -60,7 +61,6 @@ Deno.test("tools: the demo model calls one, and answers from its result", async 
 });
 
 Deno.test("tools: a streamed call with log-probabilities has no content", async () => {
-  await using app = await new TestApp().ready();
   const choices = (await stream(app, { logprobs: true })).map(({ choices }) => choices[0]!);
   assert.equal(choices.at(-1)!.finish_reason, "tool_calls");
   assert.ok(choices.some(({ logprobs }) => (logprobs?.content.length ?? 0) > 0));
@@ -68,7 +68,6 @@ Deno.test("tools: a streamed call with log-probabilities has no content", async 
 });
 
 Deno.test("tools: a streamed call has its name first and its arguments in pieces, and no markup", async () => {
-  await using app = await new TestApp().ready();
   const chunks = await stream(app);
   const deltas = chunks.map(({ choices }) => choices[0]!.delta);
   assert.equal(deltas[0]!.role, "assistant");
@@ -100,7 +99,6 @@ function cutAnswer(
 }
 
 Deno.test("tools: a call that is cut ends with what cut it, and leaves no markup, streamed or not", async () => {
-  await using app = await new TestApp().ready();
   const whole = '{"city": "Paris"}';
   const ask = async (extra: Record<string, unknown>) => {
     const { choices: [choice] } = await complete(app, extra);
@@ -135,7 +133,6 @@ Deno.test("tools: a call that is cut ends with what cut it, and leaves no markup
 });
 
 Deno.test("tools: parallel_tool_calls false shows one call, even where a stop string held back the next", async () => {
-  await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
   const { choices: [choice] } = await complete(app, {
     messages,
@@ -148,7 +145,6 @@ Deno.test("tools: parallel_tool_calls false shows one call, even where a stop st
 });
 
 Deno.test("tools: several calls have places of their own, or are cut to one", async () => {
-  await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
   const { choices: [choice] } = await complete(app, { messages });
   assert.deepEqual(
@@ -165,7 +161,6 @@ Deno.test("tools: several calls have places of their own, or are cut to one", as
 });
 
 Deno.test("tools: where none is needed, text comes as ever", async () => {
-  await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const { choices: [choice] } = await complete(app, { messages });
   assert.equal(choice!.message.content, "The capital of France is Paris.");
@@ -174,7 +169,6 @@ Deno.test("tools: where none is needed, text comes as ever", async () => {
 });
 
 Deno.test("tools: tool_choice none shows the model no tools and lets no call through", async () => {
-  await using app = await new TestApp().ready();
   const none = await complete(app, { tool_choice: "none" });
   const without = await complete(app, { tools: undefined });
   assert.equal(none.usage.prompt_tokens, without.usage.prompt_tokens);
@@ -190,7 +184,6 @@ Deno.test("tools: tool_choice none shows the model no tools and lets no call thr
 });
 
 Deno.test("tools: the older functions and function_call are answered in their own form", async () => {
-  await using app = await new TestApp().ready();
   const older = { tools: undefined, functions: TOOLS.map((tool) => tool.function) };
   const { choices: [choice] } = await complete(app, older);
   assert.equal(choice!.finish_reason, "function_call");
@@ -215,7 +208,6 @@ Deno.test("tools: the older functions and function_call are answered in their ow
 });
 
 Deno.test("tools: what cannot be meant is refused by name", async () => {
-  await using app = await new TestApp().ready();
   const named = (name: string) => ({ type: "function", function: { name } });
   const cases: readonly [Record<string, unknown>, param: string][] = [
     [{ tools: undefined, tool_choice: "required" }, "tool_choice"],
@@ -245,7 +237,6 @@ Deno.test("tools: what cannot be meant is refused by name", async () => {
 });
 
 Deno.test("reasoning: a thought comes apart from the text, whole and streamed", async () => {
-  await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const thinking = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
   const { choices: [choice], usage } = await complete(app, thinking);
@@ -266,7 +257,6 @@ Deno.test("reasoning: a thought comes apart from the text, whole and streamed", 
 });
 
 Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning hides it", async () => {
-  await using app = await new TestApp().ready();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const asked = { messages, tools: undefined };
   const high = await complete(app, { ...asked, reasoning_effort: "high" });
@@ -326,7 +316,6 @@ Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves
 });
 
 Deno.test("tools: calls and results are read as clients keep them", async () => {
-  await using app = await new TestApp().ready();
   const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
   const result = { role: "tool", tool_call_id: "call_1", content: "" };
   const count = async (answer: Record<string, unknown>, ...others: Record<string, unknown>[]) => {
@@ -350,7 +339,6 @@ Deno.test("tools: calls and results are read as clients keep them", async () => 
 });
 
 Deno.test("reasoning: a thought of the history goes back into the prompt", async () => {
-  await using app = await new TestApp().ready();
   const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
   const loop = (extra: Record<string, unknown>) => ({
     messages: [askWeather, { role: "assistant", content: null, tool_calls: [call], ...extra }, {
@@ -371,7 +359,6 @@ Deno.test("reasoning: a thought of the history goes back into the prompt", async
 });
 
 Deno.test("tools: required and a name force a call whose arguments fit the schema", async () => {
-  await using app = await new TestApp().ready();
   const joke = [{ role: "user", content: "Tell me a joke." }];
   const named = { type: "function", function: { name: "get_time" } };
   const allowed = {
@@ -400,7 +387,6 @@ Deno.test("tools: required and a name force a call whose arguments fit the schem
 });
 
 Deno.test("tools: a forced call comes behind the thought", async () => {
-  await using app = await new TestApp().ready();
   const { choices: [choice] } = await complete(app, {
     tool_choice: "required",
     parallel_tool_calls: false,
@@ -420,7 +406,6 @@ Deno.test("tools: a forced call comes behind the thought", async () => {
 });
 
 Deno.test("tools: strict functions keep to their schema with auto, and text stays free", async () => {
-  await using app = await new TestApp().ready();
   const tools = TOOLS.map(({ type, function: each }) => ({
     type,
     function: { ...each, strict: true },
@@ -433,7 +418,6 @@ Deno.test("tools: strict functions keep to their schema with auto, and text stay
 });
 
 Deno.test("tools: a schema that cannot be enforced is refused where a call is forced", async () => {
-  await using app = await new TestApp().ready();
   const parameters = { type: "object", properties: { a: { not: { pattern: "(?=x)y" } } } };
   const tools = [{ type: "function", function: { name: "f", parameters } }];
   const error = await refusal(app, { tools, tool_choice: "required" });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
 import { postEndlessUpload } from "../fixtures/endless_upload.ts";
 import {
   CLIP,
@@ -12,11 +13,13 @@ import {
   readRecording,
   speechForm,
 } from "../fixtures/speech_server.ts";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, shareApp, TestApp } from "../fixtures/server.ts";
 import { decodeWhole, makeWav, readFixture } from "../fixtures/audio_files.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { readSpeechGoldens } from "../fixtures/transcribe.ts";
 import { eventData, eventJson } from "../fixtures/sse.ts";
+
+const app = shareApp({ folder: findModelFolder("hearth-demo-asr")! });
 
 async function readError(
   response: Response,
@@ -27,7 +30,6 @@ async function readError(
 }
 
 speechTest("transcriptions: every format", async () => {
-  await using app = await openSpeechApp();
   const audio = await readRecording(CLIP.file);
   const ask = (fields: Record<string, string>) => postSpeech(app, audio, fields);
 
@@ -78,7 +80,6 @@ speechTest("transcriptions: every format", async () => {
 });
 
 speechTest("transcriptions: times of words, of segments, or of both", async () => {
-  await using app = await openSpeechApp();
   const audio = await readRecording(CLIP.file);
   const ask = async (...granularities: string[]) => {
     const form = speechForm(audio, { response_format: "verbose_json" });
@@ -128,7 +129,6 @@ speechTest(
 );
 
 speechTest("transcriptions: a stream has each segment as it is decoded, then all", async () => {
-  await using app = await openSpeechApp();
   const { long } = readSpeechGoldens(findSpeechFolder()!);
   const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });
   assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
@@ -141,7 +141,6 @@ speechTest("transcriptions: a stream has each segment as it is decoded, then all
 });
 
 speechTest("transcriptions: languages, flags and granularities in common spellings", async () => {
-  await using app = await openSpeechApp();
   const audio = await readRecording(CLIP.file);
   const spellings = ["EN", "en-US", "en_GB", "eng", "English", "ENGLISH", "auto", " ", "Auto"];
   for (const language of spellings) {
@@ -178,7 +177,6 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
 speechTest(
   "transcriptions: what has no place in the format is passed over with a warning",
   async () => {
-    await using app = await openSpeechApp();
     const audio = await readRecording(CLIP.file);
     const plain = await (await postSpeech(app, audio, { response_format: "srt" })).text();
     const cases: [Record<string, string>, RegExp][] = [
@@ -196,7 +194,6 @@ speechTest(
 );
 
 speechTest("transcriptions: what cannot be asked for is refused by name", async () => {
-  await using app = await openSpeechApp();
   const audio = await readRecording(CLIP.file);
   const cases: [Record<string, string>, string, string][] = [
     [{ response_format: "docx" }, "unsupported_format", "response_format"],
@@ -224,7 +221,6 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
 });
 
 speechTest("transcriptions: no file, no audio, and bodies of other types", async () => {
-  await using app = await openSpeechApp();
   const missing = { status: 400, code: "missing_file", param: "file" };
   assert.deepEqual(await readError(await postSpeech(app, undefined)), missing);
   assert.deepEqual(await readError(await app.post("/audio/transcriptions", {})), missing);
@@ -253,7 +249,6 @@ Deno.test("transcriptions: no model, and a model of another kind", async () => {
 });
 
 Deno.test("transcriptions: the same speech in every format and at every rate", async () => {
-  await using app = await openSpeechApp();
   const formats = [
     "speech.wav",
     "speech_22k.mp3",
@@ -279,7 +274,6 @@ speechTest(
 );
 
 speechTest("transcriptions: three uploads at once give what each gives alone", async () => {
-  await using app = await openSpeechApp();
   const files = ["03_sent.wav", "long_40s.wav", CLIP.file];
   const ask = async (file: string) => {
     const response = await postSpeech(app, await readRecording(file), {
@@ -326,7 +320,6 @@ speechTest("transcriptions: a client that hangs up frees everything", async () =
 });
 
 speechTest("chat: an audio part is written down, whole and streamed", async () => {
-  await using app = await openSpeechApp();
   const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
   const parts = [
     { type: "audio", audio_url: { url: `base64://${data}` } },
@@ -356,7 +349,6 @@ speechTest("chat: an audio part is written down, whole and streamed", async () =
 speechTest(
   "chat: a transcript ends before the segment that max_tokens has no room for",
   async () => {
-    await using app = await openSpeechApp();
     const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
     const content = [{ type: "input_audio", input_audio: { data, format: "wav" } }];
     const ask = async (limits: object) => {
@@ -378,7 +370,6 @@ speechTest(
 );
 
 speechTest("chat: a message without one audio part is refused by name", async () => {
-  await using app = await openSpeechApp();
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
   const ask = async (content: unknown, extra = {}) =>
     await readError(
@@ -413,7 +404,6 @@ speechTest("chat: a message without one audio part is refused by name", async ()
 });
 
 speechTest("transcriptions: a file that was cut is heard, and the answer says so", async () => {
-  await using app = await openSpeechApp();
   const whole = readFixture("speech.wav");
   for (const audio of [whole, whole.slice(0, -4_001)]) {
     const isCut = audio !== whole;

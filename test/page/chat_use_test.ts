@@ -3,16 +3,17 @@
 /** What a reader does with a conversation, beside writing. */
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
-import { DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
+import { DESKTOP, PHONE, Tab } from "../fixtures/browser.ts";
 import {
   download,
   openSettings,
   PAGE_TEST,
   pageTest,
   setField,
+  shareBrowser,
+  shareServer,
   withFile,
 } from "../fixtures/page_visit.ts";
-import { TestServer } from "../fixtures/server.ts";
 import { TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
@@ -406,26 +407,21 @@ Deno.test({
   ...PAGE_TEST,
   name: "page: nothing is animated for whom motion is reduced",
   fn: async () => {
-    await using server = await TestServer.start(CHAT);
-    const browser = await openBrowser();
-    try {
-      await using tab = await Tab.open(browser, server.base);
-      await tab.page.waitForSelector(".composer");
-      const motion = () =>
-        tab.page.evaluate(() => {
-          const waiting = document.createElement("p");
-          waiting.className = "dots";
-          document.body.append(waiting);
-          const { animationName } = getComputedStyle(waiting, "::after");
-          waiting.remove();
-          return animationName;
-        });
-      assert.equal(await motion(), "pulse");
-      await tab.page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
-      assert.equal(await motion(), "none");
-    } finally {
-      await browser.close();
-    }
+    const server = await shareServer(CHAT);
+    await using tab = await Tab.open(await shareBrowser(), server.base);
+    await tab.page.waitForSelector(".composer");
+    const motion = () =>
+      tab.page.evaluate(() => {
+        const waiting = document.createElement("p");
+        waiting.className = "dots";
+        document.body.append(waiting);
+        const { animationName } = getComputedStyle(waiting, "::after");
+        waiting.remove();
+        return animationName;
+      });
+    assert.equal(await motion(), "pulse");
+    await tab.page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
+    assert.equal(await motion(), "none");
   },
 });
 
@@ -433,39 +429,34 @@ Deno.test({
   ...PAGE_TEST,
   name: "page: on a phone the panels are folded, one opens at a time, and the message can be sent",
   fn: async () => {
-    await using server = await TestServer.start(CHAT);
-    const browser = await openBrowser();
-    try {
-      await using tab = await Tab.open(browser, server.base, PHONE);
-      const { page } = tab;
-      await page.waitForSelector(".composer");
-      assert.equal((await page.$$(".side[open]")).length, 0);
-      await ask(tab, "What does a cow say?");
-      for (const panel of ["Conversations", "Settings"]) {
-        await page.locator(`.side summary ::-p-text(${panel})`).click();
-        await page.waitForFunction(
-          (panel) => {
-            const open = [...document.querySelectorAll(".side[open] summary")];
-            return open.length === 1 && open[0]!.textContent === panel;
-          },
-          {},
-          panel,
-        );
-        const covered = await page.$eval(".composer [type=submit]", (button) => {
-          const { left, top, width, height } = button.getBoundingClientRect();
-          const there = document.elementFromPoint(left + width / 2, top + height / 2);
-          return there !== button && !button.contains(there);
-        });
-        assert.equal(covered, false, `${panel} covers Send`);
-      }
-      // A window that is widened and narrowed again folds them by itself.
-      await page.setViewport(DESKTOP);
-      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 1);
-      await page.setViewport(PHONE);
-      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 0);
-      assert.deepEqual(tab.errors, []);
-    } finally {
-      await browser.close();
+    const server = await shareServer(CHAT);
+    await using tab = await Tab.open(await shareBrowser(), server.base, PHONE);
+    const { page } = tab;
+    await page.waitForSelector(".composer");
+    assert.equal((await page.$$(".side[open]")).length, 0);
+    await ask(tab, "What does a cow say?");
+    for (const panel of ["Conversations", "Settings"]) {
+      await page.locator(`.side summary ::-p-text(${panel})`).click();
+      await page.waitForFunction(
+        (panel) => {
+          const open = [...document.querySelectorAll(".side[open] summary")];
+          return open.length === 1 && open[0]!.textContent === panel;
+        },
+        {},
+        panel,
+      );
+      const covered = await page.$eval(".composer [type=submit]", (button) => {
+        const { left, top, width, height } = button.getBoundingClientRect();
+        const there = document.elementFromPoint(left + width / 2, top + height / 2);
+        return there !== button && !button.contains(there);
+      });
+      assert.equal(covered, false, `${panel} covers Send`);
     }
+    // A window that is widened and narrowed again folds them by itself.
+    await page.setViewport(DESKTOP);
+    await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 1);
+    await page.setViewport(PHONE);
+    await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 0);
+    assert.deepEqual(tab.errors, []);
   },
 });

@@ -1,9 +1,9 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
 import assert from "node:assert/strict";
-import { BROWSER_PATH } from "../fixtures/browser.ts";
 import { HOSTILE_HTML } from "../fixtures/hostile_html.ts";
 import { withAnswer } from "../fixtures/page_answer.ts";
+import { PAGE_TEST } from "../fixtures/page_visit.ts";
 
 /** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
 const HOSTILE = [
@@ -20,13 +20,7 @@ const HOSTILE = [
   `[good](https://example.org/page) \`<b>\``,
 ].join("\n\n");
 
-const options = {
-  ignore: BROWSER_PATH === undefined,
-  sanitizeOps: false,
-  sanitizeResources: false,
-};
-
-Deno.test("page: what a model writes does nothing but stand there", options, async () => {
+Deno.test("page: what a model writes does nothing but stand there", PAGE_TEST, async () => {
   await withAnswer({ text: HOSTILE }, async (tab) => {
     const seen = await tab.page.evaluate(() => {
       const answer = document.querySelector(".assistant .markdown")!;
@@ -74,7 +68,7 @@ const ATTRIBUTES = new Set(
 
 Deno.test(
   "page: none of 70 known attacks does anything, at once or as it streams",
-  options,
+  PAGE_TEST,
   async () => {
     assert.equal(HOSTILE_HTML.length, 70);
     for (const size of [100_000, 11]) {
@@ -123,7 +117,7 @@ Deno.test(
   },
 );
 
-Deno.test("page: a line of a megabyte is shown and leaves the page alive", options, async () => {
+Deno.test("page: a line of a megabyte is shown and leaves the page alive", PAGE_TEST, async () => {
   const line = "ab<*_`[" + "x".repeat(1_000_000);
   await withAnswer({ text: line, size: 20_000 }, async (tab) => {
     const length = await tab.page.evaluate(() =>
@@ -135,7 +129,7 @@ Deno.test("page: a line of a megabyte is shown and leaves the page alive", optio
   });
 });
 
-Deno.test("page: deeply nested Markdown is shown as it is written", options, async () => {
+Deno.test("page: deeply nested Markdown is shown as it is written", PAGE_TEST, async () => {
   for (const marks of ["> ", "- ", "1. ", "*", "_", "[", "> - ", "<div>", "<b>", "<details>"]) {
     const text = `${marks.repeat(3_000)}the end\n\nAfter it.`;
     await withAnswer({ text, size: 2_000 }, async (tab) => {
@@ -148,7 +142,7 @@ Deno.test("page: deeply nested Markdown is shown as it is written", options, asy
 
 Deno.test(
   "page: Markdown that streams in ends as Markdown that came at once",
-  options,
+  PAGE_TEST,
   async () => {
     const text = [
       "# Title\n\nA *paragraph* with `code`, **bold** and a [link](https://example.org).",
@@ -175,7 +169,7 @@ Deno.test(
   },
 );
 
-Deno.test("page: tasks, numbers of lists and right-to-left text", options, async () => {
+Deno.test("page: tasks, numbers of lists and right-to-left text", PAGE_TEST, async () => {
   const text = [
     "3. third\n4. fourth",
     "- [x] done\n- [ ] open",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { encode } from "fast-png";
 import { documentFile } from "../fixtures/documents.ts";
-import { DESKTOP, openBrowser, Tab } from "../fixtures/browser.ts";
+import { DESKTOP, Tab } from "../fixtures/browser.ts";
 import {
   checkAccessibility,
   download,
@@ -13,6 +13,7 @@ import {
   PAGE_TEST,
   pageTest,
   setField,
+  shareBrowser,
   withFile,
 } from "../fixtures/page_visit.ts";
 import { TestServer } from "../fixtures/server.ts";
@@ -236,27 +237,22 @@ Deno.test({
     await using server = await TestServer.start({
       settings: { apiKeys: [{ label: "test", key: "secret" }] },
     });
-    const browser = await openBrowser();
-    try {
-      await using tab = await Tab.open(browser, server.base, DESKTOP);
-      await tab.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-      await tab.text("form", /This server requires one\. The key is kept in this page's memory/);
-      await tab.fill("Key", "wrong");
-      await tab.click("Continue");
-      await tab.text("form", /not one that/);
-      await tab.fill("Key", "secret");
-      await tab.click("Continue");
-      await tab.fill("Message", "What does a cow say?");
-      await tab.click("Send");
-      await tab.text(".assistant .figures", /tokens/);
-      await checkAccessibility(tab);
-      const kept = await tab.page.evaluate(() =>
-        JSON.stringify([{ ...localStorage }, document.cookie])
-      );
-      assert.ok(!kept.includes("secret"), kept);
-      assert.deepEqual(tab.errors, []);
-    } finally {
-      await browser.close();
-    }
+    await using tab = await Tab.open(await shareBrowser(), server.base, DESKTOP);
+    await tab.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await tab.text("form", /This server requires one\. The key is kept in this page's memory/);
+    await tab.fill("Key", "wrong");
+    await tab.click("Continue");
+    await tab.text("form", /not one that/);
+    await tab.fill("Key", "secret");
+    await tab.click("Continue");
+    await tab.fill("Message", "What does a cow say?");
+    await tab.click("Send");
+    await tab.text(".assistant .figures", /tokens/);
+    await checkAccessibility(tab);
+    const kept = await tab.page.evaluate(() =>
+      JSON.stringify([{ ...localStorage }, document.cookie])
+    );
+    assert.ok(!kept.includes("secret"), kept);
+    assert.deepEqual(tab.errors, []);
   },
 });

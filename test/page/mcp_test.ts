@@ -3,10 +3,16 @@
 /** Tools of MCP servers: connected with, asked for by the model, allowed by the user, run, and shown. */
 import assert from "node:assert/strict";
 import { AuthorizationServer } from "../fixtures/authorization_server.ts";
-import { openBrowser, Tab } from "../fixtures/browser.ts";
+import { Tab } from "../fixtures/browser.ts";
 import { WeatherServer } from "../fixtures/mcp_server.ts";
-import { checkAccessibility, openSettings, PAGE_TEST, setField } from "../fixtures/page_visit.ts";
-import { TestServer } from "../fixtures/server.ts";
+import {
+  checkAccessibility,
+  openSettings,
+  PAGE_TEST,
+  setField,
+  shareBrowser,
+  shareServer,
+} from "../fixtures/page_visit.ts";
 import { WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const QUESTION = "What is the weather in Paris?";
@@ -15,20 +21,15 @@ async function withPage(
   look: (tab: Tab, weather: WeatherServer) => Promise<void>,
   guard?: AuthorizationServer,
 ): Promise<void> {
-  await using server = await TestServer.start();
+  const server = await shareServer();
   await using weather = new WeatherServer(guard);
-  const browser = await openBrowser();
-  try {
-    await using tab = await Tab.open(browser, server.base);
-    await tab.page.waitForSelector(".composer");
-    await look(tab, weather);
-    assert.deepEqual(tab.errors, []);
-    const known = [weather.url, guard?.url ?? weather.url].map((url) => new URL(url).origin);
-    const others = tab.foreign.filter((url) => !known.includes(new URL(url).origin));
-    assert.deepEqual(others, []);
-  } finally {
-    await browser.close();
-  }
+  await using tab = await Tab.open(await shareBrowser(), server.base);
+  await tab.page.waitForSelector(".composer");
+  await look(tab, weather);
+  assert.deepEqual(tab.errors, []);
+  const known = [weather.url, guard?.url ?? weather.url].map((url) => new URL(url).origin);
+  const others = tab.foreign.filter((url) => !known.includes(new URL(url).origin));
+  assert.deepEqual(others, []);
 }
 
 async function addServer(tab: Tab, url: string, token = ""): Promise<void> {

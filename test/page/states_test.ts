@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { startServer } from "../../src/server/http/server.ts";
-import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
+import { Tab } from "../fixtures/browser.ts";
+import { PAGE_TEST, shareBrowser } from "../fixtures/page_visit.ts";
 import { TestApp, type TestServerOptions } from "../fixtures/server.ts";
 
 /** Opens the page of a server whose session has not begun to load. */
@@ -10,27 +11,22 @@ async function withPage(
 ): Promise<void> {
   const app = new TestApp(options);
   const server = startServer(app.deps);
-  const browser = await openBrowser();
   try {
-    await using tab = await Tab.open(browser, `http://127.0.0.1:${server.address.port}`);
+    await using tab = await Tab.open(
+      await shareBrowser(),
+      `http://127.0.0.1:${server.address.port}`,
+    );
     await look(tab, app);
     assert.deepEqual(tab.errors, []);
     assert.deepEqual(tab.foreign, []);
   } finally {
-    await browser.close();
     await server.stop();
   }
 }
 
-const options = {
-  ignore: BROWSER_PATH === undefined,
-  sanitizeOps: false,
-  sanitizeResources: false,
-};
-
 Deno.test(
   "page: shows that the model is loading, and continues when it is ready",
-  options,
+  PAGE_TEST,
   async () => {
     await withPage({}, async (tab, app) => {
       assert.match(await tab.text("h1", /loading/), /The model is loading/);
@@ -41,7 +37,7 @@ Deno.test(
   },
 );
 
-Deno.test("page: when the model could not be loaded it says why", options, async () => {
+Deno.test("page: when the model could not be loaded it says why", PAGE_TEST, async () => {
   await withPage({ folder: "/nowhere/model" }, async (tab, app) => {
     await app.ready().catch(() => {});
     await tab.text("h1", /The model is not available/);
