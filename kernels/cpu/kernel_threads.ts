@@ -49,6 +49,8 @@ export interface ThreadsOptions {
   readonly idleMs?: number;
   /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
+  /** In place of those of jobs. */
+  readonly polls?: number;
 }
 
 /** A part takes a millisecond or so; but a machine may be suspended. */
@@ -70,7 +72,8 @@ const MAX_LOSSES = 3;
 export class KernelThreads {
   /** Most threads working at once, including the caller. */
   readonly numThreads: number;
-  readonly #options: Required<ThreadsOptions>;
+  readonly #options: Required<Omit<ThreadsOptions, "polls">>;
+  readonly #polls: number | undefined;
   #helpers: Helper[] = [];
   #control = makeControl();
   #losses = 0;
@@ -86,6 +89,7 @@ export class KernelThreads {
       idleMs: options.idleMs ?? IDLE_MS,
       minFlops: options.minFlops ?? MIN_FLOPS,
     };
+    this.#polls = options.polls;
   }
 
   /** Helpers that are running. */
@@ -130,7 +134,7 @@ export class KernelThreads {
       job.scratchBytes,
     ], WORD.kernel);
     control[WORD.failed] = 0;
-    Atomics.store(control, WORD.polls, job.polls ?? 0);
+    Atomics.store(control, WORD.polls, this.#polls ?? job.polls ?? 0);
     Atomics.store(control, WORD.next, 0);
     Atomics.store(control, WORD.gate, OPEN);
     Atomics.add(control, WORD.job, 1);

@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import { assertSameValues } from "../fixtures/compare_values.ts";
 import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
-import { KernelThreads, type ThreadsOptions } from "../../kernels/cpu/kernel_threads.ts";
+import { KernelThreads, STEP_POLLS, type ThreadsOptions } from "../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
 import { selfBounds } from "../../kernels/attention/packed_bounds.ts";
 import { makeLayer } from "./attention_simd_case.ts";
@@ -73,7 +73,8 @@ function untilHelped(threads: KernelThreads, call: () => void): void {
 const options = { sanitizeResources: false, sanitizeOps: false };
 
 Deno.test("helpers that look for the next job take parts of small ones too", options, () => {
-  const threads = new KernelThreads(2);
+  // Helpers look for a second or so: on a busy machine they get no core within the usual 100 µs.
+  const threads = new KernelThreads(2, { polls: 10_000 * STEP_POLLS });
   try {
     const large = openPaged(threads);
     // Too small to wake a helper for.
@@ -83,8 +84,10 @@ Deno.test("helpers that look for the next job take parts of small ones too", opt
     for (let round = 0; round < MAX_ROUNDS && !isHelped; round++) {
       large.attend(0);
       const before = threads.numHelpedWorks;
-      small.attend(0);
-      isHelped = threads.numHelpedWorks > before;
+      for (let i = 0; i < 50 && !isHelped; i++) {
+        small.attend(0);
+        isHelped = threads.numHelpedWorks > before;
+      }
     }
     assert(isHelped);
   } finally {
