@@ -1,6 +1,6 @@
 /**
- * `deno task test`: runs `deno test` with the arguments given, or else all tests, as many processes at a time as there
- * are cores; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its exit code is
+ * `deno task test`: runs `deno test` with the arguments given, or else all tests, one more process at a time than there
+ * are cores, as tests also wait; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its exit code is
  * that of `deno test`.
  *
  * @module
@@ -62,7 +62,7 @@ async function runTests(args: readonly string[]): Promise<number> {
       exitCode ||= counted === undefined ? code || 1 : code;
     }
   };
-  const numLanes = Math.min(runs.length, MOST_PROCESSES, navigator.hardwareConcurrency);
+  const numLanes = Math.min(runs.length, MOST_PROCESSES, navigator.hardwareConcurrency + 1);
   await Promise.all(Array.from({ length: numLanes }, lane));
 
   await write(failures.join(""));
