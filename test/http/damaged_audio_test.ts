@@ -9,7 +9,7 @@ import {
 } from "../fixtures/speech_server.ts";
 import { findForeignSpeech, foreignSpeechTest } from "../fixtures/speech.ts";
 
-const NUM_FILES = 200;
+const NUM_FILES = 96;
 
 /** A reproducible damage of a file: cut, bits flipped, bytes overwritten, or joined with another. */
 function damage(file: Uint8Array<ArrayBuffer>, seed: number): Uint8Array<ArrayBuffer> {

@@ -39,7 +39,7 @@ gpuTest(
   },
 );
 
-const NUM_LOSSES = 5;
+const NUM_LOSSES = 3;
 
 /** Bytes of the buffers that a worker has on its device. */
 async function getBufferBytes(worker: Worker): Promise<number> {

@@ -4,7 +4,11 @@ import { runInNewContext } from "node:vm";
 import { assertSameValues } from "../fixtures/compare_values.ts";
 import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
-import { KernelThreads, STEP_POLLS, type ThreadsOptions } from "../../kernels/cpu/kernel_threads.ts";
+import {
+  KernelThreads,
+  STEP_POLLS,
+  type ThreadsOptions,
+} from "../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
 import { selfBounds } from "../../kernels/attention/packed_bounds.ts";
 import { makeLayer } from "./attention_simd_case.ts";

@@ -71,26 +71,25 @@ Deno.test("EngineLoop gives 16 requests at once what each gets alone, on the CPU
   assertSameTogether(
     new CpuBackend(),
     PREFIX_CACHES.flatMap((prefixCache) => [
-      ...[1, 7, 64, 512].map((maxBatchTokens) => ({ prefixCache, maxBatchTokens })),
-      { prefixCache, ...SMALL_POOL },
+      ...[1, 7, 512].map((maxBatchTokens) => ({ prefixCache, maxBatchTokens })),
       { prefixCache, ...SMALL_POOL, maxBatchTokens: 64 },
     ]),
     mixedPrompts(16, 100),
   ));
 
 gpuTest(
-  "EngineLoop gives 16 requests at once what each gets alone, on WebGPU",
+  "EngineLoop gives 10 requests at once what each gets alone, on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
-      // Of what the CPU runs, each size of a step and each state of the cache: a software adapter takes its time.
+      // Of what the CPU runs, small steps and large ones, and both states of the cache: a software adapter takes 10 ms for
+      // a step.
       [
         { prefixCache: true, maxBatchTokens: 7 },
-        { prefixCache: false, maxBatchTokens: 64 },
-        { prefixCache: true, maxBatchTokens: 512 },
-        ...PREFIX_CACHES.map((prefixCache) => ({ prefixCache, ...SMALL_POOL })),
+        { prefixCache: false },
+        { prefixCache: true, kvCacheMb: 0.5, maxBatchTokens: 64 },
       ],
-      mixedPrompts(16, 100),
+      mixedPrompts(10, 48),
     ),
 );
 

@@ -1,6 +1,6 @@
 /**
- * Each kind of component that a `tokenizer.json` may hold, made small, against the Rust library: all characters of the
- * first plane's scripts and a sample of others. Characters that Unicode has added since the library's tables were made
+ * Each kind of component that a `tokenizer.json` may hold, made small, against the Rust library: all characters up to
+ * Arabic and a sample of others. Characters that Unicode has added since the library's tables were made
  * are left out.
  */
 import assert from "node:assert/strict";
@@ -102,12 +102,12 @@ function sampleTexts(): readonly string[] {
     texts.push(`a${char}b ${char}'${char}${char}1`);
   };
   for (let codePoint = 0; codePoint < 0x870; codePoint++) add(codePoint);
-  for (let codePoint = 0x2000; codePoint < 0x2e00; codePoint++) add(codePoint);
-  for (let codePoint = 0x3000; codePoint < 0x3200; codePoint++) add(codePoint);
-  for (let codePoint = 0xff00; codePoint < 0x10000; codePoint++) add(codePoint);
-  for (let i = 0; i < 500; i++) add(random.between(0x4e00, 0xd7a3));
-  for (let i = 0; i < 500; i++) add(random.between(0x1f300, 0x1f64f));
-  for (let i = 0; i < 500; i++) add(random.between(0x20000, 0x2a6d0));
+  for (let codePoint = 0x2000; codePoint < 0x2e00; codePoint += 3) add(codePoint);
+  for (let codePoint = 0x3000; codePoint < 0x3200; codePoint += 2) add(codePoint);
+  for (let codePoint = 0xff00; codePoint < 0x10000; codePoint += 2) add(codePoint);
+  for (let i = 0; i < 200; i++) add(random.between(0x4e00, 0xd7a3));
+  for (let i = 0; i < 200; i++) add(random.between(0x1f300, 0x1f64f));
+  for (let i = 0; i < 200; i++) add(random.between(0x20000, 0x2a6d0));
   return texts;
 }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { Coverage, Workload } from "./workload.ts";
 
-const NUM_WORKLOADS = 3000;
+const NUM_WORKLOADS = 600;
 
-Deno.test("Scheduler keeps its invariants over thousands of random workloads with cancellations", () => {
+Deno.test("Scheduler keeps its invariants over hundreds of random workloads with cancellations", () => {
   const coverage = new Coverage();
   for (let seed = 0; seed < NUM_WORKLOADS; seed++) {
     try {
@@ -13,6 +13,6 @@ Deno.test("Scheduler keeps its invariants over thousands of random workloads wit
     }
   }
   for (const [event, count] of Object.entries(coverage)) {
-    assert(count > 200, `Only ${count} times in all workloads: ${event}.`);
+    assert(count > 40, `Only ${count} times in all workloads: ${event}.`);
   }
 });

@@ -81,10 +81,10 @@ function fieldHead(number: number, length: number): Uint8Array {
   }
 }
 
-Deno.test("copyWeights() of 3 GB of external data reads each byte once and holds one segment at a time", async () => {
+Deno.test("copyWeights() of 2.5 GB of external data reads each byte once and holds one segment at a time", async () => {
   await inTempFolder(async (folder) => {
     const externalFile = "model.onnx_data";
-    const sizes = { layers: 18, heads: 45, kvHeads: 45, headDim: 64, hidden: 2880, vocab: 11_000 };
+    const sizes = { layers: 14, heads: 45, kvHeads: 45, headDim: 64, hidden: 2880, vocab: 11_000 };
     const graph = decoder(attention, { sizes, externalFile });
     await Deno.writeFile(`${folder}/model.onnx`, graph);
     // Sparse: takes no room on the disk.
@@ -97,12 +97,12 @@ Deno.test("copyWeights() of 3 GB of external data reads each byte once and holds
     const result = splitGraph(model);
     assert.ok("cut" in result);
     const { segments } = result.cut;
-    assert.equal(segments.length, 19);
+    assert.equal(segments.length, 15);
     assert.ok(files.bytesRead < 2 * graph.length, `the cut read ${files.bytesRead} bytes`);
 
     const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
     const all = sum(model.graph.initializers.map(storedBytes));
-    assert.ok(all > 3e9 && largest < all / 10);
+    assert.ok(all > 2 ** 31 && largest < all / 10);
     const readBefore = files.bytesRead;
     let mostHeld = 0;
     for (const segment of segments) {

@@ -70,7 +70,7 @@ Deno.test("forced calls fit random schemas in every format", () => {
   const random = new Random(21);
   const schemas = new RandomSchemas(() => random.between(0, 2 ** 30 - 1) / 2 ** 30);
   let numCalls = 0;
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < 4; round++) {
     const parameters = schemas.document();
     for (const format of CALL_FORMATS) {
       try {
@@ -81,7 +81,7 @@ Deno.test("forced calls fit random schemas in every format", () => {
       }
     }
   }
-  assert.ok(numCalls > 100, `only ${numCalls}`);
+  assert.ok(numCalls > 50, `only ${numCalls}`);
 });
 
 /** Parameters as pydantic and others write them. */
@@ -118,8 +118,8 @@ const REFERRING = {
 Deno.test("forced calls fit schemas with references, lists and patterns, in every format", () => {
   const random = new Random(22);
   for (const format of CALL_FORMATS) {
-    const numCalls = checkWalks(format, { parameters: REFERRING, random, numWalks: 12 });
-    assert.ok(numCalls > 3, `${format.name}: only ${numCalls}`);
+    const numCalls = checkWalks(format, { parameters: REFERRING, random, numWalks: 8 });
+    assert.ok(numCalls > 2, `${format.name}: only ${numCalls}`);
   }
 });
 
