@@ -3,65 +3,51 @@
  *
  * @module
  */
+import { AmountWords, fractionRules, measureRules, moneyRules } from "./amounts.ts";
+import {
+  CLOCK_RULE,
+  createDateFormat,
+  numericDateRules,
+  readMonth,
+  readYear,
+} from "./date_rules.ts";
+import { type IntlSymbols, Nouns, type NounTables } from "./nouns.ts";
 import {
   abbreviationRules,
   type Abbreviations,
-  createAbbreviationReader,
-} from "./abbreviations.ts";
-import { fractionRules, measureRules, moneyRules } from "./amount_rules.ts";
-import { AmountWords } from "./amount_words.ts";
-import {
-  clockRules,
-  createDateFormat,
-  type DateSyntax,
-  dayMonthRule,
-  numericDateRules,
-  readMonth,
-  readMonths,
-  readYear,
-  type TimeSyntax,
-} from "./date_rules.ts";
-import { ELECTRONIC_RULES, sayAddress } from "./electronic.ts";
-import { type IntlSymbols, Nouns, type NounTables } from "./nouns.ts";
-import {
   cardinalRule,
+  ELECTRONIC_RULES,
   scoreRule,
   TELEPHONE_RULES,
   VERSION_RULE,
   YEAR_RULE,
-} from "./number_rules.ts";
+} from "./common_rules.ts";
 import { type NumberModule, type NumberStyle, NumberWords, parseRoman } from "./numbers.ts";
-import { verbalizeText } from "./scanner.ts";
+import { Scanner } from "./scanner.ts";
 import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
 
 /** The words of a language. */
 export interface LanguageData extends NounTables {
   readonly locale: string;
-  readonly style: Omit<NumberStyle, "decimalSign">;
-  readonly fractions: FractionWords;
+  readonly style: Omit<NumberStyle, "decimalSign" | "minus">;
+  readonly fractions: {
+    /** Between the whole and the fraction, and where that is a half. */
+    readonly and: string;
+    readonly andHalf?: string;
+    /** Half of one thing, in both genders. */
+    readonly half: readonly string[];
+    /** Parts of a whole whose name is not the ordinal: one, many. */
+    readonly names: Readonly<Record<string, readonly string[]>>;
+  };
   readonly abbreviations: Abbreviations;
   /** Words for signs in a text, and in addresses. */
   readonly signs: Readonly<Record<string, string>>;
   readonly address: Readonly<Record<string, string>>;
+  /** Whether the month is the first number of a date. */
+  readonly isMonthFirst?: boolean;
   /** Symbols of units that are words too (`5 in`), and that end names (`Room 4B`). */
   readonly unitWords?: readonly string[];
   readonly unitCodes?: readonly string[];
-}
-
-interface FractionWords {
-  /** Between the whole and the fraction. */
-  readonly and: string;
-  /** Half of one thing, in both genders. */
-  readonly half: readonly string[];
-  /** Parts of a whole whose name is not the ordinal: one, many. */
-  readonly names: Readonly<Record<string, readonly string[]>>;
-}
-
-/** What numbers are said with. */
-export interface Tools {
-  readonly numbers: NumberWords;
-  readonly nouns: Nouns;
-  readonly amounts: AmountWords;
 }
 
 /** What is known of a language. Where a function is left out, the common one is taken. */
@@ -72,12 +58,8 @@ export interface Language {
   /** Where the tables have no units and currencies. */
   readonly symbols?: IntlSymbols;
   readonly inflections?: Partial<NumberStyle>;
-  readonly dates: DateSyntax;
-  readonly times?: TimeSyntax;
   /** Rules that are tried before the common ones. */
-  readonly rules?: (nouns: Nouns) => readonly Rule[];
-  /** Ordinal numbers, in Arabic and Roman figures. */
-  readonly ordinals?: readonly Rule[];
+  readonly rules?: readonly Rule[];
   /** Rules that are tried after all but those for years, versions and plain numbers. */
   readonly lastRules?: readonly Rule[];
   readonly isFraction?: Condition;
@@ -86,10 +68,9 @@ export interface Language {
   readonly sayDay?: (day: string, context: Context, numbers: NumberWords) => string;
   /** With it, numbers that look like years are read as such. */
   readonly sayYear?: (year: number, numbers: NumberWords) => string;
-  readonly sayFraction?: (fields: Fields, numbers: NumberWords) => string;
-  readonly verbalizer?: (tools: Tools, common: Verbalizer) => Partial<Verbalizer>;
+  readonly verbalizer?: (tools: AmountWords, common: Verbalizer) => Partial<Verbalizer>;
   /** Functions for `{field:way}` in the words of a rule. */
-  readonly ways?: (tools: Tools) => Readonly<Record<string, (text: string) => string>>;
+  readonly ways?: (tools: AmountWords) => Readonly<Record<string, (text: string) => string>>;
   /** Changes the words of a whole text. */
   readonly finish?: (said: string, text: string) => string;
 }
@@ -101,40 +82,38 @@ const UNSPOKEN =
 /** Writes the texts of a language out in words. */
 export async function createNormalizer(language: Language): Promise<(text: string) => string> {
   const { load, data, symbols, inflections, finish = (said) => said } = language;
-  const isPoint = new Intl.NumberFormat(data.locale).format(0.5).includes(".");
-  const style = {
+  const module = await load();
+  const style: NumberStyle = {
+    decimalSign: new Intl.NumberFormat(data.locale).format(0.5).includes(".") ? "." : ",",
+    minus: module.toCardinal("-1").split(" ")[0]!,
     ...data.style,
     ...inflections,
-    decimalSign: isPoint ? "." as const : "," as const,
   };
-  const numbers = new NumberWords(await load(), style);
   const nouns = new Nouns(data.locale, data, symbols);
-  const amounts = new AmountWords(numbers, nouns);
+  const amounts = new AmountWords(new NumberWords(module, style), nouns);
   const signs = [...UNSPOKEN].map((sign) => [sign, ""] as const);
   const grammar = {
     ...style,
-    rules: createRules(language, { numbers, nouns, amounts }),
-    verbalizer: createVerbalizer(language, { numbers, nouns, amounts }),
+    rules: createRules(language, amounts),
+    verbalizer: createVerbalizer(language, amounts),
     signs: new Map([...signs, ...Object.entries(data.signs)]),
   };
-  return (text) => finish(verbalizeText(text, grammar), text);
+  return (text) => finish(new Scanner(text, grammar).run(), text);
 }
 
-function createRules(language: Language, { nouns, numbers: { style } }: Tools): Rule[] {
-  const { data, dates, times = {}, ordinals = [], lastRules = [] } = language;
-  const { decimalSign, versus } = style;
+function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[] {
+  const { data, rules = [], lastRules = [] } = language;
+  const { decimalSign, versus } = numbers.style;
   const { abbreviations, unitWords: words = [], unitCodes: codes = [] } = data;
   return [
     ...ELECTRONIC_RULES,
-    ...(language.rules?.(nouns) ?? []),
-    ...numericDateRules(dates.isMonthFirst === true),
-    ...(dates.dayMark === undefined ? [] : [dayMonthRule(readMonths(data.locale), dates)]),
-    ...clockRules(times),
-    ...ordinals,
+    ...rules,
+    ...numericDateRules(data.isMonthFirst === true),
+    CLOCK_RULE,
     ...moneyRules(nouns, decimalSign),
     ...measureRules(nouns, { decimalSign, words, codes }),
     ...TELEPHONE_RULES,
-    ...fractionRules(nouns, language.isFraction ?? isSmallFraction),
+    ...fractionRules(nouns, language.isFraction),
     ...abbreviationRules(abbreviations),
     ...lastRules,
     ...(language.sayYear === undefined ? [] : [YEAR_RULE]),
@@ -144,22 +123,23 @@ function createRules(language: Language, { nouns, numbers: { style } }: Tools): 
   ];
 }
 
-function isSmallFraction({ numerator, denominator }: Fields): boolean {
-  return Number(numerator) < Number(denominator) && Number(denominator) <= 10;
-}
-
-function createVerbalizer(language: Language, tools: Tools): Verbalizer {
+function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer {
   const { data, sayYear } = language;
-  const { numbers, amounts } = tools;
+  const { numbers } = amounts;
   const { style } = numbers;
+  const { stopped, counted, plain } = data.abbreviations;
+  const abbreviations = new Map(
+    Object.entries({ ...stopped, ...counted, ...plain })
+      .map(([written, said]) => [written.replaceAll(" ", ""), said] as const),
+  );
   const ways: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
     // Letters one by one, and figures.
     spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => ways["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),
-    abbreviation: createAbbreviationReader(data.abbreviations),
-    ...language.ways?.(tools),
+    abbreviation: (text) => abbreviations.get(text.replaceAll(" ", ""))!,
+    ...language.ways?.(amounts),
   };
   const common: Verbalizer = {
     cardinal: (fields) => amounts.cardinal(fields),
@@ -183,7 +163,7 @@ function createVerbalizer(language: Language, tools: Tools): Verbalizer {
     },
     money: (fields) => amounts.money(fields),
     measure: (fields) => amounts.measure(fields),
-    fraction: (fields, { after }) => sayFraction(fields, { language, tools, after }),
+    fraction: (fields, { after }) => sayFraction(fields, { language, amounts, after }),
     roman: ({ numeral, mark }) =>
       mark === undefined
         ? numbers.cardinal(parseRoman(numeral!))
@@ -195,7 +175,7 @@ function createVerbalizer(language: Language, tools: Tools): Verbalizer {
         (_, name: string, way = "say") => ways[way]!(fields[name] ?? ""),
       ),
   };
-  return { ...common, ...language.verbalizer?.(tools, common) };
+  return { ...common, ...language.verbalizer?.(amounts, common) };
 }
 
 /** A date as `Intl` formats it, with its numbers in words. */
@@ -204,10 +184,8 @@ function sayDate(
   context: Context,
   { language, numbers }: { readonly language: Language; readonly numbers: NumberWords },
 ): string {
-  const { data: { locale }, dates: { to = "-" }, sayYear } = language;
-  const sayDay = (written: string, { before }: { readonly before: string }) =>
-    language.sayDay?.(String(Number(written)), { ...context, before }, numbers) ??
-      numbers.cardinal(Number(written));
+  const { data: { locale, style: { toDay = "-" } }, sayYear } = language;
+  const { sayDay = (day: string) => numbers.cardinal(day) } = language;
   const fullYear = year === undefined ? 2000 : readYear(year);
   const format = createDateFormat(locale, {
     day: day === undefined ? undefined : "numeric",
@@ -218,8 +196,10 @@ function sayDate(
   return format.formatToParts(date).map(({ type, value }) => {
     if (type === "year") return sayYear?.(fullYear, numbers) ?? numbers.cardinal(fullYear);
     if (type === "day") {
-      const last = lastDay === undefined ? "" : ` ${to} ${sayDay(lastDay, { before: to })}`;
-      return sayDay(day!, context) + last;
+      const first = sayDay(String(Number(day)), context, numbers);
+      const last = lastDay &&
+        sayDay(String(Number(lastDay)), { ...context, before: toDay }, numbers);
+      return last ? `${first} ${toDay} ${last}` : first;
     }
     return value.replace(/^\./, "").replaceAll(/\d+/g, (figures) => numbers.cardinal(figures));
   }).join("");
@@ -228,27 +208,42 @@ function sayDate(
 /** A fraction whose parts are ordinals, unless they have names; a unit may stand behind it. */
 function sayFraction(
   { whole, vulgar, unit, ...fields }: Fields,
-  { language, tools: { numbers, nouns }, after }: {
+  { language, amounts: { numbers, nouns }, after }: {
     readonly language: Language;
-    readonly tools: Tools;
+    readonly amounts: AmountWords;
     readonly after: string;
   },
 ): string {
   const [numerator, denominator] = vulgar?.normalize("NFKD").split("\u2044") ??
     [fields["numerator"]!, fields["denominator"]!];
-  const { and, half, names } = language.data.fractions;
+  const { and, andHalf = and, half, names } = language.data.fractions;
   const noun = unit === undefined ? undefined : nouns.unit({ unit });
   const name = noun === undefined
     ? ""
-    : nouns.inflect(noun, whole === undefined ? "1" : "2").replace("{}", "");
-  const own = language.sayFraction?.({ whole, numerator, denominator }, numbers);
-  if (own !== undefined) return own + name;
-  const some = whole === undefined ? "" : `${numbers.cardinal(whole)}${and}`;
+    : noun.inflect(whole === undefined ? "1" : "2").replace("{}", "");
   const isFeminine = noun?.gender === "feminine" || language.feminine?.test(after);
-  if (numerator === "1" && denominator === "2") return some + half[isFeminine ? 1 : 0] + name;
+  const isOne = numerator === "1";
+  if (isOne && denominator === "2") {
+    // German joins the two: zweieinhalb.
+    const count = whole && numbers.cardinal(whole, andHalf === "" ? "masculine" : undefined);
+    return (count === undefined ? "" : count + andHalf) + (isFeminine ? half[1] : half[0]) + name;
+  }
+  const some = whole === undefined ? "" : numbers.cardinal(whole) + and;
   const ordinal = numbers.ordinal(denominator!);
-  const [one, many] = names[denominator!] ?? [ordinal, `${ordinal}s`];
-  return `${some}${numbers.cardinal(numerator!, "masculine")} ${
-    numerator === "1" ? one : many
-  }${name}`;
+  const [one, many = one] = names[denominator!] ?? [ordinal, `${ordinal}s`];
+  return `${some}${numbers.cardinal(numerator!, "masculine")} ${isOne ? one : many}${name}`;
+}
+
+/** Says each sign of an address by its word; a sign without one is a blank. */
+function sayAddress(
+  address: string,
+  words: Readonly<Record<string, string>>,
+  numbers: NumberWords,
+): string {
+  const sayFigures = (figures: string) =>
+    /^0\d|^\d{5}/.test(figures) ? numbers.digits(figures) : numbers.cardinal(figures);
+  return address.replace(/(?<=.)\/$/, "")
+    .replaceAll(/[^\p{L}\p{N}]/gu, (sign) => ` ${words[sign] ?? ""} `)
+    .replaceAll(/(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
+    .replaceAll(/\d+/g, sayFigures).replaceAll(/\s+/g, " ").trim();
 }

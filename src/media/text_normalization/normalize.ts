@@ -4,20 +4,67 @@
  * @module
  */
 import { cleanText, dropSchemes } from "./clean_text.ts";
-import { loadIntlLanguage } from "./intl_language.ts";
+import { dayMonthRule } from "./date_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
+import { ENGLISH } from "./languages/english.ts";
+import { GERMAN } from "./languages/german.ts";
+import { FRENCH, ITALIAN, PORTUGUESE, SPANISH } from "./languages/romance.ts";
+import data from "./languages/intl.json" with { type: "json" };
+import type { NumberModule, NumberStyle } from "./numbers.ts";
 
 /** Turns a stretch of a text into what is spoken. */
 export type Normalizer = (text: string) => string;
 
-/** Languages with data of their own, loaded when they are asked for. */
-const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
-  de: async () => (await import("./languages/german.ts")).GERMAN,
-  en: async () => (await import("./languages/english.ts")).ENGLISH,
-  es: async () => (await import("./languages/romance.ts")).SPANISH,
-  fr: async () => (await import("./languages/romance.ts")).FRENCH,
-  it: async () => (await import("./languages/romance.ts")).ITALIAN,
-  pt: async () => (await import("./languages/romance.ts")).PORTUGUESE,
+/** Languages with data of their own. */
+const LANGUAGES: Readonly<Record<string, Language>> = {
+  de: GERMAN,
+  en: ENGLISH,
+  es: SPANISH,
+  fr: FRENCH,
+  it: ITALIAN,
+  pt: PORTUGUESE,
+};
+
+/** Languages of which only the words of `Intl` and n2words are known: numbers, dates, times, money and units. */
+const MODULES: Readonly<Record<string, () => Promise<NumberModule>>> = {
+  ar: () => import("n2words/ar-SA"),
+  cs: () => import("n2words/cs-CZ"),
+  da: () => import("n2words/da-DK"),
+  el: () => import("n2words/el-GR"),
+  fi: () => import("n2words/fi-FI"),
+  he: () => import("n2words/he-IL"),
+  hi: () => import("n2words/hi-IN"),
+  hu: () => import("n2words/hu-HU"),
+  id: () => import("n2words/id-ID"),
+  ko: () => import("n2words/ko-KR"),
+  nb: () => import("n2words/nb-NO"),
+  nl: () => import("n2words/nl-NL"),
+  pl: () => import("n2words/pl-PL"),
+  ro: () => import("n2words/ro-RO"),
+  ru: () => import("n2words/ru-RU"),
+  sv: () => import("n2words/sv-SE"),
+  tr: () => import("n2words/tr-TR"),
+  uk: () => import("n2words/uk-UA"),
+  vi: () => import("n2words/vi-VN"),
+};
+
+/** Words that neither `Intl` nor n2words has, and symbols of units that are words too. */
+const WORDS: Readonly<
+  Record<string, Partial<NumberStyle> & { readonly units?: readonly string[] }>
+> = data.words;
+
+/** Corrections of the words of n2words, and words in place of signs that `Intl` leaves. */
+const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
+  ar: { elisions: [[/\s?[%\u066a]\u061c?/, " بالمائة"]] },
+  ko: { elisions: [[/\s?%/, " 퍼센트"]] },
+  nl: { corrections: [[/\béén\b/g, "een"]] },
+  sv: { corrections: [[/(?<=\p{L})-(?=\p{L})/gu, ""], [/ och /g, " "]] },
+  // The module has Latin letters in them.
+  uk: { corrections: [[/i/g, "\u0456"]] },
+  vi: {
+    corrections: [[/nghìn lẻ (?=\S+ mươi|mười)/g, "nghìn không trăm "]],
+    elisions: [[/\s?%/, " phần trăm"]],
+  },
 };
 
 /** By language: names of units take a while to collect. */
@@ -33,7 +80,20 @@ export function loadNormalizer(language: string): Promise<Normalizer> {
 }
 
 async function createFor(language: string): Promise<Normalizer> {
-  const known = await (LANGUAGES[language]?.() ?? loadIntlLanguage(language));
+  const known = LANGUAGES[language] ?? createIntlLanguage(language);
   const say = known === undefined ? dropSchemes : await createNormalizer(known);
   return (text) => say(cleanText(text));
+}
+
+/** What is known of a language; `undefined` where n2words does not have it. */
+function createIntlLanguage(locale: string): Language | undefined {
+  const load = MODULES[locale];
+  const { units = [], ...style } = WORDS[locale] ?? {};
+  return load && {
+    load,
+    data: { ...data.tables, locale, style: { ...data.style, ...style }, unitWords: units },
+    symbols: data.symbols,
+    inflections: CORRECTIONS[locale] ?? {},
+    rules: [dayMonthRule(locale, String.raw`\.`)],
+  };
 }

@@ -6,27 +6,27 @@
 import type { Gender } from "./numbers.ts";
 import type { Fields } from "./token.ts";
 
-/** A noun that is counted, in the forms that counts ask for, with `{}` for the number: "{} euros". */
+/** A noun that is counted. */
 export interface Noun {
   readonly gender?: Gender | undefined;
-  readonly forms: { readonly [category in Intl.LDMLPluralRule]?: string };
+  /** The form for a count of ASCII digits, with `{}` for the number: "{} euros". */
+  readonly inflect: (digits: string) => string;
 }
 
 /** Stands for a noun that is not known: the number alone is said. */
-export const NAMELESS: Noun = { forms: { other: "{}" } };
+export const NAMELESS: Noun = { inflect: () => "{}" };
 
 type Table = Readonly<Record<string, string>>;
 
 /**
- * The nouns of a language as tables. They are written `one|many|gender`: `heure|heures|f`. Without a gender they are
- * masculine, without a second form they do not change. Symbols of one noun have blanks between them, and underlines for
- * blanks in them.
+ * The nouns of a language as tables. They are written `one|many|gender|prefixes`: `seconde|secondes|f|nµm`. Without a
+ * gender they are masculine, without a second form they do not change; prefixes are letters that may stand before the
+ * symbol. Symbols of one noun have blanks between them, and underlines for blanks in them.
  */
 export interface NounTables {
   readonly units: Table;
-  /** Words for prefixes by their letter; and units that take prefixes: the noun, and the letters. */
+  /** Words for prefixes by their letter. */
   readonly prefixes: Table;
-  readonly prefixed: Readonly<Record<string, readonly string[]>>;
   /** The noun, perhaps with that of its hundredth. */
   readonly currencies: Readonly<Record<string, readonly string[]>>;
   /** Words and letters for powers of ten: `million`, `k`. */
@@ -43,8 +43,6 @@ export interface NounTables {
 export interface IntlSymbols {
   readonly units: Table;
   readonly currencies: Table;
-  /** The word in place of a sign that `Intl` leaves. */
-  readonly percent?: string | undefined;
 }
 
 const GENDERS: Readonly<Record<string, Gender>> = { f: "feminine", m: "masculine", n: "neuter" };
@@ -52,31 +50,11 @@ const GENDERS: Readonly<Record<string, Gender>> = { f: "feminine", m: "masculine
 /** The noun without the number. */
 export const stripNumber = (form: string): string => form.replace("{} ", "");
 
-function readNoun(written: string): Noun {
-  const [one = "", many, gender = "m"] = written.split("|");
-  return { gender: GENDERS[gender], forms: { one: `{} ${one}`, other: `{} ${many || one}` } };
-}
-
 /** Reads a table whose keys are several symbols. */
-function readSymbols<T, U>(
-  table: Readonly<Record<string, T>>,
-  read: (value: T) => U,
-): [string, U][] {
+function readSymbols<T>(table: Readonly<Record<string, T>>): [string, T][] {
   return Object.entries(table).flatMap(([symbols, value]) =>
-    symbols.split(" ").map((symbol): [string, U] => [symbol.replaceAll("_", " "), read(value)])
+    symbols.split(" ").map((symbol): [string, T] => [symbol.replaceAll("_", " "), value])
   );
-}
-
-/** Puts a noun in the place of `{}` of a pattern `one|many`, also within a word: Quadratmeter. */
-function compound(pattern: string, { gender, forms }: Noun): Noun {
-  const [one = "", many = one] = pattern.split("|");
-  const fill = ([category, form]: readonly [string, string]) => {
-    const part = category === "one" ? one : many;
-    const isWithin = /^\p{L}+\{\}/u.test(part);
-    const name = stripNumber(form);
-    return [category, `{} ${part.replace("{}", isWithin ? name.toLowerCase() : name)}`];
-  };
-  return { gender, forms: Object.fromEntries(Object.entries(forms).map(fill)) };
 }
 
 /** The nouns of a language, by the symbols that texts have for them. */
@@ -84,7 +62,7 @@ export class Nouns {
   readonly units: ReadonlyMap<string, Noun>;
   readonly currencies: ReadonlyMap<string, readonly Noun[]>;
   readonly scales: ReadonlyMap<string, Noun>;
-  readonly periods: Readonly<Record<string, string>>;
+  readonly periods: Table;
   readonly #locale: string;
   readonly #tables: NounTables;
 
@@ -93,36 +71,23 @@ export class Nouns {
     this.#locale = locale;
     this.#tables = tables;
     this.periods = tables.periods ?? {};
-    const prefixed = Object.entries(tables.prefixed).flatMap(([symbol, [noun, letters = ""]]) =>
-      ["", ...letters].map((letter) => {
-        const word = `${tables.prefixes[letter] ?? ""}{}`;
-        return [letter + symbol, compound(letter && word || "{}", readNoun(noun!))] as const;
-      })
-    );
-    const readNouns = (nouns: readonly string[]) => nouns.map(readNoun);
+    this.scales = new Map(readSymbols(tables.scales).map(([key, noun]) => [key, this.#read(noun)]));
     this.units = new Map([
-      ...prefixed,
-      ...readSymbols(tables.units, readNoun),
+      ...readSymbols(tables.units).flatMap(([symbol, noun]) => this.#readUnit(symbol, noun)),
       ...symbols === undefined ? [] : readIntlUnits(locale, symbols),
     ]);
     this.currencies = new Map([
-      ...readSymbols(tables.currencies, readNouns),
+      ...readSymbols(tables.currencies).map(([sign, nouns]) =>
+        [sign, nouns.map((noun) => this.#read(noun))] as const
+      ),
       ...symbols === undefined ? [] : readIntlCurrencies(locale, symbols),
     ]);
-    this.scales = new Map(readSymbols(tables.scales, readNoun));
-  }
-
-  /** The form for a count of ASCII digits. */
-  inflect({ forms }: Noun, digits: string): string {
-    const decimals = Math.min(20, digits.split(".")[1]?.length ?? 0);
-    const rules = new Intl.PluralRules(this.#locale, { minimumFractionDigits: decimals });
-    return forms[rules.select(Number(digits))] ?? forms.other!;
   }
 
   /** A unit with its power, and with the unit behind a stroke. */
   unit({ unit, power, per, perPower }: Fields): Noun {
     const noun = this.#raise(unit!, power);
-    return per === undefined ? noun : compound(`{} ${this.rate(per, perPower)}`, noun);
+    return per === undefined ? noun : this.#compound(`{} ${this.rate(per, perPower)}`, noun);
   }
 
   /** Words for a unit behind a stroke: "per kilogram". */
@@ -130,55 +95,74 @@ export class Nouns {
     const rates = this.#tables.per;
     const own = rates[per + (power === undefined ? "" : readPower(power))];
     const name = this.units.has(per)
-      ? stripNumber(this.#raise(per, power).forms.one!)
+      ? stripNumber(this.#raise(per, power).inflect("1"))
       : this.periods[per] ?? per;
     return own ?? rates["*"]!.replace("{}", name);
   }
 
   #raise(unit: string, power: string | undefined): Noun {
     const noun = this.units.get(unit)!;
-    return power === undefined ? noun : compound(this.#tables.powers[readPower(power)]!, noun);
+    return power === undefined
+      ? noun
+      : this.#compound(this.#tables.powers[readPower(power)]!, noun);
+  }
+
+  #read(written: string): Noun {
+    const [one, many, gender] = written.split("|");
+    const inflect = (digits: string) => `{} ${this.#isOne(digits) ? one : many || one}`;
+    return { gender: GENDERS[gender || "m"], inflect };
+  }
+
+  /** A unit alone, and with its prefixes. */
+  #readUnit(symbol: string, written: string): [string, Noun][] {
+    const noun = this.#read(written);
+    const letters = [...written.split("|")[3] ?? ""];
+    const prefix = (letter: string) => this.#compound(`${this.#tables.prefixes[letter]}{}`, noun);
+    return [
+      [symbol, noun],
+      ...letters.map((each): [string, Noun] => [each + symbol, prefix(each)]),
+    ];
+  }
+
+  /** Puts a noun in the place of `{}` of a pattern `one|many`, also within a word: Quadratmeter. */
+  #compound(pattern: string, { gender, inflect }: Noun): Noun {
+    const [one = "", many = one] = pattern.split("|");
+    const fill = (digits: string) => {
+      const part = this.#isOne(digits) ? one : many;
+      const name = stripNumber(inflect(digits));
+      return `{} ${part.replace("{}", /^\p{L}+\{\}/u.test(part) ? name.toLowerCase() : name)}`;
+    };
+    return { gender, inflect: fill };
+  }
+
+  #isOne(digits: string): boolean {
+    const decimals = Math.min(20, digits.split(".")[1]?.length ?? 0);
+    const rules = new Intl.PluralRules(this.#locale, { minimumFractionDigits: decimals });
+    return rules.select(Number(digits)) === "one";
   }
 }
 
 const readPower = (written: string) => /[2\u00b2]/.test(written) ? "2" : "3";
 
-/** Numbers among which each plural category of each language has one. */
-const SAMPLES = [...Array(25).keys(), 100, 1_000_000, 0.5, 1.5];
-/** What stands behind a stroke in rates of `Intl`. */
-const RATES = ["hour", "minute", "second"];
-
-/** The forms of a noun, as `Intl` puts it beside numbers. */
-function readIntlNoun(
-  locale: string,
-  { percent, ...options }: Intl.NumberFormatOptions & { readonly percent?: string | undefined },
-): Noun {
-  const rules = new Intl.PluralRules(locale);
-  const digits = { numberingSystem: "latn", minimumFractionDigits: 0, maximumFractionDigits: 1 };
+/** A noun as `Intl` puts it beside numbers. */
+function readIntlNoun(locale: string, options: Intl.NumberFormatOptions): Noun {
+  const digits = { numberingSystem: "latn", minimumFractionDigits: 0, maximumFractionDigits: 20 };
   const format = new Intl.NumberFormat(locale, { ...digits, ...options });
-  const read = (sample: number) =>
-    format.formatToParts(sample)
+  const inflect = (count: string) =>
+    format.formatToParts(Number(count))
       .map(({ type, value }) => /^(?:integer|group|decimal|fraction)$/.test(type) ? "{}" : value)
-      .join("").replace(/(?:\{\})+/, "{}")
-      .replace(/\s?[%\u066a]\u061c?/, (sign) => percent === undefined ? sign : ` ${percent}`);
-  return { forms: Object.fromEntries(SAMPLES.map((each) => [rules.select(each), read(each)])) };
+      .join("").replace(/(?:\{\})+/, "{}");
+  return { inflect };
 }
 
-/** Units and their rates, by the common symbols and by those that the language itself has. */
-function readIntlUnits(locale: string, { units, percent }: IntlSymbols): [string, Noun][] {
-  const read = (unit: string, symbols: readonly string[]): [string, Noun][] => {
-    const noun = readIntlNoun(locale, { style: "unit", unit, unitDisplay: "long", percent });
+/** Units by the common symbols, and by the one that the language itself has. */
+function readIntlUnits(locale: string, { units }: IntlSymbols): [string, Noun][] {
+  return Object.entries(units).flatMap(([unit, symbols]) => {
+    const noun = readIntlNoun(locale, { style: "unit", unit, unitDisplay: "long" });
     const format = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short" });
     const own = format.formatToParts(5).find(({ type }) => type === "unit")?.value ?? "";
-    const all = /^\p{L}+(?:\/\p{L}+)?$/u.test(own) ? [own, ...symbols] : symbols;
-    return all.map((symbol) => [symbol, noun]);
-  };
-  return Object.entries(units).flatMap(([unit, written]) => {
-    const symbols = written.split(" ");
-    const rates = RATES.flatMap((per) =>
-      read(`${unit}-per-${per}`, symbols.map((symbol) => `${symbol}/${units[per]}`))
-    );
-    return [...rates, ...read(unit, symbols)];
+    const all = /^\p{L}+(?:\/\p{L}+)?$/u.test(own) ? `${own} ${symbols}` : symbols;
+    return all.split(" ").map((symbol): [string, Noun] => [symbol, noun]);
   });
 }
 

@@ -73,8 +73,9 @@ export interface NumberStyle {
   readonly minus: string;
   /** The word for the decimal sign; decimals after it are read one by one. */
   readonly point?: string | undefined;
-  /** Between the ends of a range; without it, dashes between numbers stay. */
+  /** Between the ends of a range, and between days; without it, dashes between numbers stay. */
   readonly to?: string | undefined;
+  readonly toDay?: string;
   /** Between the numbers of a score. */
   readonly versus?: string | undefined;
   /** Between the whole part and the hundredths of an amount of money, and whether these have their noun. */

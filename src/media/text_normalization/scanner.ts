@@ -34,13 +34,8 @@ interface Match {
   readonly end: number;
 }
 
-/** Writes a text out in words. */
-export function verbalizeText(text: string, grammar: Grammar): string {
-  const scan = new Scan(text, grammar);
-  return scan.run().replaceAll(/\s+/g, " ").replaceAll(/\s+(?=[,.;:!?)])/g, "").trim();
-}
-
-class Scan {
+/** Writes one text out in words. */
+export class Scanner {
   readonly #text: string;
   readonly #grammar: Grammar;
   readonly #signs: RegExp;
@@ -56,7 +51,7 @@ class Scan {
 
   run(): string {
     for (let at = 0; at < this.#text.length;) at = this.#step(at);
-    return this.#said;
+    return this.#said.replaceAll(/\s+/g, " ").replaceAll(/\s+(?=[,.;:!?)])/g, "").trim();
   }
 
   /** Reads one token, word or sign; gives where the next one begins. */

@@ -76,14 +76,26 @@ export function rule(
   });
 }
 
-/** Makes a rule for signs, abbreviations and names: what is said, and the pattern. */
-export const words = (template: TemplateStringsArray, ...parts: readonly string[]): Rule =>
-  wordsIf()(template, ...parts);
+/** Rules without a condition, by their class. */
+export const tag = {
+  cardinal: rule("cardinal"),
+  date: rule("date"),
+  electronic: rule("electronic"),
+  measure: rule("measure"),
+  ordinal: rule("ordinal"),
+  ordinalNumeral: rule("roman", { mark: "ordinal" }),
+  roman: rule("roman"),
+  telephone: rule("telephone"),
+  time: rule("time"),
+};
 
-/** The same, for what a condition accepts. */
-export function wordsIf(accepts?: Condition): typeof words {
+/** Makes rules for signs, abbreviations and names that a condition accepts: what is said, and the pattern. */
+export function wordsIf(accepts?: Condition): ReturnType<typeof rule> {
   return (template, ...parts) => {
     const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
     return rule("verbatim", { said }, accepts)`${pattern}`;
   };
 }
+
+/** The same without a condition: words`versus <- \bvs\b`. */
+export const words: ReturnType<typeof rule> = wordsIf();

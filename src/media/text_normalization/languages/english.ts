@@ -7,7 +7,7 @@ import type { Language } from "../language.ts";
 import type { NumberWords } from "../numbers.ts";
 import type { Fields } from "../token.ts";
 import data from "./english.json" with { type: "json" };
-import { englishRules, isFraction, LAST_ENGLISH_RULES } from "./english_rules.ts";
+import { ENGLISH_RULES, isFraction, LAST_ENGLISH_RULES } from "./english_rules.ts";
 
 /** `1984` is "nineteen eighty-four"; years outside of 1000 to 9999 are plain numbers. */
 function sayYear(year: number, numbers: NumberWords): string {
@@ -39,19 +39,18 @@ function sayTime(
   numbers: NumberWords,
 ): string {
   const part = (figures: string) =>
-    figures === "00"
-      ? "oh oh"
-      : `${figures < "10" ? "oh " : ""}${numbers.cardinal(Number(figures))}`;
-  const letters = (half ? ` ${half.toUpperCase()} M` : "") + (zone ? " UTC" : "");
+    figures === "00" ? "oh oh" : (figures < "10" ? "oh " : "") + numbers.cardinal(Number(figures));
+  const isFull = minute === "00" && second === "00";
+  const parts = isFull ? [] : second === "00" ? [part(minute)] : [part(minute), part(second)];
+  const end = [...(half ? [half.toUpperCase(), "M"] : []), ...(zone ? ["UTC"] : [])];
   const hours = numbers.cardinal(Number(hour));
-  if (second !== "00") return `${hours} ${part(minute)} ${part(second)}${letters}`;
-  if (minute !== "00") return `${hours} ${part(minute)}${letters}`;
-  if (half) return hours + letters;
-  if (Number(hour) === 0) return `midnight${letters}`;
-  return `${hours} ${Number(hour) > 12 ? "hundred" : "o'clock"}${letters}`;
+  if (!isFull || half) return [hours, ...parts, ...end].join(" ");
+  const full = Number(hour) > 12 ? `${hours} hundred` : `${hours} o'clock`;
+  return [Number(hour) === 0 ? "midnight" : full, ...end].join(" ");
 }
 
-const weekdays: Readonly<Record<string, string>> = data.weekdays;
+const POWERS: Readonly<Record<string, string>> = { 2: "squared", 3: "cubed" };
+const EXPANSIONS: Readonly<Record<string, string>> = data.expansions;
 const COMMON_WORDS = new Set(data.commonWords.split(" "));
 
 /** Whether a text is written in capitals for emphasis, unlike a list of short forms. */
@@ -65,9 +64,8 @@ function isShouted(text: string): boolean {
 export const ENGLISH: Language = {
   load: () => import("n2words/en-US"),
   data,
-  dates: { isMonthFirst: true, to: "to" },
   isFraction,
-  rules: englishRules,
+  rules: ENGLISH_RULES,
   lastRules: LAST_ENGLISH_RULES,
   sayDay: (day, _, numbers) => numbers.ordinal(day),
   sayYear,
@@ -89,12 +87,16 @@ export const ENGLISH: Language = {
     name: (text) =>
       text.replaceAll(/-(?=\d)|(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
         .replaceAll(/\d+(?:\.\d+)?/g, (figures) => sayFigures(figures, numbers)),
-    // Raised and lowered figures.
-    unicode: (text) => numbers.cardinal(Number(text.normalize("NFKC"))),
     code: (text) =>
-      [...text.toUpperCase()].map((sign) => /\d/.test(sign) ? numbers.say(sign) : sign).join(" "),
-    initials: (text) => text.replaceAll(".", " ").toUpperCase(),
-    weekday: (text) => weekdays[text]!,
+      text.toUpperCase().match(/[\p{L}\d]/gu)!
+        .map((sign) => /\d/.test(sign) ? numbers.say(sign) : sign).join(" "),
+    lowered: (text) => numbers.cardinal(Number(text.normalize("NFKC"))),
+    power: (text) => {
+      const [, minus, power = ""] = /^([-\u2212]?)(.*)$/.exec(text.normalize("NFKC"))!;
+      const said = /\d/.test(power) ? numbers.say(power) : power;
+      return POWERS[minus + power] ?? `to the power of ${minus ? numbers.negative(said) : said}`;
+    },
+    expand: (text) => EXPANSIONS[text]!,
     rate: (text) => nouns.rate(text),
   }),
 };

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { STOP } from "../abbreviations.ts";
-import { isDate } from "../date_rules.ts";
+import { STOP } from "../common_rules.ts";
+import { CLOCK, dayMonthRule, HOUR, MINUTE, validDate } from "../date_rules.ts";
 import type { Language } from "../language.ts";
 import type { NumberWords } from "../numbers.ts";
-import { type Context, rule, words } from "../token.ts";
+import { type Context, tag, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
@@ -20,6 +20,8 @@ const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
 export const DETERMINER =
   "der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere";
 export const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag";
+
+const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
 /** An ordinal in the form that the words before it ask for. */
 function sayOrdinal(digits: string, { before }: Context, numbers: NumberWords): string {
@@ -38,19 +40,15 @@ export const GERMAN: Language = {
       neuter: [[/\beins$/, "ein"]],
     },
   },
-  dates: { dayMark: String.raw`\.`, to: "bis zum" },
-  times: { suffix: "Uhr", suffixTells: true },
-  rules: () => [
+  rules: [
+    dayMonthRule("de", String.raw`\.`),
+    tag.time`${CLOCK}\s?Uhr`,
+    tag.time`${SHORT_CLOCK}(?=\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr)`,
+    tag.time`${SHORT_CLOCK}\s?Uhr`,
     words`{text}straße <- (?<!\p{L})(?<text>\p{Lu}\p{L}+)str${STOP}`,
-    rule(
-      "date",
-      {},
-      isDate,
-    )`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
-  ],
-  ordinals: [
-    rule("ordinal")`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
-    rule("ordinal")`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
+    validDate`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
+    tag.ordinal`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
   ],
   sayDay: sayOrdinal,
   // Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig.
@@ -59,15 +57,6 @@ export const GERMAN: Language = {
     const rest = year % 100;
     const end = rest === 0 ? "" : numbers.cardinal(rest);
     return `${numbers.cardinal(Math.floor(year / 100))}hundert${end}`;
-  },
-  sayFraction: ({ whole, numerator, denominator }, numbers) => {
-    const some = whole === undefined ? "" : `${numbers.cardinal(whole)} `;
-    const count = numbers.cardinal(numerator!, "neuter");
-    if (denominator !== "2") {
-      const part = numbers.ordinal(denominator!).replace(/te$/, "tel");
-      return `${some}${count} ${part[0]!.toUpperCase()}${part.slice(1)}`;
-    }
-    return numerator === "1" ? `${some.trim()}einhalb` : `${some}${count} halbe`;
   },
   verbalizer: ({ numbers }) => ({
     ordinal: ({ number }, context) => sayOrdinal(number!, context, numbers),

@@ -4,30 +4,29 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { rule, words } from "../token.ts";
+import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../date_rules.ts";
+import { tag, words } from "../token.ts";
 import french from "./french.json" with { type: "json" };
 import italian from "./italian.json" with { type: "json" };
 import portuguese from "./portuguese.json" with { type: "json" };
 import spanish from "./spanish.json" with { type: "json" };
 
-const ordinal = rule("ordinal");
-const numeral = rule("roman");
-const ordinalNumeral = rule("roman", { mark: "ordinal" });
+/** `14h30`, but not a duration. */
+const HOUR_LETTER_RULE = tag.time`(?<!\d-)${HOUR}\s?h\s?${MINUTE}(?!\s?min|[\p{L}\d])`;
 
-/** What the four have in common: ordinals have a gender, and so have hours. */
-function create(
-  { clock: { and, says }, ...language }: Omit<Language, "verbalizer"> & {
-    /** The word between hours and minutes, and which hours have their noun: those with minutes too. */
-    readonly clock: { readonly and: string; readonly says: "all" | "full" | "none" };
-  },
-): Language {
+/**
+ * What the four have in common: ordinals have a gender, and so have hours.
+ *
+ * @param clock the word between hours and minutes; the noun of hours is said of `all`, of `full` ones, or of `none`.
+ */
+function create({ and, says }: typeof french.clock, language: Language): Language {
   return {
     feminine: /^ \p{L}+a(?!\p{L})/u,
     ...language,
-    verbalizer: ({ numbers, amounts }) => ({
+    verbalizer: (amounts) => ({
       ordinal: ({ number, mark = "" }) => {
         const isFeminine = /^[ªa]$|re$/.test(mark);
-        const said = numbers.ordinal(number!, isFeminine ? "feminine" : "masculine");
+        const said = amounts.numbers.ordinal(number!, isFeminine ? "feminine" : "masculine");
         // Before a noun: "tercer piso".
         return mark === "er" ? said.replace(/o$/, "") : said;
       },
@@ -35,8 +34,8 @@ function create(
         const hasNoun = says === "all" || says === "full" && minute === "00";
         const hours = hasNoun
           ? amounts.measure({ number: String(Number(hour)), unit: "h" })
-          : numbers.cardinal(Number(hour), "feminine");
-        return hours + (minute === "00" ? "" : `${and}${numbers.cardinal(Number(minute))}`);
+          : amounts.numbers.cardinal(Number(hour), "feminine");
+        return hours + (minute === "00" ? "" : `${and}${amounts.numbers.cardinal(Number(minute))}`);
       },
     }),
   };
@@ -46,7 +45,7 @@ function create(
 const sayDay: Language["sayDay"] = (day, _, numbers) =>
   day === "1" ? numbers.ordinal(1) : numbers.cardinal(day);
 
-export const FRENCH: Language = create({
+export const FRENCH: Language = create(french.clock, {
   load: () => import("n2words/fr-FR"),
   data: french,
   inflections: {
@@ -54,21 +53,22 @@ export const FRENCH: Language = create({
     ordinalAgreement: { feminine: [[/premier$/, "première"]] },
     elisions: [[/\bde (?=[aeiouhéœ])/i, "d'"]],
   },
-  dates: { dayMark: "er", to: "au" },
-  times: { suffix: String.raw`h(?:eures?)?(?!\p{L})`, letter: "h" },
-  clock: { and: " ", says: "all" },
-  feminine: /^ (?:tasse|heure|livre|douzaine|journée|cuillère|bouteille|portion|page)/,
-  ordinals: [
+  rules: [
+    dayMonthRule("fr", "er"),
+    tag.time`${CLOCK}\s?h(?:eures?)?(?!\p{L})`,
+    HOUR_LETTER_RULE,
     words`seconde <- (?<![\p{L}\d.,])2ndes?(?![\p{L}\d])`,
     words`second <- (?<![\p{L}\d.,])2nds?(?![\p{L}\d])`,
-    ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
-    ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?:e|ème|eme)s?(?![\p{L}\d])`,
-    ordinalNumeral`(?<!\p{L})(?<numeral>(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3}))(?:e|er|ème)(?= siècle)`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?:e|ème|eme)s?(?![\p{L}\d])`,
+    tag
+      .ordinalNumeral`(?<!\p{L})(?<numeral>(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3}))(?:e|er|ème)(?= siècle)`,
   ],
+  feminine: /^ (?:tasse|heure|livre|douzaine|journée|cuillère|bouteille|portion|page)/,
   sayDay,
 });
 
-export const ITALIAN: Language = create({
+export const ITALIAN: Language = create(italian.clock, {
   load: () => import("n2words/it-IT"),
   data: italian,
   inflections: {
@@ -77,17 +77,17 @@ export const ITALIAN: Language = create({
     ordinalAgreement: { feminine: [[/o$/, "a"]] },
     elisions: [[/\buna (?=[aeiou])/, "un'"]],
   },
-  dates: { dayMark: "[º°]", to: "al" },
-  times: { prefix: "ore|alle|dalle|le|Alle|Dalle", letter: "h" },
-  clock: { and: " e ", says: "none" },
-  ordinals: [
-    ordinalNumeral`(?<!\p{L})(?<numeral>[IVX]+)(?= secolo)`,
-    ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?<mark>[ºª]|°(?!\s?[CF]\b)(?= \p{L}{2}))`,
+  rules: [
+    dayMonthRule("it", "[º°]"),
+    HOUR_LETTER_RULE,
+    tag.time`(?<=(?<!\p{L})(?:ore|alle|dalle|le|Alle|Dalle)\s)${HOUR}\.${MINUTE}(?!\d|[.,]\d)`,
+    tag.ordinalNumeral`(?<!\p{L})(?<numeral>[IVX]+)(?= secolo)`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?<mark>[ºª]|°(?!\s?[CF]\b)(?= \p{L}{2}))`,
   ],
   sayDay,
 });
 
-export const PORTUGUESE: Language = create({
+export const PORTUGUESE: Language = create(portuguese.clock, {
   load: () => import("n2words/pt-PT"),
   data: portuguese,
   inflections: {
@@ -101,17 +101,17 @@ export const PORTUGUESE: Language = create({
     },
     ordinalAgreement: { feminine: [[/o\b/g, "a"]] },
   },
-  dates: { link: "de", dayMark: "[º°]", to: "a" },
-  times: { suffix: String.raw`h(?:oras|rs?)?(?!\p{L})`, letter: "h" },
-  clock: { and: " e ", says: "full" },
-  ordinals: [
-    numeral`(?<=\b[sS]éculo )(?<numeral>[IVX]+)(?!\p{L})`,
-    ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
+  rules: [
+    dayMonthRule("pt", "[º°]", "de"),
+    tag.time`${CLOCK}\s?h(?:oras|rs?)?(?!\p{L})`,
+    HOUR_LETTER_RULE,
+    tag.roman`(?<=\b[sS]éculo )(?<numeral>[IVX]+)(?!\p{L})`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
   ],
   sayDay,
 });
 
-export const SPANISH: Language = create({
+export const SPANISH: Language = create(spanish.clock, {
   load: () => import("n2words/es-ES"),
   data: spanish,
   inflections: {
@@ -122,11 +122,11 @@ export const SPANISH: Language = create({
     },
     ordinalAgreement: { feminine: [[/o\b/g, "a"]] },
   },
-  dates: { link: "del?", dayMark: "[º°]", to: "al" },
-  times: { suffix: String.raw`h(?:oras|rs?)?\.?(?!\p{L})`, letter: "h" },
-  clock: { and: " y ", says: "none" },
-  ordinals: [
-    numeral`(?<=\b[sS]iglo )(?<numeral>[IVX]+)(?!\p{L})`,
-    ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,
+  rules: [
+    dayMonthRule("es", "[º°]", "del?"),
+    tag.time`${CLOCK}\s?h(?:oras|rs?)?\.?(?!\p{L})`,
+    HOUR_LETTER_RULE,
+    tag.roman`(?<=\b[sS]iglo )(?<numeral>[IVX]+)(?!\p{L})`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,
   ],
 });

@@ -1,0 +1,179 @@
+/**
+ * Recognizes and says money, measures and fractions.
+ *
+ * @module
+ */
+import { NAMELESS, type Noun, type Nouns, stripNumber } from "./nouns.ts";
+import {
+  type DecimalSign,
+  matchAny,
+  numberPattern,
+  type NumberWords,
+  readNumber,
+  replaceEach,
+} from "./numbers.ts";
+import { type Condition, type Fields, type Rule, rule } from "./token.ts";
+
+/** No letter, figure or decimal sign before it. */
+const START = String.raw`(?<![\p{L}\d]|\d[.,:/])`;
+const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
+const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;
+const POWER = String.raw`\^?[23](?!\d)|[\u00b2\u00b3]`;
+/** A dash in the place of the hundredths: `250.\u2013`. */
+const NO_CENTS = String.raw`(?:\.?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
+
+/** Amounts with the sign or the code of a currency before or after them. */
+export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
+  const currency = `(?<currency>${matchAny(nouns.currencies.keys())})`;
+  const number = numberPattern(decimalSign, { isMoney: true });
+  const scales = matchAny(nouns.scales.keys());
+  const scale = String.raw`(?:\s?(?<scale>${scales})(?![\p{L}\d]))?`;
+  const last = String.raw`${RANGE}(?<last>${number})`;
+  const per = String.raw`(?:\s?\/\s?(?<per>\p{L}+))?`;
+  // A sign that stands alone begins an amount behind letters too: R$5.
+  const sign = String
+    .raw`(?<!\d)(?:(?<minus>${MINUS}|^[-\u2212])?(?<![A-Z])${currency}\s?|(?<![A-Z])${currency}\s?(?<minus>[-\u2212]))`;
+  const end = String.raw`(?:${last}${scale.replace("scale", "lastScale")}(?![\d.,]*[-\d]))?`;
+  const isOneScale: Condition = ({ last, scale, lastScale }) =>
+    last === undefined || scale === undefined || scale === lastScale;
+  return [
+    rule("money", {}, isOneScale)`${sign}(?<number>${number})${scale}${NO_CENTS}?${end}${per}`,
+    rule(
+      "money",
+    )`${START}(?<minus>${MINUS})?(?<number>${number})(?:${last})?${scale}\s?${currency}(?![\d\p{L}])${per}`,
+  ];
+}
+
+/** Numbers and ranges with units. */
+export function measureRules(
+  nouns: Nouns,
+  { decimalSign, words, codes }: {
+    readonly decimalSign: DecimalSign;
+    /** Symbols that are words too, so that they want no blank before them: `5 in`. */
+    readonly words: readonly string[];
+    /** Symbols that are the end of a name where no blank is before them: `Room 4B`. */
+    readonly codes: readonly string[];
+  },
+): Rule[] {
+  const unit = matchAny(nouns.units.keys());
+  const number = numberPattern(decimalSign);
+  const amount = String.raw`(?<minus>${MINUS})?(?<number>${number})(?:${RANGE}(?<last>${number}))?`;
+  const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
+  const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
+  // Not the first letter of "m'ont", nor a stroke that goes on to something else.
+  const end = String.raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/\p{L})(?:\.(?=\s\p{Ll}))?`;
+  const isMeasure: Condition = ({ number, last, hyphen, unit = "", per }, { before }) => {
+    const isJoined = hyphen === "";
+    if (words.includes(unit) && (!isJoined || last !== undefined)) return false;
+    if (codes.includes(unit) && isJoined && per === undefined) return false;
+    if (hyphen === "-" && (last !== undefined || /[-\u2013]$/.test(before))) return false;
+    // Names such as 5s and 1990s.
+    return unit !== "s" || !isJoined || per !== undefined || /[.,]/.test(number!);
+  };
+  return [
+    rule(
+      "measure",
+      {},
+      isMeasure,
+    )`${START}${amount}(?<hyphen>[\s-]?)(?<unit>${unit})(?<power>${POWER})?${rate}${end}`,
+    // As in Turkish and some others: %5.
+    rule("measure", { unit: "%" })`(?<![\p{L}\d])%\s?(?<number>${number})`,
+  ];
+}
+
+const isSmallFraction: Condition = ({ numerator, denominator }) =>
+  Number(numerator) < Number(denominator) && Number(denominator) <= 10;
+
+/** Signs for fractions, and numbers with a stroke of which the language says whether they are one. */
+export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFraction): Rule[] {
+  const units = [...nouns.units.keys()].filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
+  const unit = String.raw`(?:[ -]?(?<unit>${matchAny(units)})(?![\p{L}\d'/])(?:\.(?=\s\p{Ll}))?)?`;
+  const above = String.raw`(?<![\d/.,\p{L}-])(?:(?<whole>\d+)[ -])?(?<numerator>[1-9]\d?)`;
+  const below = String.raw`(?<denominator>[1-9]\d{0,3})(?![\d/]|[.,]\d)`;
+  return [
+    rule(
+      "fraction",
+    )`(?<![\d.,])(?:(?<whole>\d+)\s?)?(?<vulgar>[\u00bc-\u00be\u2150-\u215e])${unit}`,
+    rule("fraction")`${above}\u2044${below}${unit}`,
+    rule("fraction", {}, isFraction)`${above}\/${below}${unit}`,
+  ];
+}
+
+/** Words after which a noun is linked, since they are nouns themselves: "millions d'euros". */
+const GREAT = /(?:ill?i?|ilh)(?:on|one|oni|ones|ons|ón|ão|ões|ard|ards|ardo|ardi)$/;
+/** Currencies whose amounts have no points between groups, unless the language has them. */
+const COMMA_GROUPED = /[$\u00a3\u00a5\u20b9]/;
+
+/** Says amounts in one language. */
+export class AmountWords {
+  readonly numbers: NumberWords;
+  readonly nouns: Nouns;
+
+  constructor(numbers: NumberWords, nouns: Nouns) {
+    this.numbers = numbers;
+    this.nouns = nouns;
+  }
+
+  /** A number, perhaps with a word for a power of ten: `3 million`. */
+  cardinal({ number, minus, scale }: Fields): string {
+    return this.#number({ digits: this.#read(number!), minus, scale });
+  }
+
+  /** A number or a range with its unit; without a number, the unit. */
+  measure(fields: Fields): string {
+    const { number, last, minus, hyphen } = fields;
+    const noun = this.nouns.unit(fields);
+    if (number === undefined) return stripNumber(noun.inflect("2"));
+    const digits = this.#read(number);
+    if (hyphen !== "-") return this.#count(noun, { digits, minus, last: last && this.#read(last) });
+    return `${this.#number({ digits, minus }, noun)}-${stripNumber(noun.inflect("1"))}`;
+  }
+
+  /** An amount of money, or a range; what it is for comes last: "per hour". */
+  money({ number, last, minus, scale, lastScale, currency, per }: Fields): string {
+    const [main = NAMELESS, cent] = this.nouns.currencies.get(currency!) ?? [];
+    const rate = per === undefined ? "" : ` ${this.nouns.rate(per)}`;
+    const hasPointGroups = !COMMA_GROUPED.test(currency!);
+    const digits = this.#read(number!, hasPointGroups);
+    if (last !== undefined) {
+      const end = this.#read(last, hasPointGroups);
+      return this.#count(main, { digits, minus, last: end, scale: lastScale ?? scale }) + rate;
+    }
+    const [whole = "0", decimals = ""] = digits.split(".");
+    const isWhole = /^0*$/.test(decimals);
+    if (isWhole) return this.#count(main, { digits: whole, minus, scale }) + rate;
+    if (scale !== undefined || decimals.length > 2 || cent === undefined) {
+      return this.#count(main, { digits, minus, scale }) + rate;
+    }
+    const hundredths = String(Number(decimals.padEnd(2, "0")));
+    const cents = this.#count(cent, { digits: hundredths });
+    if (Number(whole) === 0 && cent !== NAMELESS) {
+      return (minus ? this.numbers.negative(cents) : cents) + rate;
+    }
+    const { andCents, saysCents } = this.numbers.style;
+    const end = saysCents ? cents : this.numbers.cardinal(hundredths);
+    return this.#count(main, { digits: whole, minus }) + andCents + end + rate;
+  }
+
+  #read(written: string, hasPointGroups = false): string {
+    return readNumber(written, this.numbers.style.decimalSign, hasPointGroups);
+  }
+
+  /** A number, or a range, and its noun; the fields have ASCII digits, perhaps with a point. */
+  #count(noun: Noun, amount: Fields): string {
+    const { digits = "", last, minus, scale } = amount;
+    const { to = "-", link, elisions } = this.numbers.style;
+    const end = this.#number(last === undefined ? amount : { digits: last, scale }, noun);
+    const start = last === undefined ? "" : `${this.#number({ digits, minus }, noun)} ${to} `;
+    const form = noun.inflect(scale === undefined ? last ?? digits : "2");
+    const linked = link !== undefined && GREAT.test(end) ? form.replace("{}", `{} ${link}`) : form;
+    return replaceEach(linked.replace("{}", start + end), elisions);
+  }
+
+  #number({ digits = "", minus, scale }: Fields, noun?: Noun): string {
+    const power = scale === undefined ? undefined : this.nouns.scales.get(scale);
+    const number = this.numbers.cardinal(digits, (power ?? noun)?.gender);
+    const said = power === undefined ? number : power.inflect(digits).replace("{}", number);
+    return minus ? this.numbers.negative(said) : said;
+  }
+}

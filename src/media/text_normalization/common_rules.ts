@@ -1,0 +1,95 @@
+/**
+ * Recognizes addresses, telephone numbers, abbreviations, scores, versions and plain numbers.
+ *
+ * @module
+ */
+import { type DecimalSign, matchAny, numberPattern } from "./numbers.ts";
+import { type Fields, type Rule, rule, tag, words, wordsIf } from "./token.ts";
+
+/** Ends of names that are hardly ever the first word of a sentence whose blank was forgotten. */
+const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
+const FILES =
+  "txt|pdf|js|ts|py|rs|sh|cpp|java|json|csv|md|html?|css|xml|ya?ml|png|jpe?g|gif|svg|zip|exe|docx?|xlsx?|pptx?|mp[34]|wav|gz|tar|log|onnx|gguf|wasm";
+
+/** What ends a sentence does not end an address. */
+const REST = String.raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?)?`;
+const IP = String.raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
+const NAME = String.raw`[\p{L}\p{N}_.-]`;
+
+/** Tried before all other rules, since these have full stops and figures in them. */
+export const ELECTRONIC_RULES: readonly Rule[] = [
+  tag.electronic`(?i:(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)`,
+  tag.electronic`(?i:\bhttps?:\/\/(?:www\.)?(?<text>[\w-]+(?:\.[\w-]+)*${REST}))`,
+  tag
+    .electronic`(?i:(?<![\w@./-])(?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
+  // Paths: of Windows, of others, and names of files.
+  tag.electronic`(?i:(?<![\p{L}\p{N}])[a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`,
+  tag
+    .electronic`(?i:(?<![\w/.])(?:(?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?))`,
+  tag.electronic`(?i:(?<![\w./])(?:[\w-]+\/)*[\w-]+\.(?:${FILES})(?![\w@]))`,
+];
+
+const isLong = ({ text }: Fields) => text!.replaceAll(/\D/g, "").length >= 6;
+const paddedTelephone = rule("telephone", {}, isLong);
+
+/** Figures that are read one by one. */
+export const TELEPHONE_RULES: readonly Rule[] = [
+  // With the code of a country.
+  tag.telephone`(?<![\p{L}\d])\+\d[\d ().\u2011\/-]{6,20}\d(?![\d-])`,
+  // With a nought before it, in groups.
+  paddedTelephone`(?<![\p{L}\d.,:\/-])\(?0\d{1,5}\)?(?:[ \/-]\d{2,8}){1,5}(?![\d:-]|[.,\/]\d)`,
+  // A card's number.
+  tag.telephone`(?<![\p{L}\d.,-])\d{4}(?<hyphen>[ -])\d{4}(?:\k<hyphen>\d{4}){2}(?![\d-])`,
+  // Numbers of books, accounts and the like: three groups or more.
+  rule("telephone", { mark: "groups" })`(?<![\p{L}\d.$-])\d+(?:-\d+){2,}(?![\p{L}\d-])`,
+  // A nought before a number.
+  tag.telephone`(?<![\d.,:])0\d+(?![\d:]|[.,]\d)`,
+];
+
+type Table = Readonly<Record<string, string>>;
+
+/** The abbreviations of a language. A blank in a key may be absent from the text. */
+export interface Abbreviations {
+  /** Written with a full stop, which is part of them: `Dr` is "Doctor". */
+  readonly stopped: Table;
+  /** The same, before a number alone: `p. 3`, `vol. II`. */
+  readonly counted: Table;
+  /** Written as they are: `w/o`. */
+  readonly plain: Table;
+}
+
+/** A full stop that is part of an abbreviation; the one that also ends the sentence stays in the text. */
+export const STOP = String.raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
+
+/** Rules for all three kinds; `{text:abbreviation}` finds their words. */
+export function abbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
+  const read = (table: Table, end: string) => {
+    const names = matchAny(Object.keys(table)).replaceAll(" ", "\\s?");
+    return words`{text:abbreviation} <- (?<![\p{L}\d.])(?<text>${names})${end}`;
+  };
+  return [
+    read(plain, String.raw`(?![\p{L}\d])`),
+    read(counted, String.raw`\.(?=\s?\(?(?:[\d#]|(?:[IVXL]{2,}|[VX])(?![\p{L}\d])))`),
+    read(stopped, STOP),
+  ];
+}
+
+const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
+
+/** A score: `2:1`. */
+export const scoreRule = (versus: string): Rule =>
+  words`{number} ${versus} {last} <- (?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
+
+/** A number that is hardly ever anything but a year. */
+export const YEAR_RULE: Rule = rule(
+  "date",
+)`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`;
+
+/** Three or more numbers with points between them: versions, sections. Groups of a number look alike. */
+export const VERSION_RULE: Rule = wordsIf(({ text }, { after }) =>
+  !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after)
+)`{text:version} <- (?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
+
+/** A number that no other rule reads. */
+export const cardinalRule = (decimalSign: DecimalSign): Rule =>
+  tag.cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;
