@@ -26,7 +26,7 @@ import { type Graph, hasSubgraph } from "../file/proto.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
-import { spellOwnRowRotary } from "../rewrite/own_row_rotary.ts";
+import { spellRotary } from "../rewrite/spelled_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { normByMeanSquare } from "../rewrite/unit_norms.ts";
@@ -115,7 +115,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
-  const spelled = new GraphIndex(spellOwnRowRotary(new Probes(ofRows, inputs)));
+  const spelled = new GraphIndex(spellRotary(new Probes(ofRows, inputs)));
   const plain = new GraphIndex(spellOperators(new Probes(spelled, inputs)));
   const normed = new GraphIndex(normByMeanSquare(new Probes(plain, inputs)));
   requireFloatCaches(normed, inputs);

@@ -1,7 +1,7 @@
 /**
- * Spells out two rotations that packed steps cannot run: `RotaryEmbedding` with cosines and sines that the graph has
- * already gathered per token (its positions then number the rows of the step), and `MRotaryEmbedding`, which takes
- * several positions per token.
+ * Spells out rotations that are operators of their own: `RotaryEmbedding` with cosines and sines by position, or with such
+ * that the graph has already gathered per token (its positions then number the rows of the step), and
+ * `MRotaryEmbedding`, which takes several positions per token.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import {
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /** Spells out these rotations so that each token reads its own row. */
-export function spellOwnRowRotary(probes: Probes): Graph {
+export function spellRotary(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
@@ -26,6 +26,8 @@ export function spellOwnRowRotary(probes: Probes): Graph {
       ? spell(probes, node)
       : node.opType === "MRotaryEmbedding"
       ? spellSections(probes, node)
+      : node.opType === "RotaryEmbedding"
+      ? spellPositions(probes, node)
       : undefined;
     constants.push(...spelled?.constants ?? []);
     return spelled?.nodes ?? [node];
@@ -45,6 +47,30 @@ function isOfOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean 
     return run.value(cos!)?.shape[0] === numTokens && data?.length === numTokens &&
       data.every((row, token) => row === token);
   });
+}
+
+/** Gathers a token's rows of both tables, and spells out the rest; `undefined` where tables or positions are others. */
+function spellPositions(
+  probes: Probes,
+  node: Node,
+): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
+  const [x, ...others] = node.inputs as [string, ...string[]];
+  const [positions, ...tables] = node.domain === "" ? others.toReversed() : others;
+  const [first, second] = node.domain === "" ? tables.toReversed() : tables;
+  const isOfTokens = probes.short().every((run, i) => {
+    const shape = run.value(positions ?? "")?.shape;
+    return shape?.length === 2 && shape[1] === SHORT_LENGTHS[i]!.numTokens;
+  });
+  const shape = probes.at(SHORT_LENGTHS[0]).value(first ?? "")?.shape;
+  const isTable = others.length === 3 && shape?.length === 2 && probes.index.constants.has(first!);
+  if (!isOfTokens || !isTable || intAttribute(node, "is_packed_batching")) return undefined;
+  const [output] = node.outputs as [string];
+  const rows = ["cos", "sin"].map((name) => `${output}/${name}_row`);
+  const gathering = [first!, second!].map((table, i) =>
+    makeNode("Gather", [table, positions!], [rows[i]!], { attributes: { axis: 0 } })
+  );
+  const spelled = spell(probes, { ...node, inputs: [x, "", ...rows] }, shape[1]);
+  return spelled && { ...spelled, nodes: [...gathering, ...spelled.nodes] };
 }
 
 /** Gathers, for each pair of a token, the angle of the position that rotates it, and spells out the rest. */

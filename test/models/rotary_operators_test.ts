@@ -1,6 +1,6 @@
 /**
- * Rotations by three positions of each token (Qwen2-VL, Qwen3-VL, Qwen3.5), as one operator, run in our kernels and give
- * what ONNX Runtime gives over the whole graph, on both devices.
+ * Rotations as operators of their own, by a token's position or by three of them (Qwen2-VL, Qwen3-VL, Qwen3.5), run in our
+ * kernels and give what ONNX Runtime gives over the whole graph, on both devices.
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
@@ -32,16 +32,37 @@ const POSITIONS = 64;
 const NUM_TOKENS = 11;
 const TOLERANCE = 2e-5;
 
-/** By what they show: the sizes of sections, whether they lie one after the other or in turn, and elements that turn. */
-const LAYOUTS = {
-  "one after the other": { sections: [2, 3, 3], layout: 0, turning: 16 },
-  "in turn": { sections: [4, 2, 2], layout: 1, turning: 16 },
-  "in turn, of a part of each head": { sections: [2, 1, 1], layout: 1, turning: 8 },
-} as const;
+/** A rotation. */
+interface Layout {
+  readonly operator: "MRotaryEmbedding" | "RotaryEmbedding";
+  /** ONNX's own operator set if absent. */
+  readonly domain?: "com.microsoft";
+  /** Elements of a head that turn. */
+  readonly turning: number;
+  /** The sizes of sections, and whether they lie one after the other or in turn. */
+  readonly sections?: { readonly mrope_section: number[]; readonly mrope_layout: 0 | 1 };
+}
 
-type Layout = typeof LAYOUTS[keyof typeof LAYOUTS];
+const SECTIONED = { operator: "MRotaryEmbedding", domain: "com.microsoft" } as const;
 
-function buildGraph({ sections, layout, turning }: Layout): Uint8Array<ArrayBuffer> {
+const LAYOUTS: Readonly<Record<string, Layout>> = {
+  "RotaryEmbedding of ONNX": { operator: "RotaryEmbedding", turning: 16 },
+  "RotaryEmbedding of ONNX, a part of each head": { operator: "RotaryEmbedding", turning: 8 },
+  "RotaryEmbedding": { operator: "RotaryEmbedding", domain: "com.microsoft", turning: 16 },
+  "MRotaryEmbedding, sections one after the other": {
+    ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [2, 3, 3], mrope_layout: 0 } },
+  },
+  "MRotaryEmbedding, sections in turn": {
+    ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [4, 2, 2], mrope_layout: 1 } },
+  },
+  "MRotaryEmbedding, sections in turn, a part of each head": {
+    ...{ ...SECTIONED, turning: 8, sections: { mrope_section: [2, 1, 1], mrope_layout: 1 } },
+  },
+};
+
+function buildGraph(
+  { operator, domain, turning, sections }: Layout,
+): Uint8Array<ArrayBuffer> {
   const half = turning / 2;
   const makeTable = (graph: DecoderBuilder, compute: (angle: number) => number) =>
     graph.constant(constant(
@@ -55,16 +76,14 @@ function buildGraph({ sections, layout, turning }: Layout): Uint8Array<ArrayBuff
   return decoder((graph, layer) => {
     const { heads, kvHeads } = graph.sizes;
     const [q, k, v] = projections(graph, layer);
+    const tables = [makeTable(graph, Math.cos), makeTable(graph, Math.sin)];
     const rotate = (rows: string, count: number) =>
       graph.add(
-        "MRotaryEmbedding",
-        [rows, "position_ids", makeTable(graph, Math.cos), makeTable(graph, Math.sin)],
+        operator,
+        domain ? [rows, "position_ids", ...tables] : [rows, ...tables, "position_ids"],
         {
-          domain: "com.microsoft",
-          attributes: {
-            ...{ num_heads: count, rotary_embedding_dim: turning },
-            ...{ mrope_section: sections, mrope_layout: layout },
-          },
+          ...domain && { domain },
+          attributes: { num_heads: count, rotary_embedding_dim: turning, ...sections },
         },
       );
     const parts = [rotate(q, heads), rotate(k, kvHeads), v];
@@ -79,8 +98,11 @@ function buildGraph({ sections, layout, turning }: Layout): Uint8Array<ArrayBuff
     );
   }, {
     sizes: SIZE,
-    opset: 18,
-    inputs: [MASK, ["position_ids", "int64", [3, "batch_size", "sequence_length"]]],
+    opset: 23,
+    inputs: [
+      MASK,
+      ["position_ids", "int64", [...sections ? [3] : [], "batch_size", "sequence_length"]],
+    ],
   });
 }
 
@@ -93,7 +115,7 @@ const SECTIONS = [
 const TOKENS = Int32Array.from({ length: NUM_TOKENS }, (_, i) => (i * 7 + 3) % SIZE.vocab);
 
 /** The last token's logits, of ONNX Runtime over the graph as it is. */
-async function runWhole(graph: Uint8Array): Promise<Float32Array> {
+async function runWhole(graph: Uint8Array, isSectioned: boolean): Promise<Float32Array> {
   const { InferenceSession, Tensor } = await loadNative();
   const session = await InferenceSession.create(graph);
   const { layers, kvHeads, headDim, vocab } = SIZE;
@@ -103,7 +125,9 @@ async function runWhole(graph: Uint8Array): Promise<Float32Array> {
   const feeds: Record<string, unknown> = {
     input_ids: ints([...TOKENS], [1, NUM_TOKENS]),
     attention_mask: ints(new Array(NUM_TOKENS).fill(1), [1, NUM_TOKENS]),
-    position_ids: ints(SECTIONS.flatMap((positions) => [...positions]), [3, 1, NUM_TOKENS]),
+    position_ids: isSectioned
+      ? ints(SECTIONS.flatMap((positions) => [...positions]), [3, 1, NUM_TOKENS])
+      : ints([...TOKENS.keys()], [1, NUM_TOKENS]),
   };
   for (let layer = 0; layer < layers; layer++) {
     for (const kind of ["key", "value"]) feeds[`past_key_values.${layer}.${kind}`] = empty();
@@ -115,7 +139,7 @@ async function runWhole(graph: Uint8Array): Promise<Float32Array> {
 }
 
 /** Tokens `from` to `to` of the sequence. */
-function makeStep(from: number, to: number): StepBatch {
+function makeStep(from: number, to: number, isSectioned: boolean): StepBatch {
   const part = (values: Int32Array) => values.subarray(from, to);
   return {
     sequences: [{
@@ -126,7 +150,9 @@ function makeStep(from: number, to: number): StepBatch {
     numTokens: to - from,
     tokenIds: part(TOKENS),
     positions: Int32Array.from({ length: to - from }, (_, i) => from + i),
-    sectionPositions: [part(SECTIONS[0]), part(SECTIONS[1]), part(SECTIONS[2])],
+    sectionPositions: isSectioned
+      ? [part(SECTIONS[0]), part(SECTIONS[1]), part(SECTIONS[2])]
+      : undefined,
     queryStarts: Int32Array.of(0, to - from),
     kvLengths: Int32Array.of(to),
     blockTables: Int32Array.of(0, 1, 2, 3),
@@ -135,7 +161,8 @@ function makeStep(from: number, to: number): StepBatch {
 }
 
 async function assertLogits(backend: Backend, cut: GraphCut, graph: Uint8Array) {
-  const want = await runWhole(graph);
+  const isSectioned = cut.positions!.shape.includes(3);
+  const want = await runWhole(graph, isSectioned);
   const decoder = await openPagedDecoder({
     backend,
     cut,
@@ -147,11 +174,13 @@ async function assertLogits(backend: Backend, cut: GraphCut, graph: Uint8Array) 
     openEmbedding: () => Promise.reject(new Error("The graph has its own.")),
     onProgress: () => {},
   });
-  await forward(decoder, makeStep(0, 5));
+  await forward(decoder, makeStep(0, 5, isSectioned));
   for (let token = 5; token < NUM_TOKENS - 1; token++) {
-    await forward(decoder, makeStep(token, token + 1));
+    await forward(decoder, makeStep(token, token + 1, isSectioned));
   }
-  const got = await backend.read((await forward(decoder, makeStep(NUM_TOKENS - 1, NUM_TOKENS)))!);
+  const got = await backend.read(
+    (await forward(decoder, makeStep(NUM_TOKENS - 1, NUM_TOKENS, isSectioned)))!,
+  );
   const off = Math.max(...want.map((x, i) => Math.abs(x - got[i]!)));
   assert.ok(off <= TOLERANCE, `off by ${off}`);
   await decoder.dispose();
@@ -166,7 +195,7 @@ async function readCut(graph: Uint8Array): Promise<GraphCut> {
 for (const [name, layout] of Object.entries(LAYOUTS)) {
   const graph = buildGraph(layout);
 
-  Deno.test(`MRotaryEmbedding, sections ${name}: kernels run all segments`, async () => {
+  Deno.test(`${name}: kernels run all segments`, async () => {
     const cut = await readCut(graph);
     for (const compiled of [compileForGpu(cut), compileForCpu(cut)]) {
       const refusals = compiled.map((segment) => "refused" in segment ? segment.refused : "");
@@ -174,13 +203,13 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
     }
   });
 
-  Deno.test(`MRotaryEmbedding, sections ${name}: on the CPU as in ONNX Runtime`, async () => {
+  Deno.test(`${name}: on the CPU as in ONNX Runtime`, async () => {
     const backend = await CpuBackend.open({ threads: 1 });
     await assertLogits(backend, await readCut(graph), graph);
     await backend.dispose();
   });
 
-  gpuTest(`MRotaryEmbedding, sections ${name}: on WebGPU as in ONNX Runtime`, async (gpu) => {
+  gpuTest(`${name}: on WebGPU as in ONNX Runtime`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await assertLogits(backend, cutForGpu(await readCut(graph), Infinity), graph);
   });
