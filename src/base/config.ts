@@ -113,6 +113,8 @@ export interface EngineSettings {
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal prefixes. */
   readonly prefixCache: boolean;
+  /** Whether the rows of a step are computed alike, to the bit, whatever is beside them; by default where that costs nothing. */
+  readonly batchInvariant?: boolean | undefined;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
   /** Most pages of a PDF file; 100 if absent. */

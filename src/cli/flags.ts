@@ -175,6 +175,11 @@ export const SERVE_FLAGS = {
     fallback: true,
     help: "Reuse the keys and values of equal prompt prefixes.",
   }),
+  batchInvariant: toggle({
+    help:
+      "Compute the same tokens, to the bit, whatever other requests run beside. GPUs always do; " +
+      "on the CPU prompts, and more than four sequences, take longer.",
+  }),
   ...IMAGE_FLAGS,
   allowedHost: list({
     placeholder: "<host>",

@@ -145,6 +145,7 @@ async function makeSession(
     maxSequences,
     cpuThreads,
     prefixCache,
+    batchInvariant: flags.batchInvariant,
     maxImagePixels,
     maxPdfPages: flags.maxPdfPages,
     ffmpeg: await findFfmpeg(flags.ffmpeg),

@@ -24,7 +24,10 @@ export const MOST_FEW_ROWS_ON_CPU = 4;
 /** What the rule follows from. */
 interface KernelRuleOptions {
   readonly backend: Pick<Backend, "kind" | "runtime">;
-  /** Whether weights are kept in one layout: for decoders that seldom see prompts of more than a few tokens. */
+  /**
+   * Whether weights are kept in one layout: for decoders that seldom see prompts of more than a few tokens, or whose rows
+   * are to be the same, to the bit, in steps of any size.
+   */
   readonly keepsOneLayout: boolean;
 }
 

@@ -49,6 +49,8 @@ interface PagedOpenOptions {
   readonly spareBytes?: number;
   /** Whether weights are kept in one layout, where the device has several: see `kernel_rule.ts`. */
   readonly keepsOneLayout?: boolean | undefined;
+  /** Whether rows are computed alike, to the bit, whatever is beside them, even where that takes longer. */
+  readonly isInvariant?: boolean | undefined;
   /** What kernels run; what suits the device if absent. */
   readonly rule?: KernelRule | undefined;
   /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
@@ -74,7 +76,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     numBlocks: limits.numBlocks,
     maxBlocks: limits.maxBlocks,
     windows: limits.windows,
-    isQuantized: options.isQuantized,
+    ...{ isQuantized: options.isQuantized, isInvariant: options.isInvariant },
     blockSize: limits.blockSize,
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
@@ -106,7 +108,11 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     mix: (index, run) => experts!.run(index, run),
   });
   opened.defer(() => executor.dispose());
-  const { keepsOneLayout = false, rule = chooseKernels({ backend, keepsOneLayout }) } = options;
+  const {
+    isInvariant = false,
+    keepsOneLayout = isInvariant,
+    rule = chooseKernels({ backend, keepsOneLayout }),
+  } = options;
   const buffers = backend.kind === "webgpu" ? executor.buffers : new Map<string, GPUBuffer>();
   const parts = await openParts({ ...options, attention, weights, buffers, rule });
   executor.use(parts);

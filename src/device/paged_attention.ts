@@ -17,6 +17,8 @@ export interface AttentionOptions extends CachePool {
   readonly blockSize: number;
   /** Whether keys and values are kept in 8 bits. */
   readonly isQuantized?: boolean | undefined;
+  /** Whether a prompt's rows are to be the same, to the bit, however it is divided into steps. */
+  readonly isInvariant?: boolean | undefined;
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly maxBlocksPerSequence: number;

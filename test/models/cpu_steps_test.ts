@@ -113,6 +113,36 @@ Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts
   await backend.dispose();
 });
 
+for (const dtype of ["q4", "q4f16", "fp32", "fp16"] as const) {
+  Deno.test(`with --batch-invariant an answer in ${dtype} on the CPU is the same alone and beside nine`, async () => {
+    const backend = await CpuBackend.open({ threads: 2 });
+    await using copy = await copyChatModel(
+      undefined,
+      dtype.startsWith("q4") ? dtype as ChatDtype : undefined,
+    );
+    const engine = { prefixCache: false, batchInvariant: true };
+    const context = makeContext(await openFolder(copy.path), { backend, dtype, engine });
+    const { decoder } = await loadDecoder(context);
+    const loop = new EngineLoop(decoder, { prefixCache: false });
+    // Those of prompts that take several steps, too, which are divided otherwise beside others.
+    const answer = async (seed: number) => {
+      const tokens = Array.from({ length: 12 }, () => makePrompt(seed)).flat();
+      const request = { tokens: tokens.slice(0, 6 + 7 * seed), maxTokens: 12, topLogprobs: 2 };
+      return (await generate(loop, request)).tokens;
+    };
+    const seeds = Array.from({ length: 10 }, (_, i) => i);
+    const alone = await Array.fromAsync(seeds, answer);
+    assert.deepEqual(await Promise.all(seeds.map(answer)), alone);
+    const late = seeds.map(async (seed) => {
+      await new Promise((resolve) => setTimeout(resolve, 7 * seed));
+      return await answer(seed);
+    });
+    assert.deepEqual(await Promise.all(late), alone);
+    await decoder.dispose();
+    await backend.dispose();
+  });
+}
+
 Deno.test("hearth inspect says which segments the CPU's kernels run, and why not others", async () => {
   const inspected = async ({ path }: ModelFolder) => {
     const file = join(path, "onnx/model_q4.onnx");

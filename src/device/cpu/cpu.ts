@@ -144,7 +144,9 @@ export class CpuBackend implements Backend {
     return new CpuAttention(options, {
       threads: this.#kernelThreads(),
       // onnxruntime-web has no wider vectors than the kernels, and one thread.
-      openSession: this.runtime === "native" ? this.openSession.bind(this) : undefined,
+      openSession: this.runtime === "native" && !options.isInvariant
+        ? this.openSession.bind(this)
+        : undefined,
     });
   }
 

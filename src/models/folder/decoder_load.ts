@@ -142,6 +142,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
     limits,
     spareBytes,
     isQuantized,
+    isInvariant: engine.batchInvariant,
     hasRoom,
     onProgress,
   });
