@@ -1,13 +1,13 @@
 /**
- * Batches commands for the device into one submit, and has those of a step ready that repeats.
+ * Batches commands for the device into one submit, and encodes the commands of a repeated step ahead.
  *
- * Each submit costs the host as much as many dispatches: a step of a decoder is recorded here, layer after layer.
- * Submit these before any other submit, and before writing to a buffer that recorded commands read.
+ * Each submit costs the host as much as many dispatches, so a decoder's step is recorded here, layer after layer.
+ * Submit these commands before any other submit, and before writing to a buffer that they read.
  *
  * @module
  */
 
-/** What a kernel's dispatch is appended to: a pass of WebGPU, or {@linkcode Commands}. */
+/** Where a kernel's dispatch is appended: a pass of WebGPU, or {@linkcode Commands}. */
 export interface ComputePass {
   setPipeline(pipeline: GPUComputePipeline): void;
   setBindGroup(index: 0, group: GPUBindGroup): void;
@@ -31,7 +31,7 @@ interface Dispatch {
   readonly z: number;
 }
 
-/** Dispatches, and copies of what they leave. */
+/** Dispatches, and copies of their results. */
 interface Batch {
   readonly dispatches: readonly Dispatch[];
   readonly copies: readonly BufferCopy[];
@@ -44,7 +44,7 @@ export class Commands implements ComputePass {
   #group: GPUBindGroup | undefined;
   #numSubmits = 0;
   #numReady = 0;
-  /** What was read last, and its commands encoded again where it was what was read before. */
+  /** The last batch with copies, and its commands encoded again if it equalled the one before. */
   #last: Batch | undefined;
   #ready: GPUCommandBuffer | undefined;
 
@@ -57,7 +57,7 @@ export class Commands implements ComputePass {
     return this.#numSubmits;
   }
 
-  /** How many of them had their commands ready. */
+  /** How many of those submits had their commands ready. */
   get numReady(): number {
     return this.#numReady;
   }
@@ -82,10 +82,11 @@ export class Commands implements ComputePass {
   }
 
   /**
-   * Submits the recorded commands, followed by copies of what they leave.
+   * Submits the recorded commands, followed by copies of their results.
    *
-   * Where they are those of the last call, as a decoder's steps are whose sequences stay the same, they are encoded once
-   * more while the device works: encoding a step takes the host as long as a graphics card takes to run it.
+   * If they equal those of the last call, as the steps of a decoder do while its sequences stay the same, they are
+   * encoded once more while the device works: encoding a step takes the host as long as a graphics card takes to run
+   * it.
    */
   submitCopying(copies: readonly BufferCopy[]): void {
     const batch = this.#take(copies);

@@ -8,7 +8,7 @@ import { keepDownloadBuffers } from "./download_buffers.ts";
 import { changeOrtShaders } from "./ort_shaders.ts";
 import { writeUploadBuffers } from "./upload_buffers.ts";
 
-/** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
+/** Counts of objects that Hearth has created on a device; a steady decode step must add to none of them. */
 interface CreationCounts {
   buffers: number;
   bindGroups: number;
@@ -39,7 +39,7 @@ export class DeviceLostError extends Error {
   override readonly name = "DeviceLostError";
 }
 
-/** Limits ORT's fused kernels and ours need above WebGPU's low defaults. */
+/** Limits that ONNX Runtime's fused kernels and ours need above WebGPU's low defaults. */
 const RAISED_LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -127,7 +127,7 @@ export function createStorage(gpu: GpuContext, label: string, numBytes: number):
   });
 }
 
-/** The same, with content. */
+/** A storage buffer with content; see {@linkcode createStorage}. */
 export function uploadStorage(
   gpu: GpuContext,
   label: string,
@@ -139,8 +139,8 @@ export function uploadStorage(
 }
 
 /**
- * Whether a device has no memory of its own, as far as that can be told: software adapters, Apple's processors, and
- * Intel's graphics but for its cards.
+ * Whether a device shares the machine's memory, as far as that can be told: software adapters, Apple's processors, and
+ * Intel's integrated graphics do.
  */
 export function usesMachineMemory(
   { adapterInfo, isFallbackAdapter }: Pick<GpuContext, "adapterInfo" | "isFallbackAdapter">,

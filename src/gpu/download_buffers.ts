@@ -9,13 +9,13 @@
  */
 import { canTakeRangeEarly } from "./early_range.ts";
 
-/** Sizes are powers of two from the smallest to the largest. Of larger buffers the copy takes longer than the sleep. */
+/** Smallest size; sizes are powers of two. Copying a larger buffer takes longer than the sleep. */
 const MIN_BYTES = 2 ** 16;
 const MAX_BYTES = 2 ** 22;
-/** Buffers kept of each size; it reads one tensor after the other. */
+/** Buffers kept per size; ONNX Runtime reads one tensor after the other. */
 const KEPT_OF_A_SIZE = 2;
 
-/** Lends kept buffers to who creates buffers without a label that are only to be read, from now on. */
+/** From now on, returns kept buffers when somebody creates an unlabelled buffer for reading alone. */
 export function keepDownloadBuffers(
   device: GPUDevice,
   { takesRangeEarly = canTakeRangeEarly() }: { readonly takesRangeEarly?: boolean } = {},
@@ -76,7 +76,7 @@ class DownloadBuffer {
     return this.#buffer;
   }
 
-  /** Takes the range too: without it there must be no success. */
+  /** Maps the buffer and takes its range: only then has it succeeded. */
   async #mapAsync(mode: number, offset = 0, size = this.#size - offset): Promise<void> {
     const mapping = this.#native.mapAsync(mode, offset, size);
     const take = () => {
@@ -89,7 +89,7 @@ class DownloadBuffer {
         take();
         return;
       } catch {
-        // The reason is that of the mapping, below.
+        // The mapping below reports the reason.
       }
     }
     await mapping;

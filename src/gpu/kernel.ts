@@ -1,5 +1,5 @@
 /**
- * Compute pipelines with typed bindings, and the bind groups they have been used with.
+ * Compute pipelines with typed bindings, and their cached bind groups.
  *
  * @module
  */
@@ -48,7 +48,7 @@ export function elemBytes(elem: Elem): number {
   return elem === "f16" ? 2 : 4;
 }
 
-/** The module of a source, which kernels with other constants share; it is not kept once all of them are compiled. */
+/** The shader module of a source, shared by kernels with other constants and dropped once all of them are compiled. */
 function getModule(
   gpu: GpuContext,
   { name, source }: { readonly name: string; readonly source: string },
@@ -62,11 +62,11 @@ function getModule(
   return module;
 }
 
-/** A pipeline. Kernels of equal specification on one device are one object. */
+/** A pipeline. Kernels with equal specifications on one device are the same object. */
 export class Kernel<B extends Bindings> {
   readonly #gpu: GpuContext;
   readonly #label: string;
-  /** Along each dimension. */
+  /** The most workgroups along each dimension. */
   readonly #mostWorkgroups: number;
   readonly #names: readonly (keyof B & string)[];
   readonly #layout: GPUBindGroupLayout;
@@ -81,7 +81,7 @@ export class Kernel<B extends Bindings> {
     this.#mostWorkgroups = gpu.limits.maxComputeWorkgroupsPerDimension;
     this.#names = Object.keys(spec.bindings);
     gpu.device.pushErrorScope("validation");
-    // Explicit, because a layout found automatically lacks the bindings a specialisation does not use.
+    // An automatic layout would lack the bindings that a specialisation does not use.
     this.#layout = gpu.device.createBindGroupLayout({
       label: spec.name,
       entries: this.#names.map((name, binding) => ({

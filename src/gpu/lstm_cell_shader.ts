@@ -46,7 +46,7 @@ export function shareLstmCell(code: string, threads: number): string {
   // The bases of the vectors and matrices are computed between and before the loops.
   const [beforeInput, afterInput] = body.split(theirLoop(INPUT));
   const [beforeState, tail] = afterInput?.split(theirLoop(STATE)) ?? [];
-  // What returns before the loops, for sequences of several lengths, is none of these.
+  // A return before the loops, for sequences of several lengths, does not count.
   if (tail === undefined || !beforeInput!.trimStart().startsWith(ZEROS.trimStart())) return code;
   const teams = threads / TEAM;
   const end = tail.lastIndexOf("}");
@@ -127,7 +127,7 @@ function sharedLoop({ vector, base, matrix, length }: Product): string {
     }`;
 }
 
-/** Leaves a team's sum with its first thread. */
+/** Reduces a team's sums into its first thread. */
 function addUp(): string {
   const steps: string[] = [];
   for (let distance = TEAM / 2; distance >= 1; distance /= 2) {

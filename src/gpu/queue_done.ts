@@ -1,12 +1,12 @@
 /**
- * Waits for the device.
+ * Waits for the device's queue.
  *
  * @module
  */
 
 /**
- * Resolves when the device has done all that was submitted. Where a mapped range may be taken early, it spares the 10 ms
- * that Deno's `onSubmittedWorkDone` sleeps after that. Blocks the thread meanwhile.
+ * Resolves when the device has done all submitted work; blocks the thread until then. If a mapped range may be taken
+ * early, it avoids the 10 ms that Deno's `onSubmittedWorkDone` sleeps afterwards.
  *
  * @throws when the device is gone.
  */

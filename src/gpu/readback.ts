@@ -85,7 +85,7 @@ export class Readback {
     });
   }
 
-  /** Like {@linkcode read}, of what the recorded commands leave. */
+  /** Like {@linkcode read}, for the results of the recorded commands. */
   readRecorded(ranges: readonly BufferRange[]): Promise<Uint8Array<ArrayBuffer>> {
     return this.#read(ranges, (copies) => this.#gpu.commands.submitCopying(copies));
   }

@@ -1,31 +1,31 @@
 /**
- * Writes out the short loops of a shader.
+ * Unrolls the short loops of a shader.
  *
  * naga gives each loop a counter of its own and each access to an array a check of its bounds, so that drivers do not
- * unroll loops, and keep arrays that are indexed by them in memory. ONNX Runtime's tiled products, which are most of the
- * time of convolutions and matrix products, consist of such loops: with fixed numbers in their place a tile's sums are
+ * unroll loops, and keep arrays that are indexed by them in memory. ONNX Runtime's tiled products, which are most of
+ * the time of convolutions and matrix products, consist of such loops: unrolled, with fixed numbers, a tile's sums stay
  * in registers.
  *
  * @module
  */
 
-/** Most repetitions of a loop that is written out. */
+/** Most repetitions of a loop that is unrolled. */
 const MAX_REPETITIONS = 32;
-/** Most characters that a loop becomes, those within it included. */
+/** Most characters that an unrolled loop may have, loops within it included. */
 const MAX_CHARACTERS = 2 ** 16;
 
-/** What the shaders of tiled products call their tiles, of floats and of block-quantised weights. */
+/** Names of tiles in the shaders of tiled products, of floats and of block-quantised weights. */
 const TILES = /\b(mm_Asub|a_data_tile)\b/;
 
 const LOOP = /for \(var (\w+) = 0(u?); \1 < ([^;]+); (?:\1 = \1 \+ 1|\1\+\+)\) \{/g;
 const CONSTANT = /^const (\w+)(?:\s*:\s*\w+)? = (\d+)u?;$/gm;
 
-/** The source with the loops of tiled products written out; any other shader unchanged. */
+/** Unrolls the loops of tiled products; any other shader is unchanged. */
 export function unrollTiles(code: string): string {
   return TILES.test(code) ? unrollLoops(code) : code;
 }
 
-/** Writes out loops that count from 0 to a constant, and do not end before it. */
+/** Unrolls loops that count from 0 to a constant without leaving early. */
 export function unrollLoops(code: string): string {
   const constants = new Map(
     [...code.matchAll(CONSTANT)].map(([, name, value]) => [name!, Number(value)]),
@@ -56,7 +56,7 @@ function unroll(code: string, constants: ReadonlyMap<string, number>): string {
   return result + code.slice(at);
 }
 
-/** The place of the brace that ends a block. */
+/** The index of the brace that ends a block. */
 function endOfBlock(code: string, begin: number): number {
   let depth = 1;
   for (let at = begin; at < code.length; at++) {

@@ -1,15 +1,15 @@
 /**
  * Fills ONNX Runtime's upload buffers by `queue.writeBuffer`.
  *
- * It uploads every weight and every input through a buffer of its own that is mapped when it is created. Deno's
- * `getMappedRange` first copies what such a buffer holds, and a graphics card's memory for uploads is slow to read: 33 ms
- * for each MiB on an H200, where `writeBuffer` takes 0.1 ms. What is mapped here is memory of JavaScript's, which is
- * written when the buffer is unmapped.
+ * ONNX Runtime uploads every weight and every input through a buffer of its own that is mapped at creation. Deno's
+ * `getMappedRange` first copies the buffer's content, and a graphics card's upload memory is slow to read: 33 ms per
+ * MiB on an H200, where `writeBuffer` takes 0.1 ms. Here the mapped range is memory of JavaScript's, which is written
+ * when the buffer is unmapped.
  *
  * @module
  */
 
-/** Writes to buffers without a label that are created mapped, to be copied from, from now on. */
+/** From now on, writes to unlabelled buffers that are created mapped as sources of copies. */
 export function writeUploadBuffers(device: GPUDevice): void {
   const createBuffer = device.createBuffer.bind(device);
   device.createBuffer = (descriptor) => {
@@ -27,7 +27,7 @@ export function writeUploadBuffers(device: GPUDevice): void {
       unmap: () => {
         for (const { offset, bytes } of mapped.splice(0)) {
           device.queue.writeBuffer(buffer, offset, bytes);
-          // Gives the memory back now rather than at the next collection.
+          // Frees the memory now rather than at the next collection.
           bytes.transfer(0);
         }
       },

@@ -1,6 +1,5 @@
 /**
- * From a hub model's name to a folder with the files that serving it needs: from the cache if complete, else from the
- * hub.
+ * Gets a folder with the files that serving a hub model needs: from the cache if complete, else from the hub.
  *
  * @module
  */
@@ -29,7 +28,7 @@ import {
 
 const IMPATIENT_MS = 5_000;
 
-/** A model of the hub has no ONNX graphs at all: asking again does not help. */
+/** Thrown for a hub model without any ONNX graph: asking again does not help. */
 export class NoGraphsError extends StartupError {}
 
 /** Which of a model's files are needed. */
