@@ -15,9 +15,9 @@ import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { findSpeechFolder } from "../fixtures/speech.ts";
-import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { findSpeechFolder } from "../fixtures/audio/speech.ts";
+import { transcribeFile, withAsr } from "../fixtures/audio/transcribe.ts";
 import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-asr";

@@ -17,8 +17,8 @@ import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import { generate, withEngine } from "../fixtures/generate.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { generate, withEngine } from "../fixtures/engine/generate.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";
 import { median, printTable, time } from "./report.ts";
 

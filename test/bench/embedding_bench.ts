@@ -19,10 +19,10 @@ import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.t
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { embed, openModel } from "../fixtures/model.ts";
-import { readRetrievalSet } from "../fixtures/retrieval.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { embed, openModel } from "../fixtures/engine/model.ts";
+import { readRetrievalSet } from "../fixtures/text/retrieval.ts";
 
 import { Random } from "../unit/engine/random.ts";
 import { median, printTable, time } from "./report.ts";

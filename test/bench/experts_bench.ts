@@ -17,7 +17,7 @@ import { createBuffer, type GpuContext, openDevice } from "../../src/gpu/device.
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { makeNode } from "../../src/graph/file/proto.ts";
-import { buildModel, constant } from "../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../fixtures/graphs/onnx_builder.ts";
 import { formatTable, median, time } from "./report.ts";
 
 const DEFAULT_ROUNDS = 9;

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import process from "node:process";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { generate, withEngine } from "../fixtures/generate.ts";
+import { generate, withEngine } from "../fixtures/engine/generate.ts";
 import { formatTable } from "./report.ts";
 
 const ALL_LAYERS = 24;

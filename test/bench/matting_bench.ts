@@ -17,9 +17,9 @@ import { encodePng } from "../../src/media/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { matte } from "../fixtures/matting.ts";
-import { openModel } from "../fixtures/model.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { matte } from "../fixtures/images/matting.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 import { Random } from "../unit/engine/random.ts";
 import { median, printTable, time } from "./report.ts";
 

@@ -10,7 +10,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { makeNode } from "../../src/graph/file/proto.ts";
-import { buildModel } from "../fixtures/onnx_builder.ts";
+import { buildModel } from "../fixtures/graphs/onnx_builder.ts";
 import { createRandom } from "./random_buffer.ts";
 import { median, printTable } from "./report.ts";
 

@@ -19,12 +19,12 @@ import { decodeImage } from "../../src/media/image.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { toRawImage } from "../../src/device/ort/raw_image.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { openModel } from "../fixtures/model.ts";
-import { ocrTokenizer } from "../fixtures/ocr_tokenizer.ts";
-import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
-import { decoder, imageEncoder } from "../fixtures/tiny_ocr_graphs.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { ocrTokenizer } from "../fixtures/models/ocr_tokenizer.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
+import { decoder, imageEncoder } from "../fixtures/models/tiny_ocr_graphs.ts";
 import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 3;

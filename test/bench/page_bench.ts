@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/page/browser.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 import { median, printTable } from "./report.ts";
 
 const NUM_TOKENS = 20_000;

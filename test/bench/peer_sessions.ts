@@ -4,7 +4,7 @@
  * @module
  */
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { makeSessions, onWeb } from "../fixtures/transformers_sessions.ts";
+import { makeSessions, onWeb } from "../fixtures/engine/transformers_sessions.ts";
 
 /** Opens models on a GPU, or on the CPU. */
 export function peerSessions(device: GPUDevice | undefined): (path: string) => Promise<unknown> {

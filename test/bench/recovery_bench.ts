@@ -8,8 +8,8 @@
  */
 import type { DeviceChoice } from "../../src/base/config.ts";
 import { findAdapter } from "../../src/gpu/device.ts";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { chatBody, TestServer } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { chatBody, TestServer } from "../fixtures/servers/server.ts";
 
 const CHAT = "/v1/chat/completions";
 const DEFAULT_ROUNDS = 5;

@@ -9,7 +9,7 @@
 import process from "node:process";
 import { decodeAudio } from "../../src/media/audio.ts";
 import { AudioResampler } from "../../src/media/resample_audio.ts";
-import { makeWav, RATE_HZ, readFixture, SPEECH_FILES } from "../fixtures/audio_files.ts";
+import { makeWav, RATE_HZ, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";
 import { median } from "./report.ts";
 
 const DEFAULT_ROUNDS = 7;

@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { chatBody, ENDLESS } from "../fixtures/server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { chatBody, ENDLESS } from "../fixtures/servers/server.ts";
 import { median } from "./report.ts";
 
 const DEFAULT_REQUESTS = 1000;

@@ -8,9 +8,9 @@
  *
  * @module
  */
-import { discFile } from "../fixtures/matting.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { goldenSound } from "../fixtures/tiny_speech.ts";
+import { discFile } from "../fixtures/images/matting.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { goldenSound } from "../fixtures/models/tiny_speech.ts";
 import { readUsage } from "./real/process_usage.ts";
 import { RunningHearth } from "./real/hearth.ts";
 import { median, printTable } from "./report.ts";

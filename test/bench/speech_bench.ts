@@ -15,8 +15,13 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { SpeakEvent } from "../../src/models/task.ts";
 import type { TtsModel } from "../../src/models/tts/tts.ts";
-import { loadTts } from "../fixtures/open_folder.ts";
-import { TTS_FAMILIES, type TtsFamily, ttsFiles, writeTinyTts } from "../fixtures/tiny_tts.ts";
+import { loadTts } from "../fixtures/engine/open_folder.ts";
+import {
+  TTS_FAMILIES,
+  type TtsFamily,
+  ttsFiles,
+  writeTinyTts,
+} from "../fixtures/models/tiny_tts.ts";
 import { median, printTable } from "./report.ts";
 import type { TheirSpeech } from "./speech_theirs.ts";
 

@@ -11,7 +11,7 @@ import { readReference } from "../../src/models/tts/voices.ts";
 import { toPhonemes } from "../../src/models/tts/kokoro.ts";
 import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
-import type { TtsFamily } from "../fixtures/tiny_tts.ts";
+import type { TtsFamily } from "../fixtures/models/tiny_tts.ts";
 import { time } from "./report.ts";
 
 /** What it is to load. */

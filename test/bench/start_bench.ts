@@ -7,7 +7,7 @@
  * @module
  */
 import { findAdapter } from "../../src/gpu/device.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 import { median } from "./report.ts";
 
 const POLL_MS = 5;

@@ -13,9 +13,9 @@ import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { firstTokens } from "../fixtures/steps.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { firstTokens } from "../fixtures/engine/steps.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { smallQwen3Folder } from "./real/qwen3.ts";
 import { median, printTable } from "./report.ts";
 

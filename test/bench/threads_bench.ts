@@ -14,7 +14,7 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { warmUp } from "../../src/engine/warm_up.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { QWEN3, writeQwen3 } from "./real/qwen3.ts";
 import { twinFolder } from "./real/twin.ts";
 import { median, printTable, time } from "./report.ts";

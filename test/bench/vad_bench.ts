@@ -8,13 +8,13 @@
  */
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadAsr } from "../fixtures/open_folder.ts";
+import { loadAsr } from "../fixtures/engine/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { findSpeechFolder } from "../fixtures/speech.ts";
-import { transcribeFile } from "../fixtures/transcribe.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { findSpeechFolder } from "../fixtures/audio/speech.ts";
+import { transcribeFile } from "../fixtures/audio/transcribe.ts";
 import { median, printTable, time } from "./report.ts";
 
 const RATE_HZ = 16_000;

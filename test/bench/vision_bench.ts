@@ -18,11 +18,11 @@ import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { toRawImage } from "../../src/device/ort/raw_image.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { openModel } from "../fixtures/model.ts";
-import { drawImage } from "../fixtures/vision/vision_cases.ts";
-import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
-import type { VisionSizes } from "../fixtures/vision/vision_encoders.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { drawImage } from "../fixtures/models/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
+import type { VisionSizes } from "../fixtures/models/vision/vision_encoders.ts";
 import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 5;

@@ -1,6 +1,6 @@
 /** Keys that are replaced while the server runs. */
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const ignore = Deno.build.os === "windows";
 

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CHAT_EXAMPLES } from "../../src/server/http/chat/chat.ts";
 import { listBuiltIn } from "../../src/hub/catalogue.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { discFile } from "../fixtures/matting.ts";
-import { decodeAll } from "../fixtures/tts_server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { discFile } from "../fixtures/images/matting.ts";
+import { decodeAll } from "../fixtures/servers/tts_server.ts";
 
 /** What a kind is asked, and what its answer has to be. */
 interface Use {

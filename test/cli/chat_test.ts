@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
-import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
-import { drawImage, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
-import { imageFile } from "../fixtures/images.ts";
-import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { goldenSound, makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
+import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
+import { drawImage, KEPT_SIZES } from "../fixtures/models/vision/vision_cases.ts";
+import { imageFile } from "../fixtures/images/images.ts";
+import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
 const CPU = ["--device", "cpu"];
 /** For a model with random weights, which does not end by itself. */

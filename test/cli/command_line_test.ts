@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import manifest from "../../deno.json" with { type: "json" };
 import { COMMANDS } from "../../src/cli/command_line.ts";
 import { environmentName, flagName } from "../../src/cli/command.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 Deno.test("hearth --help shows every flag of every command with its variable and exits 0", async () => {
   for (const { name, flags } of COMMANDS) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { COMMANDS } from "../../src/cli/command_line.ts";
 import { flagName } from "../../src/cli/command.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"];
 const SYNTAX_CHECKS: Readonly<Record<string, readonly string[]>> = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { findAdapter } from "../../src/gpu/device.ts";
-import { FakeHub } from "../fixtures/fake_hub.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
 interface Report {

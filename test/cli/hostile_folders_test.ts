@@ -1,8 +1,8 @@
 /** Folders whose files say, or are, what no honest one does. */
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { ModelFolder } from "../fixtures/models/model_folder.ts";
 import { MODELS, smallRequest } from "../load/small_requests.ts";
 
 const MIB = 2 ** 20;

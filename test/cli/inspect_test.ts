@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { runHearth } from "../fixtures/hearth_process.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
 
@@ -25,7 +25,7 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
 });
 
 Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and why", async () => {
-  const url = new URL("../fixtures/exports/gpt_neox_dynamo_18.onnx", import.meta.url);
+  const url = new URL("../fixtures/graphs/exports/gpt_neox_dynamo_18.onnx", import.meta.url);
   const { code, stdout: out } = await runHearth(["inspect", url.pathname]);
   assert.equal(code, 0);
   assert.match(out, /^decoding {3}3 dispatches for 1 of 3 segments, .*, 2 runs of ONNX Runtime$/m);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 import { plainImages } from "../load/large_media.ts";
 import { MODELS, smallRequest } from "../load/small_requests.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { MODEL_KINDS } from "../../src/base/config.ts";
-import { FakeHub } from "../fixtures/fake_hub.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";
-import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { NEEDED_FILES, readHubModel } from "../fixtures/servers/hub_model.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
 const ID = "HuggingFaceTB/SmolLM2-135M-Instruct";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { PidFile, pidFilePath } from "../../src/cli/running.ts";
-import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
-import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+import { HearthProcess, runHearth } from "../fixtures/servers/hearth_process.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 

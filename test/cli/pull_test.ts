@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { FakeHub } from "../fixtures/fake_hub.ts";
-import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
-import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";
-import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
+import { HearthProcess, runHearth } from "../fixtures/servers/hearth_process.ts";
+import { NEEDED_FILES, readHubModel } from "../fixtures/servers/hub_model.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
 // In the catalogue, so that it can be called by its alias too.

@@ -1,7 +1,7 @@
 /** The first examples of the README, run as they are written but for the port. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const README = await Deno.readTextFile(`${ROOT}README.md`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { documentFile } from "../fixtures/documents.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { documentFile } from "../fixtures/documents/documents.ts";
 
 Deno.test("run reads PDF files: page by page, as text, and not more pages than are allowed", async () => {
   const folder = await Deno.makeTempDir();

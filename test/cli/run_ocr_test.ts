@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
 
 Deno.test("run of an OCR model reads each image, under the instruction that goes with them", async () => {
   await using tiny = await makeTinyOcr("florence");

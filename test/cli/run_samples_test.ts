@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { runHearth } from "../fixtures/hearth_process.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const SAMPLES = fileURLToPath(new URL("../../docs/samples/", import.meta.url));
 const SENTENCE = "Set a timer for ten minutes.";

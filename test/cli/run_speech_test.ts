@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { recordSomebody } from "../fixtures/recordings.ts";
-import { makeSpeakerEncoder, makeTinyTts } from "../fixtures/tiny_tts.ts";
-import { decodeAll } from "../fixtures/tts_server.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { recordSomebody } from "../fixtures/audio/recordings.ts";
+import { makeSpeakerEncoder, makeTinyTts } from "../fixtures/models/tiny_tts.ts";
+import { decodeAll } from "../fixtures/servers/tts_server.ts";
 
 const TEXT = "Hello there. How are you?";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { FakeHub } from "../fixtures/fake_hub.ts";
-import { HeldModel } from "../fixtures/held_model.ts";
-import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
-import { chatBody } from "../fixtures/server.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
+import { HeldModel } from "../fixtures/servers/held_model.ts";
+import { HearthProcess, runHearth } from "../fixtures/servers/hearth_process.ts";
+import { ModelFolder } from "../fixtures/models/model_folder.ts";
+import { chatBody } from "../fixtures/servers/server.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];

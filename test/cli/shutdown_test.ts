@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import generationConfig from "../../models/hearth-demo-chat/generation_config.json" with {
   type: "json",
 };
-import { HeldModel } from "../fixtures/held_model.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { HeldModel } from "../fixtures/servers/held_model.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 

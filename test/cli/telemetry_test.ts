@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { chatBody } from "../fixtures/server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { chatBody } from "../fixtures/servers/server.ts";
 
 interface Span {
   readonly name: string;

@@ -13,10 +13,10 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Forwarder } from "../fixtures/forwarder.ts";
-import { TestServer } from "../fixtures/server.ts";
-import { readStrictly } from "../fixtures/sse.ts";
-import { makeTinyDecoder } from "../fixtures/tiny_decoder.ts";
+import { Forwarder } from "../fixtures/servers/forwarder.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
+import { makeTinyDecoder } from "../fixtures/models/tiny_decoder.ts";
 import { CLI_AGENTS, type CliAgent, type Where } from "./cli_agents.ts";
 
 const INSTALLED = Deno.env.get("HEARTH_TEST_AGENTS");

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { CohereClientV2, CohereError } from "cohere-ai";
-import { TestServer } from "../fixtures/server.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const MODEL = "hearth-demo-embed";
 const TEXTS = ["a green apple", "a red pear"];

@@ -3,9 +3,9 @@
  */
 import assert from "node:assert/strict";
 import { OpenAIEmbeddings } from "@langchain/openai";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { cosine } from "../fixtures/model.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { cosine } from "../fixtures/engine/model.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const MODEL = "hearth-demo-embed";
 

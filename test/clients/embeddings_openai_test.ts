@@ -3,10 +3,10 @@
  */
 import assert from "node:assert/strict";
 import OpenAI, { BadRequestError } from "openai";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { cosine } from "../fixtures/model.ts";
-import { readRetrievalSet } from "../fixtures/retrieval.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { cosine } from "../fixtures/engine/model.ts";
+import { readRetrievalSet } from "../fixtures/text/retrieval.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-embed";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_REQUESTS = 300;

@@ -7,13 +7,13 @@ import Anthropic, { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { ChatAnthropic } from "@langchain/anthropic";
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool } from "ai";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 import {
   answerWeather,
   askWeather,
   TOOLS as CHAT_TOOLS,
   WEATHER_ANSWER,
-} from "../fixtures/weather.ts";
+} from "../fixtures/servers/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
 const WEATHER_RESULT = answerWeather({ city: "Paris" });

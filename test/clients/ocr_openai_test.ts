@@ -5,11 +5,11 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import OpenAI, { BadRequestError } from "openai";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { IMAGES } from "../fixtures/images.ts";
-import { TestServer } from "../fixtures/server.ts";
-import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
+import { IMAGES } from "../fixtures/images/images.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
+import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/models/tiny_ocr.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "ocr-under-test";

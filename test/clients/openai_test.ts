@@ -10,8 +10,8 @@ import OpenAI, {
   NotFoundError,
   RateLimitError,
 } from "openai";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { ENDLESS, MODEL, TestServer, type TestServerOptions } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { ENDLESS, MODEL, TestServer, type TestServerOptions } from "../fixtures/servers/server.ts";
 
 interface Opened extends AsyncDisposable {
   readonly server: TestServer;

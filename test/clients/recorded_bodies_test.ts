@@ -1,7 +1,7 @@
 /** What clients send is answered 200, streamed or not, and means what they mean by it. */
 import assert from "node:assert/strict";
-import { MODEL, shareApp, type TestApp } from "../fixtures/server.ts";
-import { readStrictly } from "../fixtures/sse.ts";
+import { MODEL, shareApp, type TestApp } from "../fixtures/servers/server.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
 import { type Meaning, PICTURE, RECORDED, type RecordedBody } from "./recorded_bodies.ts";
 
 const app = shareApp();

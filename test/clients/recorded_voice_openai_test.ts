@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { recordSomebody } from "../fixtures/recordings.ts";
-import { decodeAll, openTtsServer, recordingBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
+import { recordSomebody } from "../fixtures/audio/recordings.ts";
+import {
+  decodeAll,
+  openTtsServer,
+  recordingBody,
+  VOICE_MODEL,
+} from "../fixtures/servers/tts_server.ts";
 
 const RATE_HZ = 24_000;
 

@@ -4,14 +4,14 @@ import { decode } from "fast-png";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import { decodeImage } from "../../src/media/image.ts";
-import { discFile } from "../fixtures/matting.ts";
+import { discFile } from "../fixtures/images/matting.ts";
 import {
   makePng,
   MATTING_MODEL,
   mattingBody,
   mattingForm,
   openMattingServer,
-} from "../fixtures/matting_server.ts";
+} from "../fixtures/servers/matting_server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const hasCurl = await new Deno.Command("curl", { args: ["--version"] }).output()

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { CohereClient, CohereClientV2, CohereError } from "cohere-ai";
-import { TestServer } from "../fixtures/server.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const MODEL = "hearth-demo-rerank";
 const QUERY = "what is the capital of Portugal";

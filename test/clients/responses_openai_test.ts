@@ -8,13 +8,13 @@ import { generateText, streamText } from "ai";
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { z } from "zod";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 import {
   answerWeather,
   askWeather,
   TOOLS as CHAT_TOOLS,
   WEATHER_ANSWER,
-} from "../fixtures/weather.ts";
+} from "../fixtures/servers/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
 const WEATHER_RESULT = answerWeather({ city: "Paris" });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import type { SpeechCreateParams } from "openai/resources/audio/speech";
-import { decodeAll, openTtsServer, VOICE_MODEL } from "../fixtures/tts_server.ts";
+import { decodeAll, openTtsServer, VOICE_MODEL } from "../fixtures/servers/tts_server.ts";
 
 const RATE_HZ = 16_000;
 const INPUT = "Hello there. How are you? It is good to see you.";

@@ -1,9 +1,14 @@
 /** Every stream, over a port, to a reader that takes each blank line for the end of an event that holds JSON. */
 import assert from "node:assert/strict";
-import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/server.ts";
-import { CLIP, openSpeechServer, readRecording, speechForm } from "../fixtures/speech_server.ts";
-import { readStrictly } from "../fixtures/sse.ts";
-import { openTtsServer, speechBody } from "../fixtures/tts_server.ts";
+import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
+import {
+  CLIP,
+  openSpeechServer,
+  readRecording,
+  speechForm,
+} from "../fixtures/servers/speech_server.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
+import { openTtsServer, speechBody } from "../fixtures/servers/tts_server.ts";
 
 async function post(server: TestServer, path: string, body: unknown): Promise<Response> {
   const isForm = body instanceof FormData;

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { Agent, OpenAIProvider, Runner, tool } from "@openai/agents";
 import { z } from "zod";
-import { MODEL, TestServer } from "../fixtures/server.ts";
-import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 Deno.test("@openai/agents: an agent calls its tool and answers, whole and streamed", async () => {
   await using server = await TestServer.start();

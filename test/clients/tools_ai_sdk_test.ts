@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from "ai";
 import { z } from "zod";
-import { MODEL, TestServer } from "../fixtures/server.ts";
-import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 const Weather = z.object({ city: z.string().max(20) });
 const Person = z.object({ name: z.string().max(20), age: z.int().min(0).max(130) });

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import createInstructor from "@instructor-ai/instructor";
 import OpenAI from "openai";
 import { z } from "zod3";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 
 const Person = z.object({ name: z.string().max(20), age: z.number().int().min(0).max(130) });
 

@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { tool } from "@llamaindex/core/tools";
 import { OpenAI, OpenAIEmbedding } from "@llamaindex/openai";
 import { z } from "zod";
-import { MODEL, TestServer } from "../fixtures/server.ts";
-import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/weather.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
+import { answerWeather, askWeather, WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 function modelAt(server: TestServer): OpenAI {
   return new OpenAI({

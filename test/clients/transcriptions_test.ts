@@ -1,9 +1,14 @@
 /** The official OpenAI client's transcriptions against a real server on a real port. */
 import assert from "node:assert/strict";
 import OpenAI, { APIError, BadRequestError } from "openai";
-import { CLIP, CLIP_TEXT, openSpeechServer, readRecording } from "../fixtures/speech_server.ts";
-import { speechTest } from "../fixtures/speech.ts";
-import { MODEL } from "../fixtures/server.ts";
+import {
+  CLIP,
+  CLIP_TEXT,
+  openSpeechServer,
+  readRecording,
+} from "../fixtures/servers/speech_server.ts";
+import { speechTest } from "../fixtures/audio/speech.ts";
+import { MODEL } from "../fixtures/servers/server.ts";
 
 speechTest("openai: transcriptions in all formats, streamed, aborted and refused", async () => {
   await using server = await openSpeechServer();

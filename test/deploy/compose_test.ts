@@ -4,9 +4,9 @@ import { parse } from "yaml";
 import { COMMANDS } from "../../src/cli/command_line.ts";
 import { parseCall } from "../../src/cli/parse.ts";
 import { readRoutedModels } from "../../src/cli/routed_models.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
-import { chatBody } from "../fixtures/server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { freePort, HAS_NGINX, Nginx } from "../fixtures/servers/nginx.ts";
+import { chatBody } from "../fixtures/servers/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 

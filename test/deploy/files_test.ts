@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { validate } from "dockerfile-utils";
 import { parse } from "yaml";
 import { SERVE_FLAGS } from "../../src/cli/flags.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const FILES = ["nginx.conf", "hearth.service", "Dockerfile", "kubernetes.yaml", "kserve.yaml"];

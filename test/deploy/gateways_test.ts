@@ -6,7 +6,7 @@ import { COMMANDS } from "../../src/cli/command_line.ts";
 import type { FlagValues } from "../../src/cli/command.ts";
 import type { SERVE_FLAGS } from "../../src/cli/flags.ts";
 import { parseCall } from "../../src/cli/parse.ts";
-import { LOCAL_CALLER, TestApp } from "../fixtures/server.ts";
+import { LOCAL_CALLER, TestApp } from "../fixtures/servers/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 

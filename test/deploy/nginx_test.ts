@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
-import { getBytes, LiveClient, readSamples } from "../fixtures/live_client.ts";
-import { chatBody, ENDLESS } from "../fixtures/server.ts";
-import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { freePort, HAS_NGINX, Nginx } from "../fixtures/servers/nginx.ts";
+import { getBytes, LiveClient, readSamples } from "../fixtures/servers/live_client.ts";
+import { chatBody, ENDLESS } from "../fixtures/servers/server.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/servers/speech_server.ts";
 
 /** Skipped where nginx is not installed; `.ci/run` installs it. */
 const ignore = !HAS_NGINX;

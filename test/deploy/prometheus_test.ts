@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse, stringify } from "yaml";
-import { freePort } from "../fixtures/nginx.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { freePort } from "../fixtures/servers/nginx.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const KEY = "key-of-prometheus";

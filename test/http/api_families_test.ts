@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MODEL, shareApp, TestApp, TestServer } from "../fixtures/server.ts";
+import { MODEL, shareApp, TestApp, TestServer } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const app = shareApp();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { chatBody, ENDLESS, shareApp, TestApp, TestServer } from "../fixtures/server.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
+import { chatBody, ENDLESS, shareApp, TestApp, TestServer } from "../fixtures/servers/server.ts";
 
 const app = shareApp();
 

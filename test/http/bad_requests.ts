@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { chatBody } from "../fixtures/server.ts";
+import { chatBody } from "../fixtures/servers/server.ts";
 import type { Random } from "../unit/engine/random.ts";
 
 /** A request and how it is to be refused. */

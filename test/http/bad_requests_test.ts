@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
-import { chatBody, TestApp, TestServer } from "../fixtures/server.ts";
+import { chatBody, TestApp, TestServer } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 import { BAD_REQUEST_KINDS, makeBadRequest } from "./bad_requests.ts";
 

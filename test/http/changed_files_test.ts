@@ -1,9 +1,9 @@
 /** Files of the served model that are changed under it. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
-import { chatBody, MODEL, TestServer } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { ModelFolder } from "../fixtures/models/model_folder.ts";
+import { chatBody, MODEL, TestServer } from "../fixtures/servers/server.ts";
 
 const CHAT = "/v1/chat/completions";
 const CHANGED = /^The model's files have changed since it was loaded \(config\.json\)/;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
-import { eventData } from "../fixtures/sse.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
+import { eventData } from "../fixtures/servers/sse.ts";
 
 const app = shareApp();
 

@@ -1,6 +1,6 @@
 /** What clients and operators see of the context's limits and of the prefix cache. */
 import assert from "node:assert/strict";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 
 /** A prompt of so many words, which are a token or more each; no two numbers share a beginning. */
 function makePrompt(number: number, words: number): string {

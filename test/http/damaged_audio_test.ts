@@ -6,8 +6,8 @@ import {
   openSpeechApp,
   postSpeech,
   readRecording,
-} from "../fixtures/speech_server.ts";
-import { findForeignSpeech, foreignSpeechTest } from "../fixtures/speech.ts";
+} from "../fixtures/servers/speech_server.ts";
+import { findForeignSpeech, foreignSpeechTest } from "../fixtures/audio/speech.ts";
 
 const NUM_FILES = 96;
 

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
 import { encodePng } from "../../src/media/png.ts";
-import { damage } from "../fixtures/damage.ts";
-import { discFile } from "../fixtures/matting.ts";
-import { openMattingApp, postImage } from "../fixtures/matting_server.ts";
-import { IMAGES } from "../fixtures/images.ts";
+import { damage } from "../fixtures/files/damage.ts";
+import { discFile } from "../fixtures/images/matting.ts";
+import { openMattingApp, postImage } from "../fixtures/servers/matting_server.ts";
+import { IMAGES } from "../fixtures/images/images.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_FILES = 300;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ChatRequest } from "../../src/wire/chat_request.ts";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, TestApp } from "../fixtures/servers/server.ts";
 
 interface Operation {
   readonly requestBody?: {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { chatBody, ENDLESS, TestServer } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { chatBody, ENDLESS, TestServer } from "../fixtures/servers/server.ts";
 
 const CHAT = "/v1/chat/completions";
 

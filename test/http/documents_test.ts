@@ -5,9 +5,9 @@ import OpenAI, { BadRequestError } from "openai";
 import { PdfDocument } from "../../src/media/pdf/pdf_document.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { readPageResolution } from "../../src/models/documents/read_page_resolution.ts";
-import { documentFile, writeBomb, writePage } from "../fixtures/documents.ts";
-import { TestServer, type TestServerOptions } from "../fixtures/server.ts";
-import { makeTinyOcr } from "../fixtures/tiny_ocr.ts";
+import { documentFile, writeBomb, writePage } from "../fixtures/documents/documents.ts";
+import { TestServer, type TestServerOptions } from "../fixtures/servers/server.ts";
+import { makeTinyOcr } from "../fixtures/models/tiny_ocr.ts";
 
 const MODEL = "under-test";
 const PAGES = ["Invoice 1: 42 EUR", "Invoice 2: 42 EUR"].map((first) =>

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { EmbeddingList } from "../../src/wire/embeddings.ts";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-embed";

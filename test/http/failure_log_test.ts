@@ -5,7 +5,7 @@ async function runScript(
   name: string,
   ...args: string[]
 ): Promise<{ code: number; stdout: string; stderr: string }> {
-  const script = new URL(`../fixtures/${name}`, import.meta.url).pathname;
+  const script = new URL(`../fixtures/servers/${name}`, import.meta.url).pathname;
   const command = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", script, ...args],
   });

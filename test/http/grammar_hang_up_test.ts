@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 
 const NUM_HANG_UPS = 60;
 const NUM_AT_ONCE = 6;

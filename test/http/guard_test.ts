@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { isLoopback } from "../../src/server/http/locality.ts";
 import type { ServerSettings } from "../../src/base/config.ts";
 import { configureLog } from "../../src/base/log.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { LOCAL_CALLER, TestApp } from "../fixtures/server.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
+import { LOCAL_CALLER, TestApp } from "../fixtures/servers/server.ts";
 
 /** Status of a request for a path that always answers. */
 async function status(app: TestApp, headers: Record<string, string>, init: RequestInit = {}) {

@@ -1,6 +1,6 @@
 /** Histories and tools of hosts that run tools themselves: they go on without what is not here. */
 import assert from "node:assert/strict";
-import { MODEL, shareApp, type TestApp } from "../fixtures/server.ts";
+import { MODEL, shareApp, type TestApp } from "../fixtures/servers/server.ts";
 
 const app = shareApp();
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TestServer } from "../fixtures/server.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 import { HEAVY } from "../load/hostile.ts";
 import { MODELS, smallRequest } from "../load/small_requests.ts";
 

@@ -1,9 +1,9 @@
 /** The built-in models that see and read, on drawings in every form of file, over HTTP. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
-import { Drawing, polygon, rectangle } from "../fixtures/drawing.ts";
-import { IMAGE_FILES } from "../fixtures/image_files.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { Drawing, polygon, rectangle } from "../fixtures/images/drawing.ts";
+import { IMAGE_FILES } from "../fixtures/images/image_files.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const COLORS = {
   red: [220, 30, 30],

@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/server/http/server.ts";
 import { yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { limitConnections } from "../../src/server/http/connection/connections.ts";
-import { TestListener } from "../fixtures/listener.ts";
-import { chatBody, ENDLESS, TestApp } from "../fixtures/server.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
+import { chatBody, ENDLESS, TestApp } from "../fixtures/servers/server.ts";
 
-const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
+const SERVER = fileURLToPath(new URL("../fixtures/servers/small_server.ts", import.meta.url));
 
 const encoder = new TextEncoder();
 

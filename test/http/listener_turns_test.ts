@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/tcp_socket.ts";
 import { yieldToEvents } from "../../src/base/yield_to_events.ts";
-import { TestListener } from "../fixtures/listener.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
 
 /** Opens connections to a port; sets the first number of the shared memory when all are open. */
 const CLIENTS = `onmessage = async ({ data: { port, count, memory } }) => {

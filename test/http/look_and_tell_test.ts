@@ -1,8 +1,8 @@
 /** The built-in models that see and read, on drawings whose content is known, over HTTP. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
-import { Drawing, polygon, rectangle } from "../fixtures/drawing.ts";
-import { TestServer } from "../fixtures/server.ts";
+import { Drawing, polygon, rectangle } from "../fixtures/images/drawing.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const QUESTION = "What is this?";
 const COLORS = { red: [220, 30, 30], green: [30, 160, 60], blue: [40, 70, 210] } as const;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
-import { TestListener } from "../fixtures/listener.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
 
 const encoder = new TextEncoder();
 configureLog({ level: "error", format: "text" });

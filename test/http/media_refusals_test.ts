@@ -3,10 +3,15 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { ServerSettings } from "../../src/base/config.ts";
 import { MEDIA_LIMITS } from "../../src/server/http/media.ts";
-import { withServer } from "../fixtures/local_server.ts";
-import { discFile } from "../fixtures/matting.ts";
-import { mattingBody, mattingTest, openMattingApp, readError } from "../fixtures/matting_server.ts";
-import type { TestApp, TestServerOptions } from "../fixtures/server.ts";
+import { withServer } from "../fixtures/servers/local_server.ts";
+import { discFile } from "../fixtures/images/matting.ts";
+import {
+  mattingBody,
+  mattingTest,
+  openMattingApp,
+  readError,
+} from "../fixtures/servers/matting_server.ts";
+import type { TestApp, TestServerOptions } from "../fixtures/servers/server.ts";
 
 const PATH = "/v1/images/remove_background";
 const PART = "messages[0].content[0]";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type App, bridge } from "../../src/server/http/connection/node_bridge.ts";
-import { TestListener } from "../fixtures/listener.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
 
 const MIB = 1024 * 1024;
 const encoder = new TextEncoder();

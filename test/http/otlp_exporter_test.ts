@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { OtlpExporter } from "../../src/server/http/otlp_exporter.ts";
 import { toSpans } from "../../src/server/http/request_times.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
 
 function fromEnvironment(variables: Record<string, string>): OtlpExporter | undefined {
   return OtlpExporter.fromEnvironment((name) => variables[name]);

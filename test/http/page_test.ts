@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TestApp } from "../fixtures/server.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 
 Deno.test("GET / is the page, whose policy lets nothing in from elsewhere", async () => {
   await using app = new TestApp();

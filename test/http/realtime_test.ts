@@ -3,17 +3,27 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { encodeALaw, encodeMuLaw } from "../fixtures/g711.ts";
-import { getBytes, LiveClient, type LiveEvent, readSamples } from "../fixtures/live_client.ts";
-import { askForWebSocket, makeFrame, openWebSocket, writeAll } from "../fixtures/raw_web_socket.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { encodeALaw, encodeMuLaw } from "../fixtures/audio/g711.ts";
+import {
+  getBytes,
+  LiveClient,
+  type LiveEvent,
+  readSamples,
+} from "../fixtures/servers/live_client.ts";
+import {
+  askForWebSocket,
+  makeFrame,
+  openWebSocket,
+  writeAll,
+} from "../fixtures/servers/raw_web_socket.ts";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
 import { makeWavFile } from "../../src/media/sound/pcm_writer.ts";
 import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";
 import { LiveSession } from "../../src/server/http/realtime/live_session.ts";
-import { TestListener } from "../fixtures/listener.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
 import {
   CLIP,
   CLIP_TEXT,
@@ -21,9 +31,9 @@ import {
   openSpeechServer,
   readRecording,
   speechForm,
-} from "../fixtures/speech_server.ts";
-import { makeTinyVad } from "../fixtures/tiny_vad.ts";
-import { TestApp, type TestServer } from "../fixtures/server.ts";
+} from "../fixtures/servers/speech_server.ts";
+import { makeTinyVad } from "../fixtures/models/tiny_vad.ts";
+import { TestApp, type TestServer } from "../fixtures/servers/server.ts";
 
 const RATE_HZ = 24_000;
 const TRANSCRIPTION = "conversation.item.input_audio_transcription";

@@ -1,9 +1,9 @@
 /** Speech with the voice of a recording, with the real worker. */
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
-import type { TestApp } from "../fixtures/server.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { recordSomebody } from "../fixtures/recordings.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
+import type { TestApp } from "../fixtures/servers/server.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { recordSomebody } from "../fixtures/audio/recordings.ts";
 import {
   decodeAll,
   makeSound,
@@ -12,7 +12,7 @@ import {
   recordingBody,
   speechBody,
   VOICE_MODEL,
-} from "../fixtures/tts_server.ts";
+} from "../fixtures/servers/tts_server.ts";
 
 const PATH = "/v1/audio/speech";
 const LOW = recordSomebody({ pitchHz: 110, seconds: 2, sampleRateHz: 22_050 });

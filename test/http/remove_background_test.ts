@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
-import { postEndlessUpload } from "../fixtures/endless_upload.ts";
-import { discFile, discImage } from "../fixtures/matting.ts";
+import { postEndlessUpload } from "../fixtures/servers/endless_upload.ts";
+import { discFile, discImage } from "../fixtures/images/matting.ts";
 import {
   makePng,
   MATTING_MODEL,
@@ -13,8 +13,8 @@ import {
   openMattingServer,
   postImage,
   readError,
-} from "../fixtures/matting_server.ts";
-import { chatBody, TestApp } from "../fixtures/server.ts";
+} from "../fixtures/servers/matting_server.ts";
+import { chatBody, TestApp } from "../fixtures/servers/server.ts";
 
 const PATH = "/images/remove_background";
 const makeBase64 = (file: Uint8Array) => `base64://${file.toBase64()}`;

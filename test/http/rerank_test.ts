@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CohereRerankList, RerankList } from "../../src/wire/rerank.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-rerank";

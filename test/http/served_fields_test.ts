@@ -1,12 +1,22 @@
 /** Every field of a chat request to a model that is no chat model works, is passed over or is refused, by its name. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
-import { mattingBody, mattingTest, postImage, readError } from "../fixtures/matting_server.ts";
-import { MODEL, TestApp } from "../fixtures/server.ts";
-import { CLIP, CLIP_TEXT, openSpeechApp, readRecording } from "../fixtures/speech_server.ts";
-import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
-import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import {
+  mattingBody,
+  mattingTest,
+  postImage,
+  readError,
+} from "../fixtures/servers/matting_server.ts";
+import { MODEL, TestApp } from "../fixtures/servers/server.ts";
+import {
+  CLIP,
+  CLIP_TEXT,
+  openSpeechApp,
+  readRecording,
+} from "../fixtures/servers/speech_server.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
+import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
 import { startServer } from "../../src/server/http/server.ts";
-import { chatBody, ENDLESS, LOCAL_CALLER, TestApp, TestServer } from "../fixtures/server.ts";
+import {
+  chatBody,
+  ENDLESS,
+  LOCAL_CALLER,
+  TestApp,
+  TestServer,
+} from "../fixtures/servers/server.ts";
 
 const CHAT = "/v1/chat/completions";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Server } from "node:http";
-import { TestListener } from "../fixtures/listener.ts";
+import { TestListener } from "../fixtures/servers/listener.ts";
 
 const REQUEST = new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
 

@@ -1,7 +1,7 @@
 /** A worker that answers nothing any more is replaced as a lost one is. */
 import assert from "node:assert/strict";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { chatBody, TestServer } from "../fixtures/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { chatBody, TestServer } from "../fixtures/servers/server.ts";
 
 const CHAT = "/v1/chat/completions";
 

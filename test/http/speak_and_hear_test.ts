@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { joinBytes } from "../../src/base/join_bytes.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../src/media/sound_format.ts";
 import { createSoundWriter } from "../../src/media/write_sound.ts";
-import { TestApp } from "../fixtures/server.ts";
-import { openSpeechApp, postSpeech } from "../fixtures/speech_server.ts";
-import { decodeAll, makeSound } from "../fixtures/tts_server.ts";
-import { eventJson } from "../fixtures/sse.ts";
-import { countWordErrors, readWords } from "../fixtures/word_errors.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
+import { openSpeechApp, postSpeech } from "../fixtures/servers/speech_server.ts";
+import { decodeAll, makeSound } from "../fixtures/servers/tts_server.ts";
+import { eventJson } from "../fixtures/servers/sse.ts";
+import { countWordErrors, readWords } from "../fixtures/audio/word_errors.ts";
 
 const SENTENCES = [
   "Turn on the kitchen light.",

@@ -3,10 +3,10 @@
  */
 import assert from "node:assert/strict";
 import { parseTranscription } from "../../src/wire/transcription_request.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { fragileSpawner } from "../fixtures/fragile.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
-import { LOCAL_CALLER, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
+import { ModelFolder } from "../fixtures/models/model_folder.ts";
+import { LOCAL_CALLER, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
 
 const app = shareApp();
 

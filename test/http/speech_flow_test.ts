@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { TestApp } from "../fixtures/server.ts";
-import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+import type { TestApp } from "../fixtures/servers/server.ts";
+import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const PATH = "/v1/audio/speech";
 

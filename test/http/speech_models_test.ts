@@ -1,13 +1,17 @@
 /** Speech models other than Whisper behind the same endpoints, with the real worker. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { makeWav } from "../fixtures/audio_files.ts";
-import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
-import { TestApp, TestServer } from "../fixtures/server.ts";
-import { postSpeech, speechForm } from "../fixtures/speech_server.ts";
-import { goldenSound, makeTinySpeech, type TinySpeechModel } from "../fixtures/tiny_speech.ts";
-import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { eventJson } from "../fixtures/sse.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
+import { TestApp, TestServer } from "../fixtures/servers/server.ts";
+import { postSpeech, speechForm } from "../fixtures/servers/speech_server.ts";
+import {
+  goldenSound,
+  makeTinySpeech,
+  type TinySpeechModel,
+} from "../fixtures/models/tiny_speech.ts";
+import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
+import { eventJson } from "../fixtures/servers/sse.ts";
 
 const SECONDS = 6.5;
 const AUDIO = makeWav(goldenSound(SECONDS));

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { requireEndpoint } from "../../src/wire/endpoints.ts";
-import type { TestApp } from "../fixtures/server.ts";
-import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
-import { eventJson } from "../fixtures/sse.ts";
+import type { TestApp } from "../fixtures/servers/server.ts";
+import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/servers/tts_server.ts";
+import { eventJson } from "../fixtures/servers/sse.ts";
 
 const RATE_HZ = 16_000;
 const PATH = "/v1/audio/speech";

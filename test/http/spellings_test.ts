@@ -1,9 +1,9 @@
 /** What clients send that were written for other servers: it means what it means there. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
-import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/server.ts";
-import { readStrictly } from "../fixtures/sse.ts";
-import { askWeather, TOOLS } from "../fixtures/weather.ts";
+import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
+import { askWeather, TOOLS } from "../fixtures/servers/weather.ts";
 
 const app = shareApp();
 

@@ -1,6 +1,6 @@
 /** Stored responses belong to the key that they were asked for with. */
 import assert from "node:assert/strict";
-import { MODEL, TestApp } from "../fixtures/server.ts";
+import { MODEL, TestApp } from "../fixtures/servers/server.ts";
 
 const apiKeys = [{ label: "ann", key: "key-of-ann" }, { label: "ben", key: "key-of-ben" }];
 

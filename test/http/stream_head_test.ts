@@ -1,9 +1,9 @@
 /** The head of a stream goes out when the request is admitted, however long it then waits, and before any byte. */
 import assert from "node:assert/strict";
-import { makeWav, RATE_HZ } from "../fixtures/audio_files.ts";
-import type { TestApp } from "../fixtures/server.ts";
-import { openSpeechApp, postSpeech } from "../fixtures/speech_server.ts";
-import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+import { makeWav, RATE_HZ } from "../fixtures/audio/audio_files.ts";
+import type { TestApp } from "../fixtures/servers/server.ts";
+import { openSpeechApp, postSpeech } from "../fixtures/servers/speech_server.ts";
+import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const ONE_AT_A_TIME = { engine: { prefixCache: true, maxSequences: 1 } };
 

@@ -1,14 +1,14 @@
 /** Streams with silences, read as Dify reads: up to each blank line, passing over what begins with a comment. */
 import assert from "node:assert/strict";
-import { chatBody, TestApp } from "../fixtures/server.ts";
+import { chatBody, TestApp } from "../fixtures/servers/server.ts";
 import {
   CLIP,
   CLIP_TEXT,
   openSpeechApp,
   readRecording,
   speechForm,
-} from "../fixtures/speech_server.ts";
-import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+} from "../fixtures/servers/speech_server.ts";
+import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const KEEP_ALIVE_MS = 10_000;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { ChatCompletion } from "../../src/wire/chat_response.ts";
-import { hostileFields } from "../fixtures/hostile_schemas.ts";
-import { getFaults } from "../fixtures/json_validator.ts";
-import { RandomSchemas } from "../fixtures/random_schemas.ts";
-import { chatBody, shareApp, TestApp } from "../fixtures/server.ts";
+import { hostileFields } from "../fixtures/text/hostile_schemas.ts";
+import { getFaults } from "../fixtures/text/json_validator.ts";
+import { RandomSchemas } from "../fixtures/text/random_schemas.ts";
+import { chatBody, shareApp, TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const app = shareApp();

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-explicit-any -- answers of many shapes
 import assert from "node:assert/strict";
-import { TestApp } from "../fixtures/server.ts";
-import { TOOLS } from "../fixtures/weather.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
+import { TOOLS } from "../fixtures/servers/weather.ts";
 
 const app = await new TestApp().ready();
 const QUESTION = [{ role: "user", content: "What is the capital of France?" }];

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
-import { MODEL, shareApp, TestApp } from "../fixtures/server.ts";
-import { eventData } from "../fixtures/sse.ts";
-import { askWeather, TOOLS } from "../fixtures/weather.ts";
+import { MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
+import { eventData } from "../fixtures/servers/sse.ts";
+import { askWeather, TOOLS } from "../fixtures/servers/weather.ts";
 
 const app = shareApp();
 

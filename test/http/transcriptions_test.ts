@@ -1,9 +1,9 @@
 /** Speech recognition as a client sees it: the built-in model, the real worker. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { postEndlessUpload } from "../fixtures/endless_upload.ts";
+import { copyWithDisguisedAttention } from "../fixtures/graphs/disguised_softmax.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { postEndlessUpload } from "../fixtures/servers/endless_upload.ts";
 import {
   CLIP,
   CLIP_TEXT,
@@ -12,12 +12,12 @@ import {
   postSpeech,
   readRecording,
   speechForm,
-} from "../fixtures/speech_server.ts";
-import { MODEL, shareApp, TestApp } from "../fixtures/server.ts";
-import { decodeWhole, makeWav, readFixture } from "../fixtures/audio_files.ts";
-import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
-import { readSpeechGoldens } from "../fixtures/transcribe.ts";
-import { eventData, eventJson } from "../fixtures/sse.ts";
+} from "../fixtures/servers/speech_server.ts";
+import { MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
+import { decodeWhole, makeWav, readFixture } from "../fixtures/audio/audio_files.ts";
+import { findSpeechFolder, speechTest } from "../fixtures/audio/speech.ts";
+import { readSpeechGoldens } from "../fixtures/audio/transcribe.ts";
+import { eventData, eventJson } from "../fixtures/servers/sse.ts";
 
 const app = shareApp({ folder: findModelFolder("hearth-demo-asr")! });
 

@@ -1,11 +1,16 @@
 /** `POST /audio/translations`: English of what is spoken, from models that were taught to translate. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { copyFolder } from "../fixtures/copy_folder.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import type { TestApp } from "../fixtures/server.ts";
-import { CLIP, openSpeechApp, readRecording, speechForm } from "../fixtures/speech_server.ts";
-import { speechTest } from "../fixtures/speech.ts";
+import { copyFolder } from "../fixtures/files/copy_folder.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import type { TestApp } from "../fixtures/servers/server.ts";
+import {
+  CLIP,
+  openSpeechApp,
+  readRecording,
+  speechForm,
+} from "../fixtures/servers/speech_server.ts";
+import { speechTest } from "../fixtures/audio/speech.ts";
 
 const PATH = "/v1/audio/translations";
 

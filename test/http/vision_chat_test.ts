@@ -1,11 +1,11 @@
 /** Chat with images by way of HTTP: references of all sorts, hostile files, clients that hang up. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { damage } from "../fixtures/damage.ts";
-import { IMAGES } from "../fixtures/images.ts";
-import { TestApp, TestServer } from "../fixtures/server.ts";
-import { drawImage } from "../fixtures/vision/vision_cases.ts";
-import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { damage } from "../fixtures/files/damage.ts";
+import { IMAGES } from "../fixtures/images/images.ts";
+import { TestApp, TestServer } from "../fixtures/servers/server.ts";
+import { drawImage } from "../fixtures/models/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_FILES = 300;

@@ -5,7 +5,7 @@ import {
   writeAsWritten,
 } from "../../src/server/http/body/decode_json.ts";
 import { readJson } from "../../src/server/http/body/body.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 
 const SCHEMA =
   '{"type": "object", "properties": {"b": {"minimum": 1.0, "maximum": 9007199254740993, "step": 1e-7}}}';

@@ -5,8 +5,8 @@ import { configureLog } from "../../src/base/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
 import { chooseFiles, type ModelChoice } from "../../src/models/load/model_files.ts";
 import { type ModelFolder, openAnyFolder } from "../../src/hub/model_folder.ts";
-import { FakeHub } from "../fixtures/fake_hub.ts";
-import { readHubModel } from "../fixtures/hub_model.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
+import { readHubModel } from "../fixtures/servers/hub_model.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 
 const ID = "ada/engine";

@@ -4,7 +4,7 @@ import { StartupError } from "../../src/base/errors.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles, type DownloadOptions, waitForSpace } from "../../src/hub/download.ts";
 import { fetchRepository, type Repository } from "../../src/hub/repository.ts";
-import { FakeHub, type Fault } from "../fixtures/fake_hub.ts";
+import { FakeHub, type Fault } from "../fixtures/servers/fake_hub.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 
 const ID = "ada/engine";

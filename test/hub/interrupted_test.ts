@@ -5,7 +5,7 @@ import { parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles } from "../../src/hub/download.ts";
 import { fetchRepository } from "../../src/hub/repository.ts";
 import { configureLog } from "../../src/base/log.ts";
-import { FakeHub, type Fault, type FileRequest } from "../fixtures/fake_hub.ts";
+import { FakeHub, type Fault, type FileRequest } from "../fixtures/servers/fake_hub.ts";
 import { Random } from "../unit/engine/random.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 

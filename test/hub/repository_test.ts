@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { HubError } from "../../src/hub/answer.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { fetchRepository } from "../../src/hub/repository.ts";
-import { FakeHub } from "../fixtures/fake_hub.ts";
+import { FakeHub } from "../fixtures/servers/fake_hub.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 
 async function ask(

@@ -4,9 +4,9 @@ import { addAlignment } from "../../kernels/alignment/alignment_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { upload } from "./tensors.ts";
 
 /** An alignment of one head whose token `t` gives key `k` the weight `weights[t][k]`. */

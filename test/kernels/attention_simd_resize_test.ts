@@ -3,7 +3,7 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import { SimdAttention, type SimdLimits } from "../../kernels/attention/attention_simd.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { makeLayer } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 

@@ -8,7 +8,7 @@ import { StartupError } from "../../src/base/errors.ts";
 import { Contenders, makeLayer, type SimdOptions } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { type CaseSequence, makeStep } from "./paged_case.ts";
-import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
+import { assertClose, assertSameValues } from "../fixtures/engine/compare_values.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 const TOLERANCE = { abs: 1e-5, rel: 1e-5 };

@@ -6,8 +6,8 @@ import {
 } from "../../kernels/states/causal_conv.ts";
 import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeSteps, MAX_TOKENS, NUM_SLOTS } from "./state_case.ts";
 import { runAndRead, upload } from "./tensors.ts";

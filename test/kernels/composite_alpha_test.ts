@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
 import { compositeAlpha, compositeBands } from "../../kernels/images/composite_alpha_reference.ts";
@@ -7,7 +7,7 @@ import { type MaskForm, weighAxis } from "../../kernels/images/image_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import { upload } from "./tensors.ts";
 import { Random } from "../unit/engine/random.ts";
 import { noiseImage } from "./image_case.ts";

@@ -29,7 +29,7 @@ import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
-import { type RecordedProgram, recordGpu } from "../fixtures/recording_gpu.ts";
+import { type RecordedProgram, recordGpu } from "../fixtures/engine/recording_gpu.ts";
 import { CASES as EXPERTS } from "./experts_case.ts";
 
 /** Numbers of rows that take every form of a product. */

@@ -7,7 +7,7 @@ import {
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import { orderByExpert, routeRows } from "../../kernels/experts/route.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { CASES, makeTensors } from "./experts_case.ts";
 import {
   expertsReference,

@@ -3,8 +3,8 @@ import { type ExpertBuffers, Experts, ExpertsScratch } from "../../kernels/exper
 import { checkExperts, type ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { CASES, makeTensors } from "./experts_case.ts";
 import {
   expertsReference,

@@ -7,7 +7,7 @@ import type { ReadBytes } from "../../kernels/cpu/row_kernel.ts";
 import { RowArena } from "../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
+import { assertClose, assertSameValues } from "../fixtures/engine/compare_values.ts";
 
 const EXACT = { abs: 2e-5, rel: 2e-5 };
 

@@ -8,8 +8,8 @@ import {
 import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { takesInt8 } from "../../kernels/matmul/int8_products.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
-import { HAS_F16, kernelTest, withLimits } from "../fixtures/gpu.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
+import { HAS_F16, kernelTest, withLimits } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { drawTensors, ROOM, runMatvec } from "./matvec_case.ts";
 

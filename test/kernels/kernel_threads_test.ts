@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
 import {
@@ -130,7 +130,7 @@ Deno.test(
   options,
   () => {
     const want = openPaged().attend(0).slice();
-    const module = new URL("../fixtures/stuck_kernel_thread.ts", import.meta.url);
+    const module = new URL("../fixtures/threads/stuck_kernel_thread.ts", import.meta.url);
     withThreads(2, (threads) => {
       const attention = openPaged(threads);
       // Until it has joined and been given up.
@@ -191,7 +191,7 @@ Deno.test("helpers of KernelThreads end after the thread that started them was t
   ignore: Deno.build.os !== "linux",
 }, async () => {
   const before = listWorkers();
-  const worker = new Worker(new URL("../fixtures/helped_thread.ts", import.meta.url), {
+  const worker = new Worker(new URL("../fixtures/threads/helped_thread.ts", import.meta.url), {
     type: "module",
   });
   await new Promise((resolve) => worker.onmessage = resolve);

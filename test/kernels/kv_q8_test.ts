@@ -10,7 +10,7 @@ import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";
 import { runAndRead, upload } from "./tensors.ts";

@@ -11,10 +11,10 @@ import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
 import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { cacheAt, makeStep } from "./paged_case.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };

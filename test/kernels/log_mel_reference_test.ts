@@ -8,9 +8,9 @@ import {
   samplesPerRow,
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { makeMelFilters } from "../../kernels/log_mel/mel_filters.ts";
-import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
+import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/audio/speech.ts";
 import { makeSounds, readFeatures, SMALL } from "./log_mel_case.ts";
-import { assertClose, assertSameValues } from "../fixtures/compare_values.ts";
+import { assertClose, assertSameValues } from "../fixtures/engine/compare_values.ts";
 
 function compute(spec: LogMelSpec, rows: readonly LogMelRow[], maxRecordings = 1): Float32Array {
   const output = new Float32Array(rows.length * spec.mels * spec.frames).fill(NaN);

@@ -9,11 +9,11 @@ import {
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { elemBytes } from "../../src/gpu/kernel.ts";
-import { unlessThere } from "../fixtures/goldens.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
-import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
+import { unlessThere } from "../fixtures/engine/goldens.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
+import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/audio/speech.ts";
 import { makeSounds, SMALL } from "./log_mel_case.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead } from "./tensors.ts";
 
 const FLOAT32 = { abs: 1e-4, rel: 0 };

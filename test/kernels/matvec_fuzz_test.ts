@@ -6,10 +6,10 @@ import {
 } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
 import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { drawTensors, runMatvec } from "./matvec_case.ts";
 import { makeRandom, type Random } from "./random_choices.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 
 const NUM_CASES = 10;
 const MAX_ROWS = 9;

@@ -14,10 +14,10 @@ import {
   numSums,
 } from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { drawTensors, ROOM, runMatvec, runMatvecOfSums } from "./matvec_case.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;

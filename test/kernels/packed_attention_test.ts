@@ -14,9 +14,9 @@ import {
 } from "../../kernels/attention/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { elemBytes } from "../../src/gpu/kernel.ts";
-import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
+import { gpuTest, kernelTest, withLimits } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: HeadShape = { heads: 4, kvHeads: 2, headSize: 32, elem: "f32" };

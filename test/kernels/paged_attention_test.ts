@@ -9,7 +9,7 @@ import { ReferenceAttention } from "./references/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
-import { gpuTest, kernelTest, withLimits } from "../fixtures/gpu.ts";
+import { gpuTest, kernelTest, withLimits } from "../fixtures/engine/gpu.ts";
 import {
   attendExactly,
   type CaseOptions,
@@ -17,7 +17,7 @@ import {
   makeCase,
   type PagedCase,
 } from "./paged_case.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 function makeParams({ shape }: PagedCase, options: CaseOptions) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Candidates } from "../../kernels/sample/candidates.ts";
 import { expOfNonPositive, sumOfExps } from "../../kernels/common/exp.ts";
 import { widen } from "../../kernels/common/half.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { type TensorForm, weighAxis } from "../../kernels/images/image_form.ts";
 import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
 import { resizeNormalize } from "../../kernels/images/resize_normalize_reference.ts";
@@ -7,7 +7,7 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resize } from "../../src/media/resample.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import { noiseImage, RESIZE_CASES } from "./image_case.ts";
 import { runAndRead } from "./tensors.ts";
 

@@ -6,9 +6,9 @@ import { Pointwise, type PointwiseParams } from "../../kernels/pointwise/pointwi
 import { pointwiseReference } from "./references/pointwise_reference.ts";
 import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { takeRowsReference } from "./references/take_rows_reference.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 const ROWS = 5;

@@ -9,7 +9,7 @@ import type { ReadBytes } from "../../kernels/cpu/row_kernel.ts";
 import { RowArena, type SumKind } from "../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 
 const BLOCK = 32;
 const ROWS = 3;

@@ -6,7 +6,7 @@ import type { SampledToken, SampleRow, SamplingParams } from "../../kernels/samp
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/engine/gpu.ts";
 import {
   chiSquareDeviation,
   exactDistribution,

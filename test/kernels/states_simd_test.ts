@@ -7,7 +7,7 @@ import type { LinearAttentionParams } from "../../kernels/states/linear_attentio
 import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
 import { listRanges, type StateRange } from "../../kernels/states/state_step.ts";
 import { type SimdSite, SimdStates, type StateArrays } from "../../kernels/states/states_simd.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeSteps, MAX_TOKENS, NUM_SLOTS } from "./state_case.ts";
 

@@ -3,8 +3,8 @@
 /** Every kind of program compiles in Chromium too, whose compiler of WGSL (Tint) refuses what Deno's (naga) lets pass. */
 import assert from "node:assert/strict";
 import type { Browser, Page } from "puppeteer-core";
-import { BROWSER_PATH, openBrowser } from "../fixtures/browser.ts";
-import type { RecordedProgram } from "../fixtures/recording_gpu.ts";
+import { BROWSER_PATH, openBrowser } from "../fixtures/page/browser.ts";
+import type { RecordedProgram } from "../fixtures/engine/recording_gpu.ts";
 import { collectPrograms } from "./every_program.ts";
 
 /** Chromium's own software adapter, which its list of known drivers does not name. */

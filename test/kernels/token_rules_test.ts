@@ -6,8 +6,8 @@ import {
 } from "../../kernels/sample/token_rule.ts";
 import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import { applyTokenRules } from "../../kernels/sample/token_rules_reference.ts";
-import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 /** Tokens 0 to 9 are text, of which 3 is suppressed; 10 is the end, 11 and 12 special, 13 to 20 timestamps. */

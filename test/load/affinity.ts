@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
+import { freePort, HAS_NGINX, Nginx } from "../fixtures/servers/nginx.ts";
 import { Served } from "./served.ts";
 import { fileURLToPath } from "node:url";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import { joinBytes } from "../../src/base/join_bytes.ts";
-import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/flac_silence.ts";
-import { greyJpeg, pngFile, zeros } from "../fixtures/image_writer.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/audio/flac_silence.ts";
+import { greyJpeg, pngFile, zeros } from "../fixtures/images/image_writer.ts";
 
 const SAMPLE_RATE_KHZ = 16;
 

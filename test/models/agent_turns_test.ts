@@ -6,8 +6,8 @@ import type { Decoder, StepBatch, WindowLimits } from "../../src/decoder/decoder
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
-import { unlessThere } from "../fixtures/goldens.ts";
-import { generate, readMetric } from "../fixtures/generate.ts";
+import { unlessThere } from "../fixtures/engine/goldens.ts";
+import { generate, readMetric } from "../fixtures/engine/generate.ts";
 import { makeLimits, SimulatedDecoder } from "../unit/engine/simulated_decoder.ts";
 
 const FOLDER = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));

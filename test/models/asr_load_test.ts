@@ -3,20 +3,20 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
-import { copyFolder } from "../fixtures/copy_folder.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
-import { loadAsr } from "../fixtures/open_folder.ts";
+import { copyFolder } from "../fixtures/files/copy_folder.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
+import { loadAsr } from "../fixtures/engine/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
-import { speechTest } from "../fixtures/speech.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/servers/speech_server.ts";
+import { speechTest } from "../fixtures/audio/speech.ts";
 import {
   makeTinySpeech,
   type TinySpeechModel,
   withSpeechFolder,
   withTinySpeech,
-} from "../fixtures/tiny_speech.ts";
-import { transcribeFile } from "../fixtures/transcribe.ts";
+} from "../fixtures/models/tiny_speech.ts";
+import { transcribeFile } from "../fixtures/audio/transcribe.ts";
 
 async function assertRefused(
   model: TinySpeechModel,

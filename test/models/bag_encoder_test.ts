@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { embed, openModel } from "../fixtures/model.ts";
-import { buildModel, constant } from "../fixtures/onnx_builder.ts";
-import { tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
-import { tokenizerJson } from "../fixtures/tokenizer_json.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { embed, openModel } from "../fixtures/engine/model.ts";
+import { buildModel, constant } from "../fixtures/graphs/onnx_builder.ts";
+import { tokenVector, WIDTH } from "../fixtures/models/tiny_encoder.ts";
+import { tokenizerJson } from "../fixtures/text/tokenizer_json.ts";
 
 const WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "dog", "saw", "a", "cat"];
 

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { openModel } from "../fixtures/model.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const FOLDER = findModelFolder("hearth-demo-ocr")!;
 

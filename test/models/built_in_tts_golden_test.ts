@@ -5,10 +5,10 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import { Fft } from "../../src/media/fft.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { openSynthesizer } from "../fixtures/open_folder.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
 const FOLDER = findModelFolder("hearth-demo-tts")!;
 

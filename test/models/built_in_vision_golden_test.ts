@@ -10,11 +10,11 @@ import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { findMediaToken } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { chat } from "../fixtures/chat.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { openModel } from "../fixtures/model.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { chat } from "../fixtures/engine/chat.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const FOLDER = findModelFolder("hearth-demo-vision")!;
 const DTYPES: readonly Dtype[] = ["fp32", "q4"];

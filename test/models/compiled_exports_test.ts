@@ -15,11 +15,11 @@ import { cutForGpu } from "../../src/program/gpu_cut.ts";
 import type { GraphCut } from "../../src/graph/graph_cut.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { forward } from "../fixtures/steps.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { forward } from "../fixtures/engine/steps.ts";
 
-const FOLDER = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const FOLDER = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 /** Positions that their position embeddings reach. */
 const CONTEXT = 64;
 const BLOCK = 16;

@@ -14,19 +14,19 @@ import { divideMerged } from "../../src/graph/cut/merged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { loadNative, Tensor } from "../../src/device/ort/ort.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
 import {
   type Encoded,
   makeEncoded,
   openEncoderDecoder,
   SPEECH,
-} from "../fixtures/encoded_decoder.ts";
-import { generate } from "../fixtures/generate.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { buildMergedDecoder } from "../fixtures/merged_decoder_graph.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { makePrompt, TIES, Ties } from "../fixtures/small_steps.ts";
-import { firstTokens } from "../fixtures/steps.ts";
+} from "../fixtures/models/encoded_decoder.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { buildMergedDecoder } from "../fixtures/graphs/merged_decoder_graph.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { makePrompt, TIES, Ties } from "../fixtures/engine/small_steps.ts";
+import { firstTokens } from "../fixtures/engine/steps.ts";
 
 /** The class behind ONNX Runtime's factory. */
 async function sessionClass(): Promise<Record<"run", (...args: never[]) => unknown>> {

@@ -5,10 +5,10 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { copyChatModel } from "../fixtures/chat_model.ts";
-import { generate } from "../fixtures/generate.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { makePrompt } from "../fixtures/small_steps.ts";
+import { copyChatModel } from "../fixtures/models/chat_model.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { makePrompt } from "../fixtures/engine/small_steps.ts";
 
 const NUM_TOKENS = 40;
 /** As many as run as few rows. */

@@ -6,7 +6,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { AttentionSite } from "../../src/graph/graph_cut.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
 const [HEADS, SIZE, NUM_POSITIONS, SLOTS] = [3, 16, 75, 4];

@@ -13,10 +13,10 @@ import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.t
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import { yesNoRerankPrompt } from "../../src/models/embedding/rerank.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { embed, openModel, rerank } from "../fixtures/model.ts";
-import { makeTinyDecoder, type TinyDecoder } from "../fixtures/tiny_decoder.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { embed, openModel, rerank } from "../fixtures/engine/model.ts";
+import { makeTinyDecoder, type TinyDecoder } from "../fixtures/models/tiny_decoder.ts";
 import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const EMBED_TOKENIZER = findModelFolder("hearth-demo-embed")!;

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/png.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { computeWidth, Drawing } from "../fixtures/drawing.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { openModel } from "../fixtures/model.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { computeWidth, Drawing } from "../fixtures/images/drawing.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const TEXTS = ["www.example.org", "Invoice 20417", "Save changes", "MEETING ROOM 4"];
 const SIZE = 24;

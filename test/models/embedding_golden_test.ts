@@ -6,11 +6,11 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { cosine, embed, openModel } from "../fixtures/model.ts";
-import { computeRecall, readRetrievalSet } from "../fixtures/retrieval.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { cosine, embed, openModel } from "../fixtures/engine/model.ts";
+import { computeRecall, readRetrievalSet } from "../fixtures/text/retrieval.ts";
 import { Random } from "../unit/engine/random.ts";
 
 interface Golden {

@@ -12,9 +12,9 @@ import { makeValueInfo, writeModel } from "../../src/graph/file/proto_write.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readTokenizer } from "../../src/models/text/tokenizer_files.ts";
 import { trimAllArenas, trimOwnArena } from "../../src/base/trim_heap.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { cosine, embed, openModel } from "../fixtures/model.ts";
-import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { cosine, embed, openModel } from "../fixtures/engine/model.ts";
+import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/models/tiny_encoder.ts";
 
 const DEMO = findModelFolder("hearth-demo-embed")!;
 const LONG = "egg ".repeat(600);

@@ -13,12 +13,12 @@ import { keepOutputs } from "../../src/graph/rewrite/if_branch.ts";
 import type { DecoderGraphs } from "../../src/graph/cut/merged_decoder.ts";
 import { type GraphSession, openSession, Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
-import { forward } from "../fixtures/steps.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
+import { forward } from "../fixtures/engine/steps.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
-const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const NUM_PLACES = 12;
 const WIDTH = 16;
 const HEADS = 2;

@@ -13,9 +13,9 @@ import {
   readMetric,
   withEngine,
   withWholeEngine,
-} from "../fixtures/generate.ts";
-import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
-import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
+} from "../fixtures/engine/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
+import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 const GOLDENS = readGoldens(FOLDER);

@@ -10,16 +10,21 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { compileForCpu, compileForGpu } from "../../src/cli/cut_report.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { decodeModel } from "../fixtures/decode_model.ts";
+import { decodeModel } from "../fixtures/graphs/decode_model.ts";
 import {
   EXPERT_LAYERS,
   EXPERT_SIZES,
   type ExpertLayer,
   sharedExpert,
-} from "../fixtures/expert_layers.ts";
-import { generate, type Generated, withEngine, withWholeEngine } from "../fixtures/generate.ts";
-import { gpuTest, withLimits } from "../fixtures/gpu.ts";
-import { countStep } from "../fixtures/small_steps.ts";
+} from "../fixtures/graphs/expert_layers.ts";
+import {
+  generate,
+  type Generated,
+  withEngine,
+  withWholeEngine,
+} from "../fixtures/engine/generate.ts";
+import { gpuTest, withLimits } from "../fixtures/engine/gpu.ts";
+import { countStep } from "../fixtures/engine/small_steps.ts";
 import { decoder, lengths, projections } from "../unit/graph/test_decoder.ts";
 
 const VOCAB = 48;
@@ -166,7 +171,7 @@ for (const form of ["GatedAdd", "spelled out"] as const) {
 
 /** As PyTorch exports transformers' Qwen3-MoE. */
 for (const name of ["qwen3_moe_dynamo_18", "qwen3_moe_script_17", "qwen3_moe_loop_script_17"]) {
-  const path = fileURLToPath(new URL(`../fixtures/exports/${name}.onnx`, import.meta.url));
+  const path = fileURLToPath(new URL(`../fixtures/graphs/exports/${name}.onnx`, import.meta.url));
   testAnswers(name, async () => ({
     graph: await Deno.readFile(path),
     tolerance: 1e-3,

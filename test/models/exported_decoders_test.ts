@@ -9,9 +9,9 @@ import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
-import { generate, type Prompt, withEngine, withWholeEngine } from "../fixtures/generate.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { generate, type Prompt, withEngine, withWholeEngine } from "../fixtures/engine/generate.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
 /** The folders whose decoders are cut, and the dtype of their graph. */
 const FOLDERS: Readonly<Record<string, Dtype>> = {

@@ -9,11 +9,11 @@ import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitFeatures } from "../../src/graph/cut/split_features.ts";
-import { disguiseSoftmax } from "../fixtures/disguised_softmax.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { disguiseSoftmax } from "../fixtures/graphs/disguised_softmax.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
-const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const [MELS, FRAMES, PLACES, WIDTH] = [8, 24, 12, 16];
 const [INPUT, OUTPUT] = ["input_features", "last_hidden_state"];
 const OPTIONS = { maxInputs: 3, maxWholeInputs: 2 };

@@ -13,7 +13,7 @@ import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
 import { GraphIndex } from "../../src/graph/graph_index.ts";
 import { Probes } from "../../src/graph/probes.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
 
 interface Case {
   readonly folder: string;
@@ -26,7 +26,7 @@ interface Case {
 }
 
 function exported(name: string, changes: Partial<Case> = {}): Case {
-  const folder = new URL("../fixtures/exports", import.meta.url).pathname;
+  const folder = new URL("../fixtures/graphs/exports", import.meta.url).pathname;
   return {
     ...{ folder, file: `${name}.onnx`, padTokenId: 0, tolerance: 1e-6 },
     ...{ products: [3, 12], ...changes },

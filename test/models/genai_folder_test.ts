@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { loadModel } from "../../src/models/load/load.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import type { Model } from "../../src/models/model.ts";
-import { chat } from "../fixtures/chat.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { openModel } from "../fixtures/model.ts";
+import { chat } from "../fixtures/engine/chat.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const DEMO = findModelFolder("hearth-demo-chat")!;
 const MESSAGES = [{ role: "user", content: "What is the capital of France?" }] as const;

@@ -7,9 +7,9 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { identifyFamily } from "../../src/models/load/families.ts";
 import { loadModel } from "../../src/models/load/load.ts";
 import { chooseFiles } from "../../src/models/load/model_files.ts";
-import { makeTinyOcr } from "../fixtures/tiny_ocr.ts";
-import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
-import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { makeTinyOcr } from "../fixtures/models/tiny_ocr.ts";
+import { makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
+import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
 /** Copies of a folder's graphs, as if they had been quantised. */
 async function addDtypes(folder: string, suffixes: Readonly<Record<string, readonly string[]>>) {

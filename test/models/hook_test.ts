@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
-import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
-import { makeSessions } from "../fixtures/transformers_sessions.ts";
+import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
+import { makeSessions } from "../fixtures/engine/transformers_sessions.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 

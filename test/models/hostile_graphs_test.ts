@@ -14,7 +14,7 @@ const GRAPHS = [
 const NUM_MUTATIONS = 210;
 
 Deno.test(`${NUM_MUTATIONS} damaged graphs are refused, or run, and none ends the process`, async () => {
-  const script = new URL("../fixtures/open_mutations.ts", import.meta.url);
+  const script = new URL("../fixtures/graphs/open_mutations.ts", import.meta.url);
   const paths = GRAPHS.map((path) =>
     fileURLToPath(new URL(`../../models/${path}`, import.meta.url))
   );

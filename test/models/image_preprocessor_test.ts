@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError, StartupError } from "../../src/base/errors.ts";
 import { ImagePreprocessor } from "../../src/models/images/image_preprocessor.ts";
-import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
 
 const NEVER = new AbortController();
 

@@ -4,7 +4,7 @@ import { StartupError } from "../../src/base/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
 import { identifyFamily } from "../../src/models/load/families.ts";
 import { chooseGraphs } from "../../src/models/folder/graph_choice.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 
 const KINDS = {
   "hearth-demo-chat": "text",

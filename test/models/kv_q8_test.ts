@@ -4,9 +4,9 @@ import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { KvCacheDtype } from "../../src/base/config.ts";
-import { generate, withEngine } from "../fixtures/generate.ts";
-import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { generate, withEngine } from "../fixtures/engine/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 const GOLDENS = readGoldens(FOLDER);

@@ -8,10 +8,10 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { generate, type Generated, type Prompt, readMetric } from "../fixtures/generate.ts";
-import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
+import { generate, type Generated, type Prompt, readMetric } from "../fixtures/engine/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 /** Some 30 tokens each, and then a second turn. */

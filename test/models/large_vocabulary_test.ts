@@ -1,12 +1,12 @@
 /** The vocabulary that grammars need is read while other requests go on. */
 import assert from "node:assert/strict";
-import { assertSameValues } from "../fixtures/compare_values.ts";
+import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { GrammarCompiler } from "../../src/engine/grammar/compiler.ts";
 import type { GrammarTokens } from "../../src/engine/grammar/grammar.ts";
-import { GREEDY, withEngine } from "../fixtures/generate.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { schemaSpec } from "../fixtures/grammar.ts";
+import { GREEDY, withEngine } from "../fixtures/engine/generate.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { schemaSpec } from "../fixtures/text/grammar.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const VOCAB_SIZE = 151_936;

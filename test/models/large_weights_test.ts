@@ -7,8 +7,8 @@ import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { cutForGpu } from "../../src/program/gpu_cut.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { firstTokens } from "../fixtures/steps.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { firstTokens } from "../fixtures/engine/steps.ts";
 import { decoder, lengths, projections } from "../unit/graph/test_decoder.ts";
 
 const MIB = 2 ** 20;

@@ -10,12 +10,12 @@ import { inspect } from "../../src/cli/inspect.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, Task } from "../../src/models/task.ts";
-import { imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { copyWithLateNodes } from "../fixtures/late_nodes.ts";
-import { DRAWINGS, matte } from "../fixtures/matting.ts";
-import { openModel } from "../fixtures/model.ts";
-import { findSpeechFolder } from "../fixtures/speech.ts";
+import { imageMessage } from "../fixtures/engine/chat.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { copyWithLateNodes } from "../fixtures/graphs/late_nodes.ts";
+import { DRAWINGS, matte } from "../fixtures/images/matting.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { findSpeechFolder } from "../fixtures/audio/speech.ts";
 
 const requestId = "test";
 

@@ -5,14 +5,14 @@ import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { LineGraph, readChannelLevels } from "../../src/models/ocr/line_graph.ts";
 import { findUpsideDown } from "../../src/models/ocr/text_recognition.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { Drawing, rectangle } from "../fixtures/drawing.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { openModel } from "../fixtures/model.ts";
-import { constant } from "../fixtures/onnx_builder.ts";
-import { withFolder } from "../fixtures/paddle_folder.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { Drawing, rectangle } from "../fixtures/images/drawing.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { constant } from "../fixtures/graphs/onnx_builder.ts";
+import { withFolder } from "../fixtures/models/paddle_folder.ts";
 
 const [WIDTH, HEIGHT] = [192, 48];
 

@@ -13,10 +13,10 @@ import { rectify } from "../../src/media/rectify.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { stackImages } from "../../src/models/ocr/line_graph.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { openModel } from "../fixtures/model.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const FOLDER = findModelFolder("ppocr-v2-mobile");
 const IMAGES = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));

@@ -3,15 +3,15 @@ import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { alphaOfFile, matte } from "../fixtures/matting.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { alphaOfFile, matte } from "../fixtures/images/matting.ts";
 import {
   LOGIT_SCALE,
   MattingFolder,
   mattingGraph,
   type MattingGraphOptions,
-} from "../fixtures/matting_folder.ts";
-import { openModel } from "../fixtures/model.ts";
+} from "../fixtures/models/matting_folder.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 // What goes wrong on purpose would fill the tests' output.
 configureLog({ level: "error", format: "text" });

@@ -16,9 +16,9 @@ import {
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import {
   alphaOfFile,
   compareAlpha,
@@ -26,8 +26,8 @@ import {
   imageGpuTest,
   imageTest,
   matte,
-} from "../fixtures/matting.ts";
-import { openModel } from "../fixtures/model.ts";
+} from "../fixtures/images/matting.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const DEMO = findModelFolder("hearth-demo-matting")!;
 const SELFIE = findModelFolder("selfie-segmentation");

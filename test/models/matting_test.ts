@@ -6,11 +6,17 @@ import { WebGpuImages } from "../../src/device/webgpu/images.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest, withLimits } from "../fixtures/gpu.ts";
-import { alphaOfFile, compareAlpha, discFile, discImage, matte } from "../fixtures/matting.ts";
-import { IMAGES } from "../fixtures/images.ts";
-import { openModel } from "../fixtures/model.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest, withLimits } from "../fixtures/engine/gpu.ts";
+import {
+  alphaOfFile,
+  compareAlpha,
+  discFile,
+  discImage,
+  matte,
+} from "../fixtures/images/matting.ts";
+import { IMAGES } from "../fixtures/images/images.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const DEMO = findModelFolder("hearth-demo-matting")!;

@@ -9,12 +9,12 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { compileForCpu, compileForGpu } from "../../src/cli/cut_report.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { decodeModel } from "../fixtures/decode_model.ts";
-import { generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
-import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
-import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { constant, type Declared } from "../fixtures/onnx_builder.ts";
-import { Ties } from "../fixtures/small_steps.ts";
+import { decodeModel } from "../fixtures/graphs/decode_model.ts";
+import { generate, withEngine, withWholeEngine } from "../fixtures/engine/generate.ts";
+import { gpuTest, HAS_F16 } from "../fixtures/engine/gpu.ts";
+import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
+import { constant, type Declared } from "../fixtures/graphs/onnx_builder.ts";
+import { Ties } from "../fixtures/engine/small_steps.ts";
 
 const [LAYERS, HIDDEN, INNER, HEADS, KV_HEADS, HEAD_DIM] = [3, 64, 128, 4, 2, 32];
 const [VOCAB, POSITIONS] = [96, 128];

@@ -5,12 +5,17 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import { ImageProcessor } from "../../src/models/images/image_processor.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { openModel } from "../fixtures/model.ts";
-import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, OCR_FAMILIES, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
+import {
+  makeTinyOcr,
+  OCR_FAMILIES,
+  ocrImage,
+  type TinyOcrFamily,
+} from "../fixtures/models/tiny_ocr.ts";
 
 /** That the tiny encoders make of an image. */
 const NUM_PLACES = 12;

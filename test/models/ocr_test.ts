@@ -7,13 +7,13 @@ import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
-import { writeHalf } from "../fixtures/half_model.ts";
-import { type OpenModel, openModel } from "../fixtures/model.ts";
-import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
-import { imageEncoder } from "../fixtures/tiny_ocr_graphs.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { gpuTest, HAS_F16 } from "../fixtures/engine/gpu.ts";
+import { writeHalf } from "../fixtures/graphs/half_model.ts";
+import { type OpenModel, openModel } from "../fixtures/engine/model.ts";
+import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
+import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/models/tiny_ocr.ts";
+import { imageEncoder } from "../fixtures/models/tiny_ocr_graphs.ts";
 
 /** The id of `</s_answer>`: behind four special tokens, the bytes and five other tags. */
 const ANSWER_END = 4 + 256 + 5;

@@ -9,8 +9,8 @@ import { readHeadSizes } from "../../src/models/folder/text_sizes.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { generate } from "../fixtures/generate.ts";
-import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 

@@ -9,9 +9,9 @@ import type { GraphSession } from "../../src/device/ort/ort.ts";
 import { storedBytes } from "../../src/graph/file/stored_tensor.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
 
-const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 
 class CountingBackend extends CpuBackend {
   numOpened = 0;

@@ -16,8 +16,8 @@ import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitEncoder } from "../../src/graph/cut/split_encoder.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
 interface Case {
   readonly folder: string;
@@ -29,7 +29,7 @@ interface Case {
   readonly tolerance: number;
 }
 
-const EXPORTS = new URL("../fixtures/exports/", import.meta.url);
+const EXPORTS = new URL("../fixtures/graphs/exports/", import.meta.url);
 
 function exported(name: string, changes: Partial<Case> = {}): Case {
   return {

@@ -4,16 +4,16 @@ import { pathToFileURL } from "node:url";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { readPaddleConfig } from "../../src/models/ocr/paddle_config.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { openModel } from "../fixtures/model.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 import {
   detectorYaml,
   type FolderFiles,
   recogniserYaml,
   withFolder,
   withMetadata,
-} from "../fixtures/paddle_folder.ts";
+} from "../fixtures/models/paddle_folder.ts";
 
 const DEMO = findModelFolder("hearth-demo-ocr")!;
 const PP_OCR = findModelFolder("ppocr-v2-mobile");

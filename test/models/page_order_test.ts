@@ -5,10 +5,10 @@ import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { applyOrientation } from "../../src/media/image/orientation.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { Drawing } from "../fixtures/drawing.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { openModel } from "../fixtures/model.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { Drawing } from "../fixtures/images/drawing.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { openModel } from "../fixtures/engine/model.ts";
 
 const PP_OCR = findModelFolder("ppocr-v2-mobile");
 const isThere = PP_OCR !== undefined;

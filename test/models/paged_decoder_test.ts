@@ -9,10 +9,10 @@ import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
-const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const CONTEXT_LENGTH = 32;
 const BLOCK_SIZE = 16;
 

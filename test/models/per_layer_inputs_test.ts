@@ -13,10 +13,10 @@ import { readModel } from "../../src/graph/file/proto_read.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { openEmbeddingGraph } from "../../src/models/folder/graph_file.ts";
-import { generate, type Prompt } from "../fixtures/generate.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { makeVisionFolder, TINY } from "../fixtures/vision/vision_folder.ts";
+import { generate, type Prompt } from "../fixtures/engine/generate.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { makeVisionFolder, TINY } from "../fixtures/models/vision/vision_folder.ts";
 
 const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
   tokens: Array.from({ length }, (_, i) => 3 + (seed * 97 + i * 37) % 1900),

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { embed, openModel } from "../fixtures/model.ts";
-import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { embed, openModel } from "../fixtures/engine/model.ts";
+import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/models/tiny_encoder.ts";
 
 const CLS = 2;
 const SEP = 3;

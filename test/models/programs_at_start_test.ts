@@ -6,10 +6,10 @@ import { warmUp } from "../../src/engine/warm_up.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { copyChatModel } from "../fixtures/chat_model.ts";
-import { generate } from "../fixtures/generate.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { recordGpu } from "../fixtures/recording_gpu.ts";
+import { copyChatModel } from "../fixtures/models/chat_model.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { recordGpu } from "../fixtures/engine/recording_gpu.ts";
 
 /** Prompts of all sizes a step may have. */
 const LENGTHS = [1, 2, 3, 5, 8, 9, 20, 33, 64, 65, 128, 129, 200];

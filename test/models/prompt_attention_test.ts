@@ -7,7 +7,7 @@ import type { AttentionSite } from "../../src/graph/graph_cut.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
-import { assertClose } from "../fixtures/compare_values.ts";
+import { assertClose } from "../fixtures/engine/compare_values.ts";
 
 const [HEADS, KV_HEADS, SIZE, BLOCK] = [6, 2, 32, 16];
 const [Q_WIDTH, KV_WIDTH] = [HEADS * SIZE, KV_HEADS * SIZE];

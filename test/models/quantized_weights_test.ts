@@ -17,20 +17,20 @@ import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../src/graph/file/proto_write.ts";
 import { loadNative } from "../../src/device/ort/ort.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
-import { generate, withWholeEngine } from "../fixtures/generate.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { runHearth } from "../fixtures/hearth_process.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
+import { countCalls } from "../fixtures/engine/count_calls.ts";
+import { generate, withWholeEngine } from "../fixtures/engine/generate.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { runHearth } from "../fixtures/servers/hearth_process.ts";
+import { ModelFolder } from "../fixtures/models/model_folder.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
 import {
   type BlockForm,
   type DynamicForm,
   quantizeBlocks,
   quantizeDynamically,
-} from "../fixtures/quantize_blocks.ts";
-import { makePrompt, Ties } from "../fixtures/small_steps.ts";
-import { firstTokens } from "../fixtures/steps.ts";
+} from "../fixtures/graphs/quantize_blocks.ts";
+import { makePrompt, Ties } from "../fixtures/engine/small_steps.ts";
+import { firstTokens } from "../fixtures/engine/steps.ts";
 
 const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
 const NUM_TOKENS = 24;

@@ -1,7 +1,7 @@
 /** Memory of native code that workers leave behind. */
 import assert from "node:assert/strict";
 import { Session } from "../../src/server/session/session.ts";
-import { loadOptions } from "../fixtures/server.ts";
+import { loadOptions } from "../fixtures/servers/server.ts";
 
 const NUM_WARM_UP = 8;
 const NUM_WORKERS = 24;
@@ -16,7 +16,10 @@ async function replaceOften(numTimes: number): Promise<void> {
       load: { ...loadOptions(), device: "cpu", cpuRuntime: "native" },
       maxQueue: 1,
       spawnWorker: () => {
-        const url = new URL("../fixtures/fragile_worker.ts?crash-on=metrics", import.meta.url);
+        const url = new URL(
+          "../fixtures/threads/fragile_worker.ts?crash-on=metrics",
+          import.meta.url,
+        );
         workers.push(new Worker(url, { type: "module" }));
         return workers.at(-1)!;
       },

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { cosine, embed, openModel, rerank } from "../fixtures/model.ts";
-import { computeRecall, readRetrievalSet } from "../fixtures/retrieval.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { cosine, embed, openModel, rerank } from "../fixtures/engine/model.ts";
+import { computeRecall, readRetrievalSet } from "../fixtures/text/retrieval.ts";
 
 interface Golden {
   readonly queries: readonly {

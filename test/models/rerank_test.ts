@@ -1,9 +1,9 @@
 /** What a rerank task gets, beyond the goldens. */
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/base/errors.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { openModel, rerank } from "../fixtures/model.ts";
-import { makeTinyEncoder } from "../fixtures/tiny_encoder.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { openModel, rerank } from "../fixtures/engine/model.ts";
+import { makeTinyEncoder } from "../fixtures/models/tiny_encoder.ts";
 
 const DEMO = findModelFolder("hearth-demo-rerank")!;
 const QUERY = "what is the capital of Portugal";

@@ -13,10 +13,10 @@ import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
 import type { GraphCut } from "../../src/graph/graph_cut.ts";
 import { cutForGpu } from "../../src/program/gpu_cut.ts";
-import { decodeModel } from "../fixtures/decode_model.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { constant } from "../fixtures/onnx_builder.ts";
-import { forward } from "../fixtures/steps.ts";
+import { decodeModel } from "../fixtures/graphs/decode_model.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { constant } from "../fixtures/graphs/onnx_builder.ts";
+import { forward } from "../fixtures/engine/steps.ts";
 import {
   decoder,
   type DecoderBuilder,

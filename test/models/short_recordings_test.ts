@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/flac_silence.ts";
-import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
-import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/audio/flac_silence.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/servers/speech_server.ts";
+import { transcribeFile, withAsr } from "../fixtures/audio/transcribe.ts";
 
 const NUM_CLIENTS = 2;
 const NUM_EACH = 12;

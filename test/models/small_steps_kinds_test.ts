@@ -9,11 +9,16 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { SMALL_QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
-import { makeEncoded, OCR, openEncoderDecoder, SPEECH } from "../fixtures/encoded_decoder.ts";
-import { generate } from "../fixtures/generate.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
+import {
+  makeEncoded,
+  OCR,
+  openEncoderDecoder,
+  SPEECH,
+} from "../fixtures/models/encoded_decoder.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
 import {
   countCosts,
   countStep,
@@ -21,8 +26,8 @@ import {
   type StepCounts,
   TIES,
   Ties,
-} from "../fixtures/small_steps.ts";
-import { makeTinyOcr, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+} from "../fixtures/engine/small_steps.ts";
+import { makeTinyOcr, type TinyOcrFamily } from "../fixtures/models/tiny_ocr.ts";
 
 /** Counts of a step in our kernels, and of one in ONNX Runtime. */
 interface Costs {

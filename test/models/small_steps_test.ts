@@ -9,11 +9,11 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { generate } from "../fixtures/generate.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { countStep, makePrompt, TIES, Ties } from "../fixtures/small_steps.ts";
+import { generate } from "../fixtures/engine/generate.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { countStep, makePrompt, TIES, Ties } from "../fixtures/engine/small_steps.ts";
 
 /** With a prompt of 6 tokens, into a second block of the cache. */
 const NUM_TOKENS = 12;

@@ -3,17 +3,17 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
-import { gpuTest } from "../fixtures/gpu.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import {
   goldenSound,
   TINY_SPEECH,
   type TinySpeechModel,
   withTinySpeech,
-} from "../fixtures/tiny_speech.ts";
-import { transcribeFile } from "../fixtures/transcribe.ts";
+} from "../fixtures/models/tiny_speech.ts";
+import { transcribeFile } from "../fixtures/audio/transcribe.ts";
 
 async function assertGoldens(
   name: TinySpeechModel,

@@ -7,11 +7,11 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { SpeechTokenGenerator } from "../../src/models/tts/speech_token_generator.ts";
 import { Tensor, type Tensors } from "../../src/device/ort/ort.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { makeTinyTts } from "../fixtures/tiny_tts.ts";
-import { plainDecoder } from "../fixtures/vision/vision_decoder.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { makeTinyTts } from "../fixtures/models/tiny_tts.ts";
+import { plainDecoder } from "../fixtures/models/vision/vision_decoder.ts";
 
 const VOCAB = 6_564;
 const WIDTH = 16;

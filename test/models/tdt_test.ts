@@ -5,14 +5,14 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { chooseFiles } from "../../src/models/load/model_files.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { loadAsr } from "../fixtures/open_folder.ts";
-import { goldenSound, makeSpeechFolder, withSpeechFolder } from "../fixtures/tiny_speech.ts";
-import type { FolderFiles } from "../fixtures/tiny_speech_ctc.ts";
-import { tdtFiles, tdtReference } from "../fixtures/tiny_speech_tdt.ts";
-import { transcribeFile } from "../fixtures/transcribe.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { loadAsr } from "../fixtures/engine/open_folder.ts";
+import { goldenSound, makeSpeechFolder, withSpeechFolder } from "../fixtures/models/tiny_speech.ts";
+import type { FolderFiles } from "../fixtures/models/tiny_speech_ctc.ts";
+import { tdtFiles, tdtReference } from "../fixtures/models/tiny_speech_tdt.ts";
+import { transcribeFile } from "../fixtures/audio/transcribe.ts";
 
 const FRAME_SECONDS = 0.08;
 

@@ -15,11 +15,11 @@ import { type GraphSession, Tensor, type Tensors } from "../../src/device/ort/or
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
-import { forward } from "../fixtures/steps.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { forward } from "../fixtures/engine/steps.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
-const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const [NUM_POSITIONS, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
 const SITES: readonly SiteHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
 /** One of the decoder's steps has room for sixteen tokens. */

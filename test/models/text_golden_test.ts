@@ -6,16 +6,21 @@ import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import {
+  type EngineOptions,
+  generate,
+  withEngine,
+  withWholeEngine,
+} from "../fixtures/engine/generate.ts";
 import {
   findModelFolder,
   type GoldenCompletion,
   readGoldens,
   unlessThere,
-} from "../fixtures/goldens.ts";
-import { writeEmbeddingFolder } from "../fixtures/embedding_folder.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+} from "../fixtures/engine/goldens.ts";
+import { writeEmbeddingFolder } from "../fixtures/models/embedding_folder.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
 
 /** Where the two best log-probabilities are closer than this, f16 may choose the other. */
 const F16_TIE = 0.05;

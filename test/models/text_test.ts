@@ -5,7 +5,7 @@ import { HearthError } from "../../src/base/errors.ts";
 import { loadModel } from "../../src/models/load/load.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent, ChatTask, GenerationOptions, TaskEvent } from "../../src/models/task.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 const STORY = "Tell me a story about a fox.";

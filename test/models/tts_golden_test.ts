@@ -6,17 +6,17 @@ import { readReference } from "../../src/models/tts/voices.ts";
 import type { Voice } from "../../src/models/task.ts";
 import type { Synthesizer, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/kokoro.ts";
-import { cpuTest } from "../fixtures/cpu.ts";
-import { openSynthesizer } from "../fixtures/open_folder.ts";
+import { cpuTest } from "../fixtures/engine/cpu.ts";
+import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_graph.ts";
-import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
-import { recordSomebody } from "../fixtures/recordings.ts";
+import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
+import { recordSomebody } from "../fixtures/audio/recordings.ts";
 import {
   makeSpeakerEncoder,
   makeTinyTts,
   TTS_FAMILIES,
   type TtsFamily,
-} from "../fixtures/tiny_tts.ts";
+} from "../fixtures/models/tiny_tts.ts";
 
 /** What transformers.js and kokoro-js gave: see `goldens/make_tts.mjs`. */
 interface Goldens {
@@ -39,7 +39,7 @@ interface Goldens {
 const TOLERANCE = 1e-4;
 
 const goldens: Goldens = JSON.parse(
-  await Deno.readTextFile(new URL("../fixtures/goldens/tts.json", import.meta.url)),
+  await Deno.readTextFile(new URL("../fixtures/models/goldens/tts.json", import.meta.url)),
 );
 
 async function compare(family: TtsFamily, backend: Backend): Promise<void> {

@@ -10,16 +10,16 @@ import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { findMediaToken } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
-import { chat } from "../fixtures/chat.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { openModel } from "../fixtures/model.ts";
-import { KEPT_SIZES, makeMessages, visionCases } from "../fixtures/vision/vision_cases.ts";
+import { chat } from "../fixtures/engine/chat.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { KEPT_SIZES, makeMessages, visionCases } from "../fixtures/models/vision/vision_cases.ts";
 import {
   makeVisionFolder,
   VISION_FAMILIES,
   type VisionFamily,
-} from "../fixtures/vision/vision_folder.ts";
-import goldens from "../fixtures/vision/goldens.json" with { type: "json" };
+} from "../fixtures/models/vision/vision_folder.ts";
+import goldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
 
 // That decoders run uncut is meant.
 configureLog({ level: "error", format: "text" });

@@ -7,12 +7,16 @@ import { configureLog } from "../../src/base/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { MediaEncoder } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
-import { CapturedStderr } from "../fixtures/capture_stderr.ts";
-import { openModel } from "../fixtures/model.ts";
-import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { drawImage } from "../fixtures/vision/vision_cases.ts";
-import { imageEncoder } from "../fixtures/vision/vision_encoders.ts";
-import { makeVisionFolder, TINY, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
+import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
+import { drawImage } from "../fixtures/models/vision/vision_cases.ts";
+import { imageEncoder } from "../fixtures/models/vision/vision_encoders.ts";
+import {
+  makeVisionFolder,
+  TINY,
+  type VisionFamily,
+} from "../fixtures/models/vision/vision_folder.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { HearthError } from "../../src/base/errors.ts";
 import { ImagePreprocessor } from "../../src/models/images/image_preprocessor.ts";
-import { drawImage } from "../fixtures/vision/vision_cases.ts";
-import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { drawImage } from "../fixtures/models/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
 const NEVER = new AbortController();
 

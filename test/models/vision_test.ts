@@ -8,12 +8,12 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision.ts";
-import { chat, imageMessage } from "../fixtures/chat.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
-import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
-import { drawImage, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
-import { makeVisionFolder, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
+import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/engine/model.ts";
+import { drawImage, MAIN_FAMILIES } from "../fixtures/models/vision/vision_cases.ts";
+import { makeVisionFolder, type VisionFamily } from "../fixtures/models/vision/vision_folder.ts";
 
 const SIZE = [84, 56] as const;
 const QUESTION = "What colors are there?";

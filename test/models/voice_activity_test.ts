@@ -4,17 +4,21 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Backend } from "../../src/device/backend.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadAsr } from "../fixtures/open_folder.ts";
+import { loadAsr } from "../fixtures/engine/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { findSpeechRegions } from "../../src/models/asr/speech_regions.ts";
 import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
-import { makeWav } from "../fixtures/audio_files.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/speech.ts";
-import { makeTinyVad, referenceLikelihoods } from "../fixtures/tiny_vad.ts";
-import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
-import { readSpeechGoldens, transcribeFile, type Transcript } from "../fixtures/transcribe.ts";
+import { makeWav } from "../fixtures/audio/audio_files.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/audio/speech.ts";
+import { makeTinyVad, referenceLikelihoods } from "../fixtures/models/tiny_vad.ts";
+import { makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
+import {
+  readSpeechGoldens,
+  transcribeFile,
+  type Transcript,
+} from "../fixtures/audio/transcribe.ts";
 
 const SILERO = findModelFolder("silero-vad");
 const TINY = await makeTinyVad();

@@ -5,17 +5,17 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
-import { unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
+import { copyWithDisguisedAttention } from "../fixtures/graphs/disguised_softmax.ts";
+import { unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { findSpeechFolder, speechTest } from "../fixtures/audio/speech.ts";
 import {
   type GoldenSegment,
   readSpeechGoldens,
   type SpeechGoldens,
   transcribeFile,
   withAsr,
-} from "../fixtures/transcribe.ts";
+} from "../fixtures/audio/transcribe.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
 
 function assertSegments(

@@ -11,9 +11,9 @@ import type { Decoder } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
-import { generate, type Prompt, readMetric, withWholeEngine } from "../fixtures/generate.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { makeContext } from "../fixtures/open_folder.ts";
+import { generate, type Prompt, readMetric, withWholeEngine } from "../fixtures/engine/generate.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
 
 /** Exports by PyTorch: half of the layers have a window, or all. */
 const EXPORTS = ["gemma3_dynamo_18", "gemma2_script_17", "mistral_dynamo_23"];
@@ -28,7 +28,9 @@ const PROMPTS: readonly Prompt[] = [3, 9, 21, 37].map((length, i) => ({
 async function makeFolder(name: string): Promise<string> {
   const folder = await Deno.makeTempDir();
   await Deno.mkdir(`${folder}/onnx`);
-  const exported = fileURLToPath(new URL(`../fixtures/exports/${name}.onnx`, import.meta.url));
+  const exported = fileURLToPath(
+    new URL(`../fixtures/graphs/exports/${name}.onnx`, import.meta.url),
+  );
   await Deno.copyFile(exported, `${folder}/onnx/model.onnx`);
   await Deno.writeTextFile(
     `${folder}/config.json`,

@@ -5,17 +5,17 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
-import { makeSessions, onWeb } from "../fixtures/transformers_sessions.ts";
-import { loadAsr } from "../fixtures/open_folder.ts";
+import { makeSessions, onWeb } from "../fixtures/engine/transformers_sessions.ts";
+import { loadAsr } from "../fixtures/engine/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
-import { copyWithAttentionOutputs } from "../fixtures/attention_outputs.ts";
-import { decodeWhole, makeWav, RATE_HZ } from "../fixtures/audio_files.ts";
-import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
-import { speechTest } from "../fixtures/speech.ts";
-import { assertOrdered, measureWords, SPOKEN } from "../fixtures/spoken_words.ts";
-import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
+import { copyWithAttentionOutputs } from "../fixtures/graphs/attention_outputs.ts";
+import { decodeWhole, makeWav, RATE_HZ } from "../fixtures/audio/audio_files.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { speechTest } from "../fixtures/audio/speech.ts";
+import { assertOrdered, measureWords, SPOKEN } from "../fixtures/audio/spoken_words.ts";
+import { transcribeFile, withAsr } from "../fixtures/audio/transcribe.ts";
 
 /** How far off a word within a sentence may begin: the median, and all but one in ten. */
 const STARTS_SECONDS = { median: 0.08, most: 0.35 };

@@ -2,8 +2,14 @@
 /// <reference lib="dom" />
 /** Nothing that was written is lost: branches, deleting, reloads, drafts and several tabs. */
 import assert from "node:assert/strict";
-import { Tab } from "../fixtures/browser.ts";
-import { download, openSettings, pageTest, setField, withFile } from "../fixtures/page_visit.ts";
+import { Tab } from "../fixtures/page/browser.ts";
+import {
+  download,
+  openSettings,
+  pageTest,
+  setField,
+  withFile,
+} from "../fixtures/page/page_visit.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
 

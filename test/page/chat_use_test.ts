@@ -3,7 +3,7 @@
 /** What a reader does with a conversation, beside writing. */
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
-import { DESKTOP, PHONE, Tab } from "../fixtures/browser.ts";
+import { DESKTOP, PHONE, Tab } from "../fixtures/page/browser.ts";
 import {
   download,
   openSettings,
@@ -13,8 +13,8 @@ import {
   shareBrowser,
   shareServer,
   withFile,
-} from "../fixtures/page_visit.ts";
-import { TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
+} from "../fixtures/page/page_visit.ts";
+import { TOOLS, WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
 

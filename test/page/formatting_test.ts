@@ -2,8 +2,8 @@
 /// <reference lib="dom" />
 /** What an answer may look like: formulas, HTML that formats text, and colours of code. */
 import assert from "node:assert/strict";
-import { withAnswer } from "../fixtures/page_answer.ts";
-import { PAGE_TEST } from "../fixtures/page_visit.ts";
+import { withAnswer } from "../fixtures/page/page_answer.ts";
+import { PAGE_TEST } from "../fixtures/page/page_visit.ts";
 
 Deno.test({
   ...PAGE_TEST,

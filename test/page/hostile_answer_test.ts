@@ -1,9 +1,9 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
 import assert from "node:assert/strict";
-import { HOSTILE_HTML } from "../fixtures/hostile_html.ts";
-import { withAnswer } from "../fixtures/page_answer.ts";
-import { PAGE_TEST } from "../fixtures/page_visit.ts";
+import { HOSTILE_HTML } from "../fixtures/page/hostile_html.ts";
+import { withAnswer } from "../fixtures/page/page_answer.ts";
+import { PAGE_TEST } from "../fixtures/page/page_visit.ts";
 
 /** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
 const HOSTILE = [

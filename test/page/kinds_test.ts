@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { encode } from "fast-png";
-import { documentFile } from "../fixtures/documents.ts";
-import { DESKTOP, Tab } from "../fixtures/browser.ts";
+import { documentFile } from "../fixtures/documents/documents.ts";
+import { DESKTOP, Tab } from "../fixtures/page/browser.ts";
 import {
   checkAccessibility,
   download,
@@ -15,8 +15,8 @@ import {
   setField,
   shareBrowser,
   withFile,
-} from "../fixtures/page_visit.ts";
-import { TestServer } from "../fixtures/server.ts";
+} from "../fixtures/page/page_visit.ts";
+import { TestServer } from "../fixtures/servers/server.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const OCR_SAMPLE = join(ROOT, "models/hearth-demo-ocr/golden/askew.png");

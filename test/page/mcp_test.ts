@@ -2,9 +2,9 @@
 /// <reference lib="dom" />
 /** Tools of MCP servers: connected with, asked for by the model, allowed by the user, run, and shown. */
 import assert from "node:assert/strict";
-import { AuthorizationServer } from "../fixtures/authorization_server.ts";
-import { Tab } from "../fixtures/browser.ts";
-import { WeatherServer } from "../fixtures/mcp_server.ts";
+import { AuthorizationServer } from "../fixtures/servers/authorization_server.ts";
+import { Tab } from "../fixtures/page/browser.ts";
+import { WeatherServer } from "../fixtures/servers/mcp_server.ts";
 import {
   checkAccessibility,
   openSettings,
@@ -12,8 +12,8 @@ import {
   setField,
   shareBrowser,
   shareServer,
-} from "../fixtures/page_visit.ts";
-import { WEATHER_ANSWER } from "../fixtures/weather.ts";
+} from "../fixtures/page/page_visit.ts";
+import { WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 const QUESTION = "What is the weather in Paris?";
 

@@ -5,12 +5,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeImage } from "../../src/media/image.ts";
-import type { Tab } from "../fixtures/browser.ts";
-import { withMicrophone } from "../fixtures/microphone.ts";
-import { documentFile, DOCUMENTS } from "../fixtures/documents.ts";
-import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../fixtures/page_visit.ts";
+import type { Tab } from "../fixtures/page/browser.ts";
+import { withMicrophone } from "../fixtures/page/microphone.ts";
+import { documentFile, DOCUMENTS } from "../fixtures/documents/documents.ts";
+import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../fixtures/page/page_visit.ts";
 
-import { makeTinyTts } from "../fixtures/tiny_tts.ts";
+import { makeTinyTts } from "../fixtures/models/tiny_tts.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CIRCLE = join(ROOT, "docs/samples/circle.png");

@@ -3,9 +3,9 @@
 /** The page as other machines see it: browsers withhold some of their functions from pages at plain http://. */
 import assert from "node:assert/strict";
 import { startServer } from "../../src/server/http/server.ts";
-import { openBrowser, Tab } from "../fixtures/browser.ts";
-import { PAGE_TEST } from "../fixtures/page_visit.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { openBrowser, Tab } from "../fixtures/page/browser.ts";
+import { PAGE_TEST } from "../fixtures/page/page_visit.ts";
+import { TestApp } from "../fixtures/servers/server.ts";
 
 const NAME = "hearth.test";
 

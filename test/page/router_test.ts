@@ -3,10 +3,10 @@
 /** The page of a router: a choice of models, and speech models beside the one that chats. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { openBrowser, Tab } from "../fixtures/browser.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { withMicrophone } from "../fixtures/microphone.ts";
-import { checkAccessibility, download, PAGE_TEST } from "../fixtures/page_visit.ts";
+import { openBrowser, Tab } from "../fixtures/page/browser.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { withMicrophone } from "../fixtures/page/microphone.ts";
+import { checkAccessibility, download, PAGE_TEST } from "../fixtures/page/page_visit.ts";
 
 const TIMER = fileURLToPath(new URL("../../docs/samples/timer.mp3", import.meta.url));
 const MODELS = ["chat", "asr", "tts", "matting"].map((kind) => `hearth-demo-${kind}`);

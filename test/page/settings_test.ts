@@ -2,9 +2,9 @@
 /// <reference lib="dom" />
 /** Settings by conversation, presets, the gauge of the context, and documents. */
 import assert from "node:assert/strict";
-import { documentFile } from "../fixtures/documents.ts";
-import type { Tab } from "../fixtures/browser.ts";
-import { openSettings, pageTest, withFile } from "../fixtures/page_visit.ts";
+import { documentFile } from "../fixtures/documents/documents.ts";
+import type { Tab } from "../fixtures/page/browser.ts";
+import { openSettings, pageTest, withFile } from "../fixtures/page/page_visit.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { startServer } from "../../src/server/http/server.ts";
-import { Tab } from "../fixtures/browser.ts";
-import { PAGE_TEST, shareBrowser } from "../fixtures/page_visit.ts";
-import { TestApp, type TestServerOptions } from "../fixtures/server.ts";
+import { Tab } from "../fixtures/page/browser.ts";
+import { PAGE_TEST, shareBrowser } from "../fixtures/page/page_visit.ts";
+import { TestApp, type TestServerOptions } from "../fixtures/servers/server.ts";
 
 /** Opens the page of a server whose session has not begun to load. */
 async function withPage(

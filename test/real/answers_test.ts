@@ -7,8 +7,8 @@ import { dirname } from "node:path";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../../src/models/task.ts";
 import { HearthError } from "../../src/base/errors.ts";
-import { openModel } from "../fixtures/model.ts";
-import { makeTinyDecoder } from "../fixtures/tiny_decoder.ts";
+import { openModel } from "../fixtures/engine/model.ts";
+import { makeTinyDecoder } from "../fixtures/models/tiny_decoder.ts";
 import { type RealTokenizer, realTokenizerTest } from "./real_tokenizers.ts";
 
 const FAMILIES = [

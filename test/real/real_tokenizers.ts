@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Tokenizer as RustBinding } from "tokenizers";
 import { TokenTexts } from "../../src/models/text/token_text.ts";
 import { Tokenizer } from "../../src/tokenizer/tokenizer.ts";
-import { unlessThere } from "../fixtures/goldens.ts";
+import { unlessThere } from "../fixtures/engine/goldens.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

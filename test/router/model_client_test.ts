@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { RequestListener } from "node:http";
 import { type ModelAnswer, ModelClient } from "../../src/router/model_client.ts";
-import { withServer } from "../fixtures/local_server.ts";
+import { withServer } from "../fixtures/servers/local_server.ts";
 
 const GET = { method: "GET", path: "/", body: null } as const;
 

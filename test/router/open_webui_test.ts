@@ -4,9 +4,9 @@
  * and what it reads of the answers.
  */
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { readStrictly } from "../fixtures/sse.ts";
-import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/servers/speech_server.ts";
 
 const KEY = "secret";
 const CONFIG = `models:

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { isAlive } from "../../src/cli/running.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { ENDLESS } from "../fixtures/server.ts";
-import { readStrictly } from "../fixtures/sse.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { ENDLESS } from "../fixtures/servers/server.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
 
 const CHAT = "hearth-demo-chat";
 const EMBED = "hearth-demo-embed";

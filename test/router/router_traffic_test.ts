@@ -1,9 +1,9 @@
 /** What passes through the router: live speech, sound as it is made, large uploads, slow readers. */
 import assert from "node:assert/strict";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { getBytes, LiveClient, readSamples } from "../fixtures/live_client.ts";
-import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
-import { askForWebSocket } from "../fixtures/raw_web_socket.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { getBytes, LiveClient, readSamples } from "../fixtures/servers/live_client.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/servers/speech_server.ts";
+import { askForWebSocket } from "../fixtures/servers/raw_web_socket.ts";
 
 const ASR = "hearth-demo-asr";
 const CHAT = "hearth-demo-chat";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compileArguments, INCLUDES, KEPT_FOLDERS } from "../../scripts/compile.ts";
-import { documentFile } from "../fixtures/documents.ts";
-import { imageFile } from "../fixtures/images.ts";
+import { documentFile } from "../fixtures/documents/documents.ts";
+import { imageFile } from "../fixtures/images/images.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const MB = 1e6;

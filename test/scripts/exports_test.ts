@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readSources } from "../fixtures/sources.ts";
+import { readSources } from "../fixtures/files/sources.ts";
 
 const EXPORT = /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (\w+)/gm;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { dirname, join, normalize } from "node:path";
-import { readSources } from "../fixtures/sources.ts";
+import { readSources } from "../fixtures/files/sources.ts";
 
 /** Each imports only from itself and from those after it. */
 const LAYERS = [

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { assertClose, assertSameData, assertSameValues } from "../fixtures/compare_values.ts";
+import {
+  assertClose,
+  assertSameData,
+  assertSameValues,
+} from "../fixtures/engine/compare_values.ts";
 
 Deno.test("assertSameValues() names the first difference and the largest error of a million", () => {
   const want = Float32Array.from({ length: 1_000_000 }, (_, i) => i % 1000);

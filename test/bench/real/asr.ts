@@ -5,8 +5,8 @@
  * @module
  */
 import { join } from "node:path";
-import { makeWav } from "../../fixtures/audio_files.ts";
-import { goldenSound } from "../../fixtures/tiny_speech.ts";
+import { makeWav } from "../../fixtures/audio/audio_files.ts";
+import { goldenSound } from "../../fixtures/models/tiny_speech.ts";
 import { time } from "../report.ts";
 import type { Comparison, Running } from "./comparison.ts";
 import { type HearthOptions, RunningHearth } from "./hearth.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthProcess } from "../../fixtures/hearth_process.ts";
+import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
 
 const POLL_MS = 10;
 

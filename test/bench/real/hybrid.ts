@@ -6,8 +6,8 @@
  */
 import { join } from "node:path";
 import type { AttributeValue } from "../../../src/graph/file/proto.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { constant, type Declared, ints } from "../../fixtures/onnx_builder.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { constant, type Declared, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { QWEN3 } from "./qwen3.ts";
 import { Random } from "./random.ts";
 import { copyTokenizer, twinFolder, writeTwinFiles } from "./twin.ts";

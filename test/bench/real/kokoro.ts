@@ -6,9 +6,9 @@
  * @see https://arxiv.org/abs/2203.02395
  * @module
  */
-import { attention, layerNorm, linear, mlp } from "../../fixtures/graph_layers.ts";
-import { ttsFiles } from "../../fixtures/tiny_tts.ts";
-import { durations, stretch } from "../../fixtures/tts_layers.ts";
+import { attention, layerNorm, linear, mlp } from "../../fixtures/graphs/graph_layers.ts";
+import { ttsFiles } from "../../fixtures/models/tiny_tts.ts";
+import { durations, stretch } from "../../fixtures/models/tts_layers.ts";
 import {
   biLstm,
   conv,

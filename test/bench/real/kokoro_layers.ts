@@ -4,7 +4,7 @@
  * @see https://arxiv.org/abs/2306.07691
  * @module
  */
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import type { TwinGraph } from "./twin_graph.ts";
 
 /** Half a style: the predictor has one, the vocoder the other. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { attention, layerNorm, mlp } from "../../fixtures/graph_layers.ts";
+import { attention, layerNorm, mlp } from "../../fixtures/graphs/graph_layers.ts";
 import { copyTokenizer, TOKENIZERS, twinFolder, writeTwinFiles } from "./twin.ts";
 import { TwinGraph } from "./twin_graph.ts";
 

@@ -5,8 +5,8 @@
  */
 import { join } from "node:path";
 import type { AttributeValue, Tensor } from "../../../src/graph/file/proto.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { constant, type Declared, ints } from "../../fixtures/onnx_builder.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { constant, type Declared, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { Random } from "./random.ts";
 import { copyTokenizer, twinFolder, writeTwinFiles } from "./twin.ts";
 

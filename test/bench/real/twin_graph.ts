@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { Random } from "./random.ts";
 
 export class TwinGraph extends GraphBuilder {

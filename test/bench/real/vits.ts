@@ -4,9 +4,9 @@
  * @see https://arxiv.org/abs/2106.06103
  * @module
  */
-import { encoderLayer } from "../../fixtures/graph_layers.ts";
-import { ttsFiles } from "../../fixtures/tiny_tts.ts";
-import { addNoise, durations, leaky, stretch } from "../../fixtures/tts_layers.ts";
+import { encoderLayer } from "../../fixtures/graphs/graph_layers.ts";
+import { ttsFiles } from "../../fixtures/models/tiny_tts.ts";
+import { addNoise, durations, leaky, stretch } from "../../fixtures/models/tts_layers.ts";
 import { twinFolder, writeTwinFiles } from "./twin.ts";
 import { TwinGraph } from "./twin_graph.ts";
 

@@ -5,8 +5,8 @@
  * @module
  */
 import { join } from "node:path";
-import { encoderLayer, gelu, layerNorm } from "../../fixtures/graph_layers.ts";
-import { buildMergedDecoder } from "../../fixtures/merged_decoder_graph.ts";
+import { encoderLayer, gelu, layerNorm } from "../../fixtures/graphs/graph_layers.ts";
+import { buildMergedDecoder } from "../../fixtures/graphs/merged_decoder_graph.ts";
 import { copyTokenizer, TOKENIZERS, twinFolder, writeTwinFiles } from "./twin.ts";
 import { TwinGraph } from "./twin_graph.ts";
 

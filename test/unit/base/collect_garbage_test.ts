@@ -82,7 +82,7 @@ Deno.test("CollectionSchedule leaves a thread alone in which collections find li
 });
 
 Deno.test("collectGarbageLater() does not keep a process or a thread alive", async () => {
-  const idle = new URL("../../fixtures/idle_process.ts", import.meta.url);
+  const idle = new URL("../../fixtures/servers/idle_process.ts", import.meta.url);
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", idle.href],
     stderr: "inherit",

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { serveThreads } from "../../../src/base/start_thread.ts";
 
-const GREETING = new URL("../../fixtures/greeting_thread.ts", import.meta.url);
+const GREETING = new URL("../../fixtures/threads/greeting_thread.ts", import.meta.url);
 const NOWHERE = new URL("../fixtures/nowhere.ts", import.meta.url);
 
 /** A worker that has asked for a thread. */
 function askFor(module: URL) {
-  const worker = new Worker(new URL("../../fixtures/starting_worker.ts", import.meta.url), {
+  const worker = new Worker(new URL("../../fixtures/threads/starting_worker.ts", import.meta.url), {
     type: "module",
   });
   const threads = new MessageChannel();

@@ -15,7 +15,7 @@ async function run(program: string): Promise<Record<string, number>> {
 Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc would keep", {
   ignore: !hasGlibc(),
 }, async () => {
-  const { kept, returned } = await run("../../fixtures/trim_own_arena.ts");
+  const { kept, returned } = await run("../../fixtures/threads/trim_own_arena.ts");
   // Less than glibc returns by itself.
   assert.ok(kept! > 16 * MIB, `${kept} bytes were kept`);
   assert.ok(returned! > 16 * MIB, `${returned} bytes were returned`);
@@ -24,7 +24,7 @@ Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc 
 Deno.test("trimAllArenas() returns the end of another thread's arena that it frees meanwhile", {
   ignore: !hasGlibc(),
 }, async () => {
-  const { before, meanwhile } = await run("../../fixtures/trim_other_arena.ts");
+  const { before, meanwhile } = await run("../../fixtures/threads/trim_other_arena.ts");
   assert.ok(before! < 8 * MIB, `${before} bytes freed before were returned`);
   assert.ok(meanwhile! > 12 * MIB, `${meanwhile} bytes freed meanwhile were returned`);
 });
@@ -32,7 +32,7 @@ Deno.test("trimAllArenas() returns the end of another thread's arena that it fre
 Deno.test("trimEndingThread() returns the arena of a worker that ends when idle", {
   ignore: !hasGlibc(),
 }, async () => {
-  const { taken, returned } = await run("../../fixtures/trim_ended_thread.ts");
+  const { taken, returned } = await run("../../fixtures/threads/trim_ended_thread.ts");
   assert.ok(taken! > 40 * MIB, `${taken} bytes were taken by two`);
   assert.ok(returned! > 16 * MIB, `${returned} bytes were returned by one`);
 });

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { PidFile, pidFilePath } from "../../../src/cli/running.ts";
 import { configureLog } from "../../../src/base/log.ts";
-import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
+import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const RECORD = {
   pid: 4711,

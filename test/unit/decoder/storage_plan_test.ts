@@ -4,7 +4,7 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import type { GraphCut, TensorPort } from "../../../src/graph/graph_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 async function cutDemo(): Promise<GraphCut> {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")!}/onnx`);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { CpuBackend } from "../../../src/device/cpu/cpu.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
-import { buildModel } from "../../fixtures/onnx_builder.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 const doubling = buildModel({
   nodes: [makeNode("Add", ["x", "x"], ["y"])],

@@ -9,13 +9,13 @@ import { liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
 const CASES = [
   ["../../../models/hearth-demo-chat/onnx", "model.onnx", 0],
   ["../../../models/hearth-demo-chat/onnx", "model_q4f16.onnx", 0],
   // Two of three segments are ONNX Runtime's.
-  ["../../fixtures/exports", "gpt_neox_dynamo_18.onnx", 2],
+  ["../../fixtures/graphs/exports", "gpt_neox_dynamo_18.onnx", 2],
 ] as const;
 
 for (const [folder, file, numOfOrt] of CASES) {

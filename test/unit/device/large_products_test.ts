@@ -14,9 +14,9 @@ import {
   type Tensor as Constant,
 } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { assertClose, assertSameValues } from "../../fixtures/compare_values.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { assertClose, assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { inMemory } from "../graph/test_decoder.ts";
 
 const [K, N, BLOCK] = [128, 1000, 32];

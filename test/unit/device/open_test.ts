@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { openBackend } from "../../../src/device/open.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { buildModel } from "../../fixtures/onnx_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 const MODEL = buildModel({
   nodes: [makeNode("Neg", ["x"], ["y"])],

@@ -9,7 +9,7 @@ import { packMatrices, packWeights } from "../../../src/device/cpu/pack_weights.
 import { StartupError } from "../../../src/base/errors.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
-import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
+import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const [K, OUTPUTS] = [4096, 32_768];
 const LEVELS = OUTPUTS * K / 2;

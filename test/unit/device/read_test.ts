@@ -5,8 +5,8 @@ import { CpuBackend } from "../../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { buildModel } from "../../fixtures/onnx_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 /** The bytes of an odd number of halves are no whole words. */
 const VALUES = [0.5, -2, 1024, 0, 0.25];

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
-import { decodeModel } from "../../fixtures/decode_model.ts";
-import { Downloads } from "../../fixtures/downloads.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
+import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
+import { Downloads } from "../../fixtures/engine/downloads.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
 /** Sums of one to four tensors, the last of them broadcast. */
 function buildSums(): Uint8Array<ArrayBuffer> {

@@ -7,8 +7,8 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { type GraphSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
-import { gpuTest, HAS_F16 } from "../../fixtures/gpu.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
+import { gpuTest, HAS_F16 } from "../../fixtures/engine/gpu.ts";
 
 const [ROWS, WIDTH, BLOCK] = [300, 96, 32];
 const IDS = [0, 299, 7, 7, 131];

@@ -1,16 +1,16 @@
 /** Sessions that read their weights as inputs compute what those do that hold them. */
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { DeviceWeights } from "../../../src/device/device_weights.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { type GraphSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { liftLargeWeights, liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
-import { countCalls } from "../../fixtures/count_calls.ts";
-import { gpuTest, HAS_F16 } from "../../fixtures/gpu.ts";
+import { countCalls } from "../../fixtures/engine/count_calls.ts";
+import { gpuTest, HAS_F16 } from "../../fixtures/engine/gpu.ts";
 import { inMemory } from "../graph/test_decoder.ts";
 
 const [K, N, BLOCK] = [2048, 256, 32];

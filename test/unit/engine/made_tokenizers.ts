@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LLAMA_DECODER, tokenizerJson } from "../../fixtures/tokenizer_json.ts";
+import { LLAMA_DECODER, tokenizerJson } from "../../fixtures/text/tokenizer_json.ts";
 
 const SPACE = "▁";
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"];

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
 import { TokenTexts } from "../../../src/models/text/token_text.ts";
 import { byteFallbackTokenizer, unigramTokenizer } from "./made_tokenizers.ts";
-import { unlessThere } from "../../fixtures/goldens.ts";
+import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
 /** Tokenizers of every decoder there is: byte-level, byte fallback, Metaspace, WordPiece. */
 export const TOKENIZER_FOLDERS = [

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createBuffer, type GpuContext } from "../../../src/gpu/device.ts";
 import { Kernel } from "../../../src/gpu/kernel.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
-import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 /** Adds 1 to the words that a workgroup each has. */
 const SOURCE = `

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import * as ort from "onnxruntime-web/jspi";
 import { fixConvVec3Source } from "../../../src/gpu/conv_vec3_fix.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
 interface Case {
   readonly model: string;
@@ -21,7 +21,7 @@ Deno.test("fixConvVec3Source() mends the vec3 path of Conv2dMM and nothing else"
   assert.equal(fixConvVec3Source(vec4), vec4);
 });
 
-const folder = new URL("../../fixtures/ort/", import.meta.url);
+const folder = new URL("../../fixtures/graphs/ort/", import.meta.url);
 
 gpuTest("openDevice() gives a device on which ORT's vec3 Conv is right", async (gpu) => {
   const { cases } = JSON.parse(await Deno.readTextFile(new URL("golden.json", folder))) as {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createBuffer, findAdapter, openDevice } from "../../../src/gpu/device.ts";
-import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 gpuTest("openDevice() copies the adapter's limits and takes the features offered", async (gpu) => {
   const adapter = await findAdapter({ allowFallback: true });

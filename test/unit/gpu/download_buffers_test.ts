@@ -4,8 +4,8 @@ import type { GpuContext } from "../../../src/gpu/device.ts";
 import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
-import { buildModel } from "../../fixtures/onnx_builder.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 const USAGE = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
 

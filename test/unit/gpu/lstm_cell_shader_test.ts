@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { shareLstmCell } from "../../../src/gpu/lstm_cell_shader.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
 /** Shaders of cells as devices get them: ONNX Runtime makes one for cases that differ in their sizes alone. */
 const cells: string[] = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
 import { queueDone } from "../../../src/gpu/queue_done.ts";
-import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 gpuTest("queueDone() waits for no timer but the first time", async (gpu) => {
   await queueDone(gpu.device);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createBuffer, DeviceLostError, type GpuContext } from "../../../src/gpu/device.ts";
 import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
-import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 /** A buffer holding the 32-bit words `first`, `first + 1`, … */
 function createCounting(gpu: GpuContext, first: number, length: number): GPUBuffer {

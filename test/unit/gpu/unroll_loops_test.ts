@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { unrollLoops, unrollTiles } from "../../../src/gpu/unroll_loops.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 
 /** Shaders of tiled products as devices get them. */
 const tiled: string[] = [];

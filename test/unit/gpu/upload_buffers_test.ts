@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
-import { buildModel } from "../../fixtures/onnx_builder.ts";
+import { gpuTest } from "../../fixtures/engine/gpu.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 const UPLOAD = GPUBufferUsage.MAP_WRITE | GPUBufferUsage.COPY_SRC;
 

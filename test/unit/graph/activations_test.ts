@@ -3,7 +3,7 @@ import { activate } from "../../../kernels/common/activation.ts";
 import { findActivation } from "../../../src/program/activations.ts";
 import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 
 /** Of one number each. */
 const OPERATORS: Readonly<Record<string, (a: number, b: number) => number>> = {

@@ -9,7 +9,7 @@ import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
-import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../../fixtures/engine/goldens.ts";
 
 async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   await using files = new FolderFiles(`${folder}/onnx`);

@@ -4,7 +4,7 @@ import { findNorm, skipBias } from "../../../src/program/norms.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { intAttribute, makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 
 const WIDTH = 8;
 const FLOAT16 = 10;

@@ -12,7 +12,7 @@ import {
   type Node,
   type Tensor,
 } from "../../../src/graph/file/proto.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 
 const FLOAT32 = 1;
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { compileSegment } from "../../../src/program/compile_segment.ts";
 import { PositionTables } from "../../../src/program/position_tables.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { GAMMA, makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 const TABLES = new PositionTables({ segments: [] }, 1);

@@ -7,10 +7,10 @@ import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 
-const EXPORTS = fileURLToPath(new URL("../../fixtures/exports", import.meta.url));
+const EXPORTS = fileURLToPath(new URL("../../fixtures/graphs/exports", import.meta.url));
 const DEMO = fileURLToPath(new URL("../../../models/hearth-demo-chat/onnx", import.meta.url));
 
 async function makeCut(folder: string, file: string): Promise<GraphCut> {

@@ -6,7 +6,7 @@ import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { openSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { type AttributeValue, makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
+import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 
 /** An input: type, shape and elements; a number of elements less than the shape's repeats them. */

@@ -7,7 +7,7 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 
 const TOKENS = 3;
 

@@ -3,9 +3,9 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { fuseAttention } from "../../../src/graph/rewrite/fuse_attention.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { attention, encoderLayer } from "../../fixtures/graph_layers.ts";
-import { decodeModel } from "../../fixtures/decode_model.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { attention, encoderLayer } from "../../fixtures/graphs/graph_layers.ts";
+import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 
 const [WIDTH, HEADS, TOKENS, KEYS] = [24, 3, 37, 11];
 

@@ -3,7 +3,7 @@ import { fuseSkipNorms } from "../../../src/graph/rewrite/fuse_skip_norms.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto, type Node } from "../../../src/graph/file/proto.ts";
 import { makeValueInfo, writeModel } from "../../../src/graph/file/proto_write.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeNormal } from "../../kernels/exact_sampling.ts";
 
 const WIDTH = 8;

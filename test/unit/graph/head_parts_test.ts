@@ -3,7 +3,7 @@ import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { splitRowsForHeads } from "../../../src/graph/rewrite/head_parts.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 /** Two heads of four elements, of which one is a head's first part. */

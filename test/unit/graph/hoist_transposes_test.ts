@@ -3,7 +3,7 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { hoistTransposes } from "../../../src/graph/rewrite/hoist_transposes.ts";
 import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 Deno.test("hoistTransposes() moves the transposes of inputs to where the inputs are made", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);

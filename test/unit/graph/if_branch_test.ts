@@ -3,7 +3,7 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 async function read(model: string, file: string): Promise<ModelProto> {
   await using files = new FolderFiles(`${findModelFolder(model)}/onnx`);

@@ -4,7 +4,7 @@ import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
 import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { slicesToSplits } from "../../../src/graph/rewrite/slices_to_splits.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 
 Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {

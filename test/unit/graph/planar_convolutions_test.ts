@@ -3,9 +3,9 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeConvolutionsPlanar } from "../../../src/graph/rewrite/planar_convolutions.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { decodeModel } from "../../fixtures/decode_model.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { gelu } from "../../fixtures/graph_layers.ts";
+import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { gelu } from "../../fixtures/graphs/graph_layers.ts";
 
 const [WIDTH, LENGTH] = [32, 37];
 

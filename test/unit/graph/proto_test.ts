@@ -17,7 +17,7 @@ import {
   readFields,
   smallVarint,
 } from "../../../src/graph/file/wire.ts";
-import { buildModel, constant, ints } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);

@@ -3,11 +3,14 @@ import assert from "node:assert/strict";
 import type { Pixels } from "../../../src/media/pixels.ts";
 import { loadTransformers } from "../../../src/device/ort/hook.ts";
 import { toRawImage } from "../../../src/device/ort/raw_image.ts";
-import type { ProcessorJob, ProcessorResult } from "../../fixtures/image_processor_worker.ts";
+import type {
+  ProcessorJob,
+  ProcessorResult,
+} from "../../fixtures/images/image_processor_worker.ts";
 import goldens from "../../fixtures/images/processors.json" with { type: "json" };
 import stock from "../../fixtures/images/stock_processors.json" with { type: "json" };
 
-const WORKER = new URL("../../fixtures/image_processor_worker.ts", import.meta.url);
+const WORKER = new URL("../../fixtures/images/image_processor_worker.ts", import.meta.url);
 
 /** The same as in `make_processors.py`: levels that no filter leaves alone. */
 function makeImage(width: number, height: number): Pixels {

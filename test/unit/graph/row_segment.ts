@@ -1,7 +1,7 @@
 /** A segment of a decoder whose rows have 8 elements, and what it is made of. */
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import type { Segment } from "../../../src/graph/graph_cut.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 
 export const WIDTH = 8;
 export const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));

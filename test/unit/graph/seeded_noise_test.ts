@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { noiseOffset, normalNoise, normalTable } from "../../../src/graph/rewrite/noise_table.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { NOISE_OFFSET, seedNoise } from "../../../src/graph/rewrite/seeded_noise.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
 function bytesAsFiles(bytes: Uint8Array) {
   return {

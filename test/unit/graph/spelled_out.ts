@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { type AddAttention, type DecoderBuilder, type Layer, projections } from "./test_decoder.ts";
 
 const LOWEST = -3.4028234663852886e38;

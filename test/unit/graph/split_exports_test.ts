@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
 
-const FOLDER = new URL("../../fixtures/exports/", import.meta.url);
+const FOLDER = new URL("../../fixtures/graphs/exports/", import.meta.url);
 
 /** Graphs that PyTorch exported (see the folder's script), and what the cut must find in each layer. */
 const EXPORTS = {

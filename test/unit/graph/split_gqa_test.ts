@@ -3,8 +3,8 @@ import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { type AttributeValue, makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
-import { graphAttribute } from "../../fixtures/merged_decoder_graph.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { graphAttribute } from "../../fixtures/graphs/merged_decoder_graph.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import {
   type AddAttention,

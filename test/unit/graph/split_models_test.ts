@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { argmax, CutRunner, TestSequence } from "./cut_runner.ts";
 import { distance } from "./compare.ts";
 import { WholeGraph } from "./whole_graph.ts";
-import { unlessThere } from "../../fixtures/goldens.ts";
+import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
 const BUILT_IN = new URL("../../../models/", import.meta.url).pathname;
 const SHARED = new URL("../../../../shared/models/", import.meta.url).pathname;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import { additiveMask, spelledOut } from "./spelled_out.ts";
 import {

@@ -3,7 +3,7 @@ import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
-import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { additiveMask, spelledOut } from "./spelled_out.ts";
 import {
   type AddAttention,

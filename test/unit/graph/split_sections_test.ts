@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import { additiveMask, cached, joinHeads, repeatHeads, splitHeads } from "./spelled_out.ts";
 import { decoder, type DecoderBuilder, type Layer, MASK, projections } from "./test_decoder.ts";

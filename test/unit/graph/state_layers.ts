@@ -6,7 +6,7 @@
 import { makeNode, type Node, type ValueInfo } from "../../../src/graph/file/proto.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { MessageWriter, readFields } from "../../../src/graph/file/wire.ts";
-import { constant, type Declared } from "../../fixtures/onnx_builder.ts";
+import { constant, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 import type { DecoderBuilder } from "./test_decoder.ts";
 
 const MICROSOFT = "com.microsoft";

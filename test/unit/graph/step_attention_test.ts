@@ -6,8 +6,8 @@ import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { nameStepAttentions } from "../../../src/graph/attention/step_attention.ts";
 import { swapHeadsAndTokens } from "../../../src/graph/rewrite/swap_outputs.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
-import { makeTinyOcr } from "../../fixtures/tiny_ocr.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
+import { makeTinyOcr } from "../../fixtures/models/tiny_ocr.ts";
 
 const isEncoded = (name: string) => name.includes(".encoder.");
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { openTensorOp } from "../../../src/device/ort/tensor_ops.ts";
-import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
+import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 
 const PICTURES: Declared = ["x", "float32", ["b", "c", "h", "w"]];
 const RESULT: Declared = ["y", "float32", ["b", "c", "h2", "w2"]];

@@ -5,8 +5,8 @@
  * @module
  */
 import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
-import { GraphBuilder } from "../../fixtures/graph_builder.ts";
-import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
+import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 import { type StateLayer, statePorts } from "./state_layers.ts";
 
 /** Sizes of a test decoder. */

@@ -3,7 +3,7 @@ import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import { makeValueInfo } from "../../../src/graph/file/proto_write.ts";
 import { findUnmaskedAttentions } from "../../../src/graph/attention/unmasked_attention.ts";
-import { constant, ints } from "../../fixtures/onnx_builder.ts";
+import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 
 const [HEADS, SIZE] = [3, 4];
 const WIDTH = HEADS * SIZE;

@@ -11,7 +11,7 @@ import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { widenCut } from "../../../src/graph/rewrite/widen_cut.ts";
 import { QWEN3, writeQwen3 } from "../../bench/real/qwen3.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 async function makeCut(files: FolderFiles, graph: string): Promise<GraphCut> {
   const result = splitGraph(await readModel(files, graph), { contextLength: 64 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { StartupError } from "../../../src/base/errors.ts";
 import { nameModel, resolveModel } from "../../../src/hub/resolve.ts";
-import { FakeHub } from "../../fixtures/fake_hub.ts";
+import { FakeHub } from "../../fixtures/servers/fake_hub.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { JsonText } from "../../../src/jinja/json_text.ts";
 import { Template } from "../../../src/jinja/template.ts";
 import { TemplateError } from "../../../src/jinja/template_error.ts";
-import { unlessThere } from "../../fixtures/goldens.ts";
+import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
 interface Snippet {
   readonly template: string;
@@ -48,7 +48,7 @@ function exists(path: string): boolean {
 }
 
 Deno.test("Template.render() gives what Jinja2 gives", () => {
-  const recorded = readJson<Snippets>("../../fixtures/jinja/snippets.json");
+  const recorded = readJson<Snippets>("../../fixtures/text/jinja/snippets.json");
   assert.ok(recorded.snippets.length > 600);
   requireEqual(recorded);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { assertClose } from "../../fixtures/compare_values.ts";
-import { decodeWhole, RATE_HZ } from "../../fixtures/audio_files.ts";
+import { assertClose } from "../../fixtures/engine/compare_values.ts";
+import { decodeWhole, RATE_HZ } from "../../fixtures/audio/audio_files.ts";
 
 const TONE = Float64Array.from({ length: 3001 }, (_, i) => 0.9 * Math.sin(i * 0.05));
 /** 16 kHz in 80 bits: 0.9765625 times 2 to the 14th. */

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
 import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
 import { MAX_AUDIO_HOURS } from "../../../src/media/audio/sound.ts";
-import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
-import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
+import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio/audio_files.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/audio/flac_silence.ts";
 
 type Damage = (file: Uint8Array<ArrayBuffer>, random: Random) => Uint8Array<ArrayBuffer>;
 /** A whole number from 0 to below `limit`. */

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { readAdts } from "../../../src/media/audio/adts.ts";
 import { readWav } from "../../../src/media/audio/wav.ts";
-import { decodeWhole, RATE_HZ, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+import {
+  decodeWhole,
+  RATE_HZ,
+  readFixture,
+  SPEECH_FILES,
+} from "../../fixtures/audio/audio_files.ts";
 
 interface Expectation {
   /** How far the decoded sound may be from the original, at the best volume. */
@@ -174,7 +179,7 @@ Deno.test("decodeAudio() stops when its signal does", async () => {
 });
 
 Deno.test("decodeAudio() decodes every format in a worker", async () => {
-  const url = new URL("../../fixtures/decode_worker.ts", import.meta.url);
+  const url = new URL("../../fixtures/audio/decode_worker.ts", import.meta.url);
   const worker = new Worker(url, { type: "module" });
   const answer = Promise.withResolvers<number[]>();
   worker.onmessage = ({ data }: MessageEvent<number[]>) => answer.resolve(data);

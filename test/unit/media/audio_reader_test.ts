@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { AudioReader } from "../../../src/media/audio_reader.ts";
-import { makeWav, RATE_HZ } from "../../fixtures/audio_files.ts";
+import { makeWav, RATE_HZ } from "../../fixtures/audio/audio_files.ts";
 
 const LENGTH = 700_000;
 const KEPT = 65_536;

@@ -4,8 +4,8 @@ import { decode } from "fast-png";
 import { readColorProfile } from "../../../src/media/color_profile.ts";
 import { joinBytes } from "../../../src/base/join_bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
-import { assertSameValues } from "../../fixtures/compare_values.ts";
-import { mattingTest, postImage } from "../../fixtures/matting_server.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
+import { mattingTest, postImage } from "../../fixtures/servers/matting_server.ts";
 
 const PROFILE = Uint8Array.fromBase64(fixtures.profile);
 const read = (name: keyof typeof fixtures.files) => Uint8Array.fromBase64(fixtures.files[name]);

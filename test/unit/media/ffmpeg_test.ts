@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { HearthError } from "../../../src/base/errors.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { isFfmpeg } from "../../../src/media/ffmpeg.ts";
-import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
+import { decodeWhole, readFixture } from "../../fixtures/audio/audio_files.ts";
 
 const program = "ffmpeg";
 const ignore = !await isFfmpeg(program);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { splitFlac } from "../../../src/media/audio/flac_frames.ts";
 import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
-import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
-import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/flac_silence.ts";
+import { decodeWhole, readFixture } from "../../fixtures/audio/audio_files.ts";
+import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/audio/flac_silence.ts";
 
 /** Bytes of the magic and the one metadata block of what {@linkcode makeFlacSilence} makes. */
 const HEAD_BYTES = 42;

@@ -13,8 +13,8 @@ import {
   pngFile,
   tiffFile,
   zeros,
-} from "../../fixtures/image_writer.ts";
-import { imageFile, IMAGES } from "../../fixtures/images.ts";
+} from "../../fixtures/images/image_writer.ts";
+import { imageFile, IMAGES } from "../../fixtures/images/images.ts";
 
 async function assertRefused(
   file: Uint8Array,
@@ -230,7 +230,7 @@ Deno.test("decodeImage() refuses files that are made to take long", async () => 
 });
 
 Deno.test("decodeImage() gives the memory of large images back", async () => {
-  const script = fileURLToPath(new URL("../../fixtures/image_memory.ts", import.meta.url));
+  const script = fileURLToPath(new URL("../../fixtures/images/image_memory.ts", import.meta.url));
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "--v8-flags=--expose-gc", script],
   }).output();

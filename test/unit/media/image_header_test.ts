@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readImageHeader } from "../../../src/media/image_header.ts";
 import { isTurned } from "../../../src/media/image/orientation.ts";
-import { greyJpeg, pngFile } from "../../fixtures/image_writer.ts";
-import { IMAGES } from "../../fixtures/images.ts";
+import { greyJpeg, pngFile } from "../../fixtures/images/image_writer.ts";
+import { IMAGES } from "../../fixtures/images/images.ts";
 
 Deno.test("readImageHeader() gives the size of every image as it is stored, and its orientation", () => {
   for (const { name, file, width, height } of IMAGES) {

@@ -1,10 +1,10 @@
 /** Images of every format, compared with what Pillow decodes. */
 import assert from "node:assert/strict";
-import { assertSameData } from "../../fixtures/compare_values.ts";
+import { assertSameData } from "../../fixtures/engine/compare_values.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 import { decodeImage } from "../../../src/media/image.ts";
 import faxRuns from "../../fixtures/images/fax_runs.json" with { type: "json" };
-import { imageFile, IMAGES } from "../../fixtures/images.ts";
+import { imageFile, IMAGES } from "../../fixtures/images/images.ts";
 
 for (const { name, file, width, height, channels, pixels, maxDifference } of IMAGES) {
   Deno.test(`decodeImage() reads ${name}`, async () => {
@@ -19,7 +19,7 @@ for (const { name, file, width, height, channels, pixels, maxDifference } of IMA
 }
 
 Deno.test("decodeImage() works in a worker without a location, for the codecs of every format", async () => {
-  const url = new URL("../../fixtures/image_worker.ts", import.meta.url);
+  const url = new URL("../../fixtures/images/image_worker.ts", import.meta.url);
   const worker = new Worker(url, { type: "module" });
   try {
     for (const name of ["jpeg grey", "jpeg CMYK", "png of Pillow", "webp lossy", "avif 4:4:4"]) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
-import { decodeWhole, readFixture } from "../../fixtures/audio_files.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
+import { decodeWhole, readFixture } from "../../fixtures/audio/audio_files.ts";
 
 const RATE_HZ = 44_100;
 

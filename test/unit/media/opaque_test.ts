@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameData } from "../../fixtures/compare_values.ts";
+import { assertSameData } from "../../fixtures/engine/compare_values.ts";
 import { dropOpaqueAlpha, isOpaque } from "../../../src/media/alpha.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 

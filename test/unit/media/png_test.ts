@@ -1,6 +1,6 @@
 /** PNG files that are written, read back by another decoder. */
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { inflateSync } from "node:zlib";
 import { decode } from "fast-png";

@@ -1,10 +1,10 @@
 /** Rows of every filter, as another decoder reads them. */
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
 import { decode } from "fast-png";
 import { decodeImage } from "../../../src/media/image.ts";
-import { pngChunk, pngFile } from "../../fixtures/image_writer.ts";
+import { pngChunk, pngFile } from "../../fixtures/images/image_writer.ts";
 import { Random } from "../engine/random.ts";
 
 interface Rows {

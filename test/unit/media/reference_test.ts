@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { connect } from "../../../src/media/fetch.ts";
 import type { MediaPolicy } from "../../../src/media/media_policy.ts";
 import { readMedia, readPaths } from "../../../src/media/reference.ts";
-import { withServer } from "../../fixtures/local_server.ts";
+import { withServer } from "../../fixtures/servers/local_server.ts";
 
 const POLICY: MediaPolicy = {
   isLocal: true,

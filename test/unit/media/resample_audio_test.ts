@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { AudioResampler } from "../../../src/media/resample_audio.ts";
 
 /** Samples at each end that the silence around the sound reaches. */

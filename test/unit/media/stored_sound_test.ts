@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
-import { assertClose } from "../../fixtures/compare_values.ts";
+import { assertClose } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 import { joinBytes } from "../../../src/base/join_bytes.ts";
-import { decodeWhole, makeWav, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+import {
+  decodeWhole,
+  makeWav,
+  readFixture,
+  SPEECH_FILES,
+} from "../../fixtures/audio/audio_files.ts";
 
 const folder = new URL("../../fixtures/audio/stored/", import.meta.url);
 const NAMES = [...Deno.readDirSync(folder)].map(({ name }) => name)

@@ -1,7 +1,7 @@
 /** Decoders that break, and decoders that cannot be had. */
 import assert from "node:assert/strict";
 import { WasmImageDecoder } from "../../../src/media/image/wasm_codec.ts";
-import { greyJpeg } from "../../fixtures/image_writer.ts";
+import { greyJpeg } from "../../fixtures/images/image_writer.ts";
 
 interface Codec {
   decode(file: Uint8Array, preserveOrientation: boolean): ImageData | null;

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { assertClose } from "../../fixtures/compare_values.ts";
+import { assertClose } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { decodeWhole, makeWav, RATE_HZ, type WavOptions } from "../../fixtures/audio_files.ts";
+import {
+  decodeWhole,
+  makeWav,
+  RATE_HZ,
+  type WavOptions,
+} from "../../fixtures/audio/audio_files.ts";
 
 const TONE = Float64Array.from({ length: 3001 }, (_, i) => 0.9 * Math.sin(i * 0.05));
 

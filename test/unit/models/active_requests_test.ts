@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/base/errors.ts";
 import { configureLog } from "../../../src/base/log.ts";
-import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
+import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 import type { ErrorEvent } from "../../../src/models/task.ts";
 import { ActiveRequests } from "../../../src/models/threads/active_requests.ts";
 

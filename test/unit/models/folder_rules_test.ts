@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { StartupError } from "../../../src/base/errors.ts";
 import { checkPreprocessors } from "../../../src/models/load/load.ts";
 import { readTokenizer } from "../../../src/models/text/tokenizer_files.ts";
-import { findModelFolder } from "../../fixtures/goldens.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LongTextEncoder } from "../../../src/models/text/long_text_encoder.ts";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
-import { unlessThere } from "../../fixtures/goldens.ts";
+import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
 const SHARED = fileURLToPath(new URL("../../../../shared/tokenizers", import.meta.url));
 const MODELS = fileURLToPath(new URL("../../../models", import.meta.url));

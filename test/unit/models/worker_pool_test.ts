@@ -3,13 +3,13 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { WorkerPool } from "../../../src/models/threads/worker_pool.ts";
 import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
-import type { NumberedWorker } from "../../fixtures/numbered_worker.ts";
+import type { NumberedWorker } from "../../fixtures/threads/numbered_worker.ts";
 
 const never = new AbortController().signal;
 
 /** A worker that answers with its own number. */
 function startWorker(number: number): WorkerRpc<NumberedWorker> {
-  const url = new URL(`../../fixtures/numbered_worker.ts?${number}`, import.meta.url);
+  const url = new URL(`../../fixtures/threads/numbered_worker.ts?${number}`, import.meta.url);
   return new WorkerRpc(url, "numbered worker");
 }
 

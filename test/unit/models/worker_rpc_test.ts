@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
 import { serveThreads } from "../../../src/base/start_thread.ts";
-import type { NumberedWorker } from "../../fixtures/numbered_worker.ts";
-import { listWorkerThreads } from "../../fixtures/worker_threads.ts";
+import type { NumberedWorker } from "../../fixtures/threads/numbered_worker.ts";
+import { listWorkerThreads } from "../../fixtures/threads/worker_threads.ts";
 
-const NUMBERED = new URL("../../fixtures/numbered_worker.ts?7", import.meta.url);
+const NUMBERED = new URL("../../fixtures/threads/numbered_worker.ts?7", import.meta.url);
 const NOWHERE = new URL("../../fixtures/nowhere.ts", import.meta.url);
-const ASKING = new URL("../../fixtures/image_threads_worker.ts", import.meta.url);
+const ASKING = new URL("../../fixtures/images/image_threads_worker.ts", import.meta.url);
 const PATIENCE_MS = 60_000;
 
 const isLinux = Deno.build.os === "linux";

@@ -4,7 +4,7 @@ import { makeStepMemory } from "../../../src/base/running_steps.ts";
 import { spawnModelWorker } from "../../../src/server/session/spawn_worker.ts";
 import { serveThreads } from "../../../src/base/start_thread.ts";
 import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
-import { loadOptions } from "../../fixtures/server.ts";
+import { loadOptions } from "../../fixtures/servers/server.ts";
 
 /** What a worker says that is asked to stop at a report of progress, or at once, until it has stopped. */
 async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {

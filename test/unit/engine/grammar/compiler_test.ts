@@ -11,7 +11,7 @@ import {
   schemaSpec,
   SPECIAL,
   TOKENS,
-} from "../../../fixtures/grammar.ts";
+} from "../../../fixtures/text/grammar.ts";
 import { Random } from "../random.ts";
 
 const gbnf = (text: string): GrammarSpec => ({ kind: "gbnf", text, param: "grammar" });

@@ -3,8 +3,8 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { HearthError } from "../../../../src/base/errors.ts";
 import { STRING_FORMATS } from "../../../../src/engine/grammar/formats.ts";
 import { z } from "zod";
-import { compile, matches, schemaSpec } from "../../../fixtures/grammar.ts";
-import { BYTES, walkGrammar } from "../../../fixtures/grammar_walk.ts";
+import { compile, matches, schemaSpec } from "../../../fixtures/text/grammar.ts";
+import { BYTES, walkGrammar } from "../../../fixtures/text/grammar_walk.ts";
 import { Random } from "../random.ts";
 
 interface Case {

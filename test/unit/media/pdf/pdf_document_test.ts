@@ -9,7 +9,7 @@ import {
   writeBomb,
   writePage,
   writePdf,
-} from "../../../fixtures/documents.ts";
+} from "../../../fixtures/documents/documents.ts";
 
 /** Far more than it takes: only a hang is that long. */
 const maxMs = 60_000;

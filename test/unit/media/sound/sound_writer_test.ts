@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../../fixtures/compare_values.ts";
+import { assertSameValues } from "../../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../../src/media/audio.ts";
 import { joinBytes } from "../../../../src/base/join_bytes.ts";
 import { closeWavHeader } from "../../../../src/media/sound/pcm_writer.ts";

@@ -6,7 +6,7 @@ import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser
 import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
 import { SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";
 import type { TranscriptSegment } from "../../../../src/models/task.ts";
-import { makeWav, RATE_HZ } from "../../../fixtures/audio_files.ts";
+import { makeWav, RATE_HZ } from "../../../fixtures/audio/audio_files.ts";
 
 const LETTERS = ["", " ", "a", "b", "c", "d", "e", "f"];
 const SAMPLES_PER_FRAME = 320;

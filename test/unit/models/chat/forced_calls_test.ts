@@ -6,9 +6,9 @@ import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts"
 import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_form.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ToolFunction } from "../../../../src/models/task.ts";
-import { BYTES, walkGrammar } from "../../../fixtures/grammar_walk.ts";
-import { getFaults } from "../../../fixtures/json_validator.ts";
-import { RandomSchemas } from "../../../fixtures/random_schemas.ts";
+import { BYTES, walkGrammar } from "../../../fixtures/text/grammar_walk.ts";
+import { getFaults } from "../../../fixtures/text/json_validator.ts";
+import { RandomSchemas } from "../../../fixtures/text/random_schemas.ts";
 import { Random } from "../../engine/random.ts";
 
 const DRAFT = { $schema: "https://json-schema.org/draft/2020-12/schema" };

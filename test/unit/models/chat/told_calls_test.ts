@@ -9,7 +9,7 @@ import {
   findReasoningMarkers,
   findReasoningState,
 } from "../../../../src/models/text/chat/answer_form.ts";
-import { unlessThere } from "../../../fixtures/goldens.ts";
+import { unlessThere } from "../../../fixtures/engine/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
 const FUNCTIONS = [{

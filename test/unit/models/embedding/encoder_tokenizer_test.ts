@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { EncoderTokenizer } from "../../../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
-import { findModelFolder, unlessThere } from "../../../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../../../fixtures/engine/goldens.ts";
 
 async function load(model: string): Promise<EncoderTokenizer> {
   return await EncoderTokenizer.load(await openFolder(findModelFolder(model)!));

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSameData, assertSameValues } from "../../../fixtures/compare_values.ts";
+import { assertSameData, assertSameValues } from "../../../fixtures/engine/compare_values.ts";
 import { decode } from "fast-png";
 import { compositeAlpha, type Mask } from "../../../../kernels/images/composite_alpha_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
@@ -8,7 +8,7 @@ import type { Pixels } from "../../../../src/media/pixels.ts";
 import { toRgba } from "../../../../src/media/alpha.ts";
 import { Codec } from "../../../../src/models/matting/codec.ts";
 import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";
-import { discImage } from "../../../fixtures/matting.ts";
+import { discImage } from "../../../fixtures/images/matting.ts";
 import { Random } from "../../engine/random.ts";
 
 const never = new AbortController().signal;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { RecordedVoices } from "../../../../src/models/tts/voices.ts";
 import type { VoiceCloner } from "../../../../src/models/tts/synthesizer.ts";
-import { recordSomebody } from "../../../fixtures/recordings.ts";
+import { recordSomebody } from "../../../fixtures/audio/recordings.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readReference } from "../../../../src/models/tts/voices.ts";
-import { makeWav, readFixture, SPEECH_FILES } from "../../../fixtures/audio_files.ts";
-import { recordSomebody } from "../../../fixtures/recordings.ts";
+import { makeWav, readFixture, SPEECH_FILES } from "../../../fixtures/audio/audio_files.ts";
+import { recordSomebody } from "../../../fixtures/audio/recordings.ts";
 
 Deno.test("readReference() takes every format, as one channel at the rate asked for", async () => {
   for (const name of SPEECH_FILES) {

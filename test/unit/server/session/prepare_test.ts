@@ -3,7 +3,7 @@ import { StartupError } from "../../../../src/base/errors.ts";
 import { Session } from "../../../../src/server/session/session.ts";
 import { notReadyError } from "../../../../src/server/session/session_state.ts";
 import type { Prepare } from "../../../../src/server/session/supervisor.ts";
-import { loadOptions } from "../../../fixtures/server.ts";
+import { loadOptions } from "../../../fixtures/servers/server.ts";
 
 function noWorker(): Worker {
   return assert.fail("A worker was started.");

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { Session } from "../../../../src/server/session/session.ts";
 import type { SessionState } from "../../../../src/server/session/session_state.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../../../../src/models/task.ts";
-import { fragileSpawner } from "../../../fixtures/fragile.ts";
-import { loadOptions } from "../../../fixtures/server.ts";
+import { fragileSpawner } from "../../../fixtures/threads/fragile.ts";
+import { loadOptions } from "../../../fixtures/servers/server.ts";
 
 function task(options: Partial<GenerationOptions> = {}): ChatTask {
   return {
