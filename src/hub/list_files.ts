@@ -7,7 +7,7 @@ import { basename, dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { requireOwnFile } from "../base/own_file.ts";
 
-/** Names of files that a model is read from. */
+/** Matches the names of files that a model is read from. */
 export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
 /** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
@@ -27,9 +27,9 @@ function stat(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Levels of subfolders: `onnxruntime/cpu_and_mobile/cpu-int4/model.onnx` is the deepest known. */
+/** Most levels of subfolders: `onnxruntime/cpu_and_mobile/cpu-int4/model.onnx` is the deepest known. */
 const MAX_DEPTH = 4;
-/** A folder of more is no model's. */
+/** A folder with more files than this is not a model's. */
 const MAX_FILES = 20_000;
 
 /**
@@ -50,7 +50,7 @@ export async function listFiles(path: string): Promise<Set<string>> {
   return files;
 }
 
-/** What a model is read from: its folder, and the files in it that belong to the model. */
+/** A model's folder, and the files in it that belong to the model. */
 export interface ModelFiles {
   readonly folder: string;
   readonly files: Set<string>;

@@ -35,11 +35,11 @@ export interface ModelFolder {
   readonly path: string;
   /** The folder's own files and those below it, a few levels deep (`onnx/model.onnx`). */
   readonly files: ReadonlySet<string>;
-  /** Where the settings lie that the folder itself lacks: beside a graph; nowhere if absent. */
+  /** The subfolder with the settings that the folder itself lacks, next to a graph. */
   readonly settingsIn?: string | undefined;
   /** `config.json`, with what `genai_config.json` adds. */
   readonly config: Json;
-  /** Those of {@linkcode IDENTITY_FILES} that there are, parsed, by name. */
+  /** The parsed content of those {@linkcode IDENTITY_FILES} that exist, by name. */
   readonly identity?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -90,7 +90,7 @@ export async function openAnyFolder(path: string): Promise<ModelFolder> {
 }
 
 /**
- * The folder of a file list.
+ * Describes a folder by its list of files.
  *
  * @param read reads one of the files as JSON.
  * @throws {StartupError} when `config.json` is no object, and what `read` throws.
@@ -169,7 +169,7 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
   }
 }
 
-/** What is wrong with a JSON text, without the piece of it that V8's message quotes. */
+/** Explains a JSON syntax error without the part of the text that V8's message quotes. */
 function explainJson({ message }: SyntaxError): string {
   const [place = ""] = /\(line \d+ column \d+\)/.exec(message) ?? [];
   return `it is no valid JSON${place === "" ? "" : ` ${place}`}`;

@@ -35,12 +35,12 @@ const Sibling = z.object({
   blobId: z.hex().length(40),
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
-/** The longest path that systems take. */
+/** The longest path that operating systems take. */
 const MAX_PATH = 1024;
 
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
 
-/** A file's path must not lead outside the repository, and have characters that can be shown. */
+/** Whether a file's path stays within the repository and has only printable characters. */
 function isSound(path: string): boolean {
   return path.length <= MAX_PATH && isPlainName(path) && path !== "" &&
     !/^[/\\]|\\|:|(^|\/)\.{0,2}(\/|$)/.test(path);

@@ -42,11 +42,11 @@ interface NameOptions {
 }
 
 /**
- * Says which model a name means, by, in this order: the address of its page on the hub, built-in name, folder,
- * catalogue alias, `owner/name[@revision]`. A name that can only be a path is only looked up as a folder.
+ * Resolves a name, in this order: as the address of a page on the hub, a built-in name, a folder, a catalogue alias,
+ * `owner/name[@revision]`. A name that can only be a path is only looked up as a folder.
  *
  * @returns a model with its folder; or one of the hub, which may or may not be in the cache.
- * @throws {StartupError} when it means none; the message says where it was looked up, and which names are similar.
+ * @throws {StartupError} when nothing matches; the message says where it was looked up, and which names are similar.
  */
 export async function nameModel(
   given: string,
@@ -92,12 +92,12 @@ function isGguf(name: string): boolean {
   return /\.gguf$/i.test(name);
 }
 
-/** Whether a name is one of Ollama's: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
+/** Whether a name is written as Ollama does: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
 function isOfOllama(name: string): boolean {
   return /^[\w.-]+(\/[\w.-]+)*:[\w.-]+$/.test(name);
 }
 
-/** Explains names of Ollama's and llama.cpp's models. */
+/** Explains that GGUF models of Ollama and llama.cpp are not served, and what to use instead. */
 async function explainGguf(name: string, settings?: HubSettings): Promise<StartupError> {
   const is = isGguf(name)
     ? `${name} is a GGUF file`
@@ -157,7 +157,7 @@ async function notFound(
   { hubId, cacheFolder, advice = "" }: {
     readonly hubId?: HubId;
     readonly cacheFolder: string;
-    /** What to take in its place. */
+    /** What to use instead. */
     readonly advice?: string;
   },
 ): Promise<StartupError> {

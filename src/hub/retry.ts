@@ -29,7 +29,7 @@ export class Retries {
     this.#options = options;
   }
 
-  /** Something succeeded: earlier failures no longer count. */
+  /** Forgets earlier failures, after a success. */
   reset(): void {
     this.#numFailures = 0;
   }
@@ -50,7 +50,11 @@ export class Retries {
   }
 }
 
-/** Does `act` until it succeeds. @throws its last error. */
+/**
+ * Repeats `act` until it succeeds.
+ *
+ * @throws its last error.
+ */
 export async function withRetries<T>(act: () => Promise<T>, options: RetryOptions): Promise<T> {
   const retries = new Retries(options);
   while (true) {
