@@ -7,8 +7,8 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import { ELEM } from "../common/elem.ts";
+import { expand } from "../common/expand.ts";
 import source from "./linear_attention.wgsl" with { type: "text" };
-import { linearAttentionLoop } from "./linear_attention_loop.ts";
 import type { StateStepBuffer } from "./state_step.ts";
 
 /** Where a token's heads lie in a tensor, in elements. */
@@ -94,14 +94,14 @@ export class LinearAttentionKernel {
     const fours = Math.ceil(keyDim / (4 * GROUPS));
     const keyFours = fours * GROUPS;
     const staged = Math.min(MAX_STAGED, Math.floor((STAGED_FLOATS / 4 / keyFours - 1) / 2));
-    const loop = {
-      fours,
-      isDelta: params.rates > 0,
-      decaysRows: decay !== undefined && params.decaysRows,
+    const parts = {
+      FOURS: fours,
+      IS_DELTA: params.rates > 0,
+      DECAYS_ROWS: decay !== undefined && params.decaysRows,
     };
     this.#kernel = Kernel.get(gpu, {
       name: "linear_attention",
-      source: ELEM[elem] + source + linearAttentionLoop(loop),
+      source: ELEM[elem] + expand(source, parts),
       bindings: BINDINGS,
       constants: {
         HEADS: heads,

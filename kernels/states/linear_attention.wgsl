@@ -1,5 +1,5 @@
-// Linear attention with a state: declarations. See linear_attention.ts for formula and shapes, and linear_attention_loop.ts
-// for the entry point.
+// Linear attention with a state. See linear_attention.ts for formula and shapes, and common/expand.ts for what is written
+// out: a thread's rows of a state are FOURS variables of four.
 //
 // One workgroup goes through all tokens of one sequence for 32 columns of one head's state, which are independent of the
 // others: 8 threads share a column, each with its rows in registers. Keys and queries of some tokens at a time lie in
@@ -115,3 +115,115 @@ fn total(first: u32, thread: u32) -> vec2<f32> {
   return sum;
 }
 
+@compute @workgroup_size(THREADS)
+fn linear_attention(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let range = step[group.z];
+  let head = group.y;
+  let first_four = thread / COLUMNS * $(FOURS)u;
+  let column = group.x * COLUMNS + thread % COLUMNS;
+  let has_column = column < VALUE_DIM;
+  let base = (range.z * HEADS + head) * KEY_DIM * VALUE_DIM + column;
+  let is_kept = has_column && range.w == 0u;
+//# for f in 0..FOURS
+  var s$f = vec4<f32>();
+//# if DECAYS_ROWS
+  var decay$f = decay_four(range.x, head, first_four + $(f)u);
+//# end
+//# end
+  if (is_kept) {
+//# for f in 0..FOURS
+//# for e in 0..4
+    if (first_four * 4u + $(4 * f + e)u < KEY_DIM) {
+      s$f[$e] = state[base + (first_four * 4u + $(4 * f + e)u) * VALUE_DIM];
+    }
+//# end
+//# end
+  }
+  var held = 0.0;
+  // Where the sums of a token go.
+  var sums_at = 0u;
+  for (var tile = range.x; tile < range.y; tile += STAGED) {
+    workgroupBarrier();
+    stage(tile, range.y, head, thread);
+    workgroupBarrier();
+//# if IS_DELTA
+    if (tile == range.x) {
+      var found = 0.0;
+//# for f in 0..FOURS
+//# if DECAYS_ROWS
+      found += dot(s$f, keys[first_four + $(f)u] * decay$f);
+//# else
+      found += dot(s$f, keys[first_four + $(f)u]);
+//# end
+//# end
+      parts[sums_at + thread] = vec2<f32>(0.0, found);
+      workgroupBarrier();
+      held = total(sums_at, thread).y;
+      sums_at = THREADS - sums_at;
+    }
+//# end
+    let until = min(tile + STAGED, range.y);
+    for (var token = tile; token < until; token++) {
+      let key_at = (token - tile) * KEY_FOURS + first_four;
+      var decay = 1.0;
+//# if DECAYS_ROWS
+//# for f in 0..FOURS
+      let next_decay$f = decay_four(min(token + 1u, range.y - 1u), head, first_four + $(f)u);
+//# end
+//# else
+      if (DECAYS) {
+        decay = decay_at(token, head);
+      }
+//# end
+      var gain = 0.0;
+      if (has_column) {
+        gain = f32(v[token * V_STRIDE + V_OFFSET + head * VALUE_DIM + column]);
+      }
+//# if IS_DELTA
+      let rate = betas[token * BETA_STRIDE + BETA_OFFSET + select(0u, head, RATES > 1u)];
+      gain = rate * (gain - decay * held);
+//# end
+      var sums = vec2<f32>();
+//# for f in 0..FOURS
+//# if DECAYS_ROWS
+      s$f = s$f * decay$f + keys[key_at + $(f)u] * gain;
+//# else
+      s$f = s$f * decay + keys[key_at + $(f)u] * gain;
+//# end
+      sums.x += dot(s$f, queries[key_at + $(f)u]);
+//# if IS_DELTA
+//# if DECAYS_ROWS
+      sums.y += dot(s$f, keys[key_at + KEY_FOURS + $(f)u] * next_decay$f);
+//# else
+      sums.y += dot(s$f, keys[key_at + KEY_FOURS + $(f)u]);
+//# end
+//# end
+//# end
+      parts[sums_at + thread] = sums;
+      workgroupBarrier();
+      let all = total(sums_at, thread);
+      sums_at = THREADS - sums_at;
+      held = all.y;
+//# if DECAYS_ROWS
+//# for f in 0..FOURS
+      decay$f = next_decay$f;
+//# end
+//# end
+      if (thread < COLUMNS && has_column) {
+        out[(token * HEADS + head) * VALUE_DIM + column] = elem(SCALE * all.x);
+      }
+    }
+  }
+  if (has_column) {
+//# for f in 0..FOURS
+//# for e in 0..4
+    if (first_four * 4u + $(4 * f + e)u < KEY_DIM) {
+      state[base + (first_four * 4u + $(4 * f + e)u) * VALUE_DIM] = s$f[$e];
+    }
+//# end
+//# end
+  }
+}

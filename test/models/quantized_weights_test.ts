@@ -27,6 +27,7 @@ import {
   type BlockForm,
   type DynamicForm,
   quantizeBlocks,
+  quantizeCodes,
   quantizeDynamically,
 } from "../fixtures/graphs/quantize_blocks.ts";
 import { makePrompt, Ties } from "../fixtures/engine/small_steps.ts";
@@ -213,6 +214,17 @@ for (const form of DYNAMIC_FORMS) {
     });
   });
 }
+
+Deno.test("MatMulBnb4 of NF4: decoded by our kernels on the CPU as by ONNX Runtime", () =>
+  withCpu(async (cpu) => {
+    await using folder = await writeFolder(FORMS[0]!);
+    await using files = new FolderFiles(join(MODEL, "onnx"));
+    const graph = await quantizeCodes(await readModel(files, "model.onnx"), files);
+    for (const name of ["model_bnb4.onnx", "model.onnx"]) {
+      await Deno.writeFile(join(folder.path, "onnx", name), writeModel(graph));
+    }
+    await assertSame({ backend: cpu, cpu }, { folder, dtype: "bnb4", rounds: true });
+  }));
 
 for (const form of FORMS.filter(({ bits }) => bits < 4)) {
   gpuTest(`${describe(form)}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {

@@ -101,6 +101,7 @@ function isStored({ data }: StoredTensor): boolean {
       return false;
     case "widened":
     case "turned":
+    case "looked_up":
       return isStored(data.source);
     case "rows":
       return data.parts.every(({ source }) => isStored(source));

@@ -40,6 +40,14 @@ export async function readRange(
     widenBytes(halves, into);
   } else if (data.kind === "turned") {
     await readTurned(data, { files, offset, scratch }, into);
+  } else if (data.kind === "looked_up") {
+    const first = offset >> 1;
+    const codes = new Uint8Array(((offset + length + 1) >> 1) - first);
+    await readRange(data.source, { files, offset: first, scratch }, codes);
+    for (let i = 0; i < length; i++) {
+      const byte = codes[((offset + i) >> 1) - first]!;
+      into[i] = data.table[(offset + i) % 2 === 0 ? byte >> 4 : byte & 15]!;
+    }
   } else {
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);

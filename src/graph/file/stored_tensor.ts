@@ -40,6 +40,14 @@ export type TensorBytes =
     readonly flip: number;
     readonly length: number;
   }
+  /** What a table has for each half of a source's bytes, the upper half first. */
+  | {
+    readonly kind: "looked_up";
+    readonly source: StoredTensor;
+    /** Sixteen bytes. */
+    readonly table: Uint8Array;
+    readonly length: number;
+  }
   /** Computed from other constants when it is read. */
   | {
     readonly kind: "computed";

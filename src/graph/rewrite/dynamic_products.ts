@@ -5,11 +5,14 @@
  * (`MatMulInteger`) and scale the result. `MatMulNBits` of 8 bits at accuracy level 4 has the same weights and a scale
  * for each block of a row, so that a row's result does not depend on the rows beside it.
  *
+ * The 16 values of bitsandbytes' 4-bit weights (`MatMulBnb4`) are no equal steps: they become 8 bits, off by 0.4 % of a
+ * block's largest weight at most.
+ *
  * @module
  */
 import { countElements } from "../file/dtype.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
-import { type Graph, makeNode, type Node, type Tensor } from "../file/proto.ts";
+import { type Graph, intAttribute, makeNode, type Node, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
 /** Block sizes: the largest that divides a row is used. */
@@ -32,6 +35,8 @@ export function multiplyInBlocks(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();
   for (const node of graph.nodes) {
+    const ofCodes = spellCodes(index, node);
+    if (ofCodes !== undefined) replaced.set(node.outputs[0]!, ofCodes);
     const found = findProduct(index, node);
     const spelled = found && spell(found);
     if (spelled !== undefined) replaced.set(found!.output, spelled);
@@ -198,4 +203,52 @@ function isZero(zeroPoints: Tensor | undefined): boolean {
 function makeZero({ name }: Tensor): Tensor {
   const data = { kind: "memory", bytes: new Uint8Array(1) } as const;
   return { name: `${name}/no_zero`, dtype: "uint8", shape: [1], data, rest: [] };
+}
+
+/** FP4 without its sign, which is the highest bit. */
+const FP4 = [0, 0.0052083333, 2 / 3, 1, 1 / 3, 0.5, 1 / 6, 0.25];
+const NF4 = [
+  ...[-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0],
+  ...[0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1],
+];
+/** What codes stand for by `quant_type`, as shares of a block's largest weight. */
+const CODES = [[...FP4, ...FP4.map((value) => -value)], NF4];
+
+function spellCodes(
+  { constants }: GraphIndex,
+  node: Node,
+): { readonly nodes: Node[]; readonly constants: Tensor[] } | undefined {
+  if (node.opType !== "MatMulBnb4") return undefined;
+  const [x, ...names] = node.inputs as [string, ...string[]];
+  const [codes, largest] = names.map((name) => constants.get(name));
+  const [k, n, blockSize, type] = ["K", "N", "block_size", "quant_type"].map((name) =>
+    intAttribute(node, name) ?? 0
+  ) as [number, number, number, number];
+  const values = CODES[type];
+  const isFloat = largest?.dtype === "float32" || largest?.dtype === "float16";
+  if (codes === undefined || !isFloat || values === undefined || k % blockSize !== 0) {
+    return undefined;
+  }
+  const [output] = node.outputs as [string];
+  const levels: Tensor = {
+    ...{ name: `${output}/levels`, dtype: "uint8", rest: [] },
+    shape: [n, k / blockSize, blockSize],
+    data: {
+      kind: "looked_up",
+      source: codes,
+      table: Uint8Array.from(values, (value) => 128 + Math.round(127 * value)),
+      length: n * k,
+    },
+  };
+  const Floats = largest.dtype === "float32" ? Float32Array : Float16Array;
+  const unit: Tensor = {
+    ...{ name: `${output}/unit`, dtype: largest.dtype, shape: [], rest: [] },
+    data: { kind: "memory", bytes: new Uint8Array(Floats.of(1 / 127).buffer) },
+  };
+  const product = makeNode("MatMulNBits", [x, levels.name, largest.name], [`${output}/product`], {
+    domain: "com.microsoft",
+    attributes: { K: k, N: n, bits: 8, block_size: blockSize },
+  });
+  const scaled = makeNode("Mul", [`${output}/product`, unit.name], [output]);
+  return { nodes: [product, scaled], constants: [levels, unit] };
 }
