@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { BudgetError } from "./budget_error.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { RUST_WORD, trimEnd, trimStart } from "./unicode.ts";
 
@@ -37,6 +38,17 @@ export function readAddedToken(
   };
 }
 
+/** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
+const MAX_STEPS = 1_000_000;
+const MAX_STEPS_PER_CHAR = 16;
+
+interface Found {
+  readonly token: AddedToken | undefined;
+  /** Where it ends. */
+  readonly end: number;
+  readonly numSteps: number;
+}
+
 /** Text without added tokens, or the id of one. */
 export type Section = string | number;
 
@@ -64,13 +76,17 @@ export class AddedTokenFinder {
     if (this.#root.children.size === 0) return [text];
     const sections: Section[] = [];
     let last = 0;
+    let numSteps = 0;
     for (let at = 0; at < text.length;) {
-      const found = this.#longestAt(text, at);
-      if (found === undefined) {
+      const { token, end, ...found } = this.#longestAt(text, at);
+      numSteps += found.numSteps;
+      if (numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * text.length) {
+        throw new BudgetError("added tokens begin alike too often");
+      }
+      if (token === undefined) {
         at++;
         continue;
       }
-      const { token, end } = found;
       const isApart = !token.isSingleWord || (!isWordBefore(text, at) && !isWordAt(text, end));
       if (isApart) {
         const before = text.slice(last, at);
@@ -83,15 +99,16 @@ export class AddedTokenFinder {
     return sections.filter((section) => section !== "");
   }
 
-  #longestAt(text: string, start: number): { token: AddedToken; end: number } | undefined {
-    let found: { token: AddedToken; end: number } | undefined;
+  #longestAt(text: string, start: number): Found {
+    let [token, end]: [AddedToken | undefined, number] = [undefined, start];
     let node: Node | undefined = this.#root;
-    for (let at = start; at < text.length; at++) {
+    let at = start;
+    for (; at < text.length; at++) {
       node = node.children.get(text.charCodeAt(at));
       if (node === undefined) break;
-      if (node.token !== undefined) found = { token: node.token, end: at + 1 };
+      if (node.token !== undefined) [token, end] = [node.token, at + 1];
     }
-    return found;
+    return { token, end, numSteps: at - start };
   }
 }
 

@@ -3,6 +3,9 @@ import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** Parts within parts, as sequences of sequences may have them. */
+const MAX_DEPTH = 32;
+
 /** A part of `tokenizer.json`, read with errors that name its place. */
 export class ConfigReader {
   /** Where it stands, such as `pre_tokenizer.pretokenizers[1]`. */
@@ -14,6 +17,9 @@ export class ConfigReader {
     this.path = path;
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       throw wrongValue(path, value, "an object");
+    }
+    if (path.split(".").length > MAX_DEPTH) {
+      throw new StartupError(`tokenizer.json: ${path}: want at most ${MAX_DEPTH} nested parts.`);
     }
     this.#fields = value as Fields;
   }
@@ -87,8 +93,10 @@ export class ConfigReader {
     try {
       return new RegexPattern(pattern.string("Regex"));
     } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error;
-      throw new StartupError(`tokenizer.json: ${pattern.path}.Regex: ${error.message}`);
+      const { name, message } = error as Error;
+      if (name !== "SyntaxError" && name !== "RangeError") throw error;
+      const reason = name === "RangeError" ? "the expression is nested too deeply" : message;
+      throw new StartupError(`tokenizer.json: ${pattern.path}.Regex: ${reason}`);
     }
   }
 

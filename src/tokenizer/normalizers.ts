@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { BudgetError } from "./budget_error.ts";
 import { spellBytes } from "./byte_chars.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { PrecompiledMap } from "./precompiled.ts";
@@ -68,9 +69,19 @@ export function readNormalizer(reader: ConfigReader): Normalizer {
   }
 }
 
-/** @param matches starts and ends in turn. */
+/** Longest text that replacements may write: more tokens than a model's context holds. */
+const MAX_LENGTH = 2 * 1024 * 1024;
+
+/**
+ * @param matches starts and ends in turn.
+ * @throws {BudgetError} when the text grows too long.
+ */
 export function replaceAll(text: string, matches: readonly number[], content: string): string {
   if (matches.length === 0) return text;
+  const most = text.length + content.length * matches.length / 2;
+  if (content.length > 1 && most > Math.max(text.length, MAX_LENGTH)) {
+    throw new BudgetError("replacements make the text too long");
+  }
   let replaced = "";
   let last = 0;
   for (let i = 0; i < matches.length; i += 2) {

@@ -4,12 +4,12 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
+import { BudgetError } from "./budget_error.ts";
 import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
 import { ConfigReader } from "./config_reader.ts";
 import { type Decoder, readDecoder } from "./decoders.ts";
 import { type Normalizer, readNormalizer } from "./normalizers.ts";
 import { type PreTokenizer, readPreTokenizer } from "./pre_tokenizers.ts";
-import { RegexBudgetError } from "./regex/matcher.ts";
 import { NO_FRAMES, readFrames, type SpecialFrames } from "./special_frame.ts";
 import { readTokenModel } from "./read_token_model.ts";
 import type { TokenModel } from "./token_model.ts";
@@ -77,7 +77,7 @@ export class Tokenizer {
     const isNormalized = (token: AddedToken) => token.isNormalized;
     const spelled = (token: AddedToken) => [token.content, token] as const;
     const normalized = (token: AddedToken) =>
-      [this.#normalize?.(token.content) ?? token.content, token] as const;
+      [withinBudget(() => this.#normalize?.(token.content)) ?? token.content, token] as const;
     this.#finder = new AddedTokenFinder(
       added.filter((token) => !isNormalized(token)).map(spelled),
     );
@@ -108,21 +108,11 @@ export class Tokenizer {
   /**
    * Token ids of a text; special tokens only if it spells them.
    *
-   * @throws {HearthError} `invalid_value` when a regular expression of the tokenizer takes too long on the text.
+   * @throws {HearthError} `invalid_value` when the tokenizer takes too long on the text.
    */
   encode(text: string): number[] {
     const ids: number[] = [];
-    try {
-      this.#encode(text.toWellFormed(), ids);
-    } catch (error) {
-      if (!(error instanceof RegexBudgetError)) throw error;
-      throw new HearthError(
-        "invalid_value",
-        "A regular expression of the model's tokenizer.json takes too long on this text; " +
-          "a text with fewer repetitions may be served.",
-        { cause: error },
-      );
-    }
+    withinBudget(() => this.#encode(text.toWellFormed(), ids));
     return ids;
   }
 
@@ -132,7 +122,11 @@ export class Tokenizer {
     return [...before, ...this.encode(text), ...after];
   }
 
-  /** Text of token ids; those without a token are left out. */
+  /**
+   * Text of token ids; those without a token are left out.
+   *
+   * @throws {HearthError} `invalid_value` when the decoder takes too long on the tokens.
+   */
   decode(ids: readonly number[], { skipsSpecial = false }: {
     /** Whether special tokens are left out. */
     readonly skipsSpecial?: boolean;
@@ -143,7 +137,8 @@ export class Tokenizer {
       const token = this.idToToken(id);
       if (token !== undefined) tokens.push(token);
     }
-    return this.#decode === undefined ? tokens.join(" ") : this.#decode(tokens).join("");
+    const decode = this.#decode;
+    return decode === undefined ? tokens.join(" ") : withinBudget(() => decode(tokens)).join("");
   }
 
   #encode(text: string, ids: number[]): void {
@@ -165,5 +160,19 @@ export class Tokenizer {
       }
       isFirst = false;
     }
+  }
+}
+
+function withinBudget<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof BudgetError)) throw error;
+    throw new HearthError(
+      "invalid_value",
+      `The model's tokenizer.json takes too long on this text (${error.message}); ` +
+        "a text with fewer repetitions may be served.",
+      { cause: error },
+    );
   }
 }

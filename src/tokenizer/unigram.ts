@@ -1,10 +1,15 @@
 import { StartupError } from "../base/errors.ts";
+import { BudgetError } from "./budget_error.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import type { TokenModel } from "./token_model.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /** What an unknown character costs more than the unlikeliest token. */
 const UNK_PENALTY = 10;
+
+/** Steps for one word after which it is given up: SentencePiece's own tokens have 16 characters at most. */
+const MAX_STEPS = 1_000_000;
+const MAX_STEPS_PER_CHAR = 100;
 
 const encoder = new TextEncoder();
 
@@ -77,16 +82,21 @@ export class UnigramModel implements TokenModel {
       starts[end] = start;
       ids[end] = id;
     };
+    let numSteps = 0;
     for (let start = 0; start < word.length;) {
       const charEnd = start + (word.codePointAt(start)! > 0xffff ? 2 : 1);
       let isKnown = false;
       let node: TrieNode | undefined = this.#root;
       for (let end = start; end < word.length; end++) {
         node = node.children?.get(word.charCodeAt(end));
+        numSteps++;
         if (node === undefined) break;
         if (node.id < 0) continue;
         offer(start, end + 1, { id: node.id, score: this.#scores[node.id]! });
         if (end + 1 === charEnd) isKnown = true;
+      }
+      if (numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * word.length) {
+        throw new BudgetError("its long tokens fit too often");
       }
       if (!isKnown) offer(start, charEnd, { id: -1, score: this.#unkScore });
       start = charEnd;

@@ -1,3 +1,4 @@
+import { BudgetError } from "../budget_error.ts";
 import { Op, type Program } from "./program.ts";
 
 /** Steps back that a match may take for each character of the text before ways that failed are remembered. */
@@ -5,11 +6,6 @@ const FREE_STEPS = 8;
 /** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
 const MAX_STEPS = 500_000;
 const MAX_STEPS_PER_CHAR = 12;
-
-/** A search that would take too long. */
-export class RegexBudgetError extends Error {
-  override readonly name = "RegexBudgetError";
-}
 
 /**
  * Searches one text with a program, as a backtracking engine does: at the first place where the expression matches, by
@@ -44,7 +40,7 @@ export class Matcher {
   /**
    * The first match at `from` or behind it; `undefined` if there is none.
    *
-   * @throws {RegexBudgetError} after too many steps.
+   * @throws {BudgetError} after too many steps.
    */
   find(from: number): readonly [start: number, end: number] | undefined {
     const { length } = this.#text;
@@ -252,7 +248,7 @@ export class Matcher {
   #countSteps(count: number): void {
     this.#numSteps += count;
     if (this.#numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * this.#text.length) {
-      throw new RegexBudgetError("a search takes too many steps");
+      throw new BudgetError("a regular expression takes too many steps");
     }
     if (this.#marks === undefined && this.#numSteps > FREE_STEPS * (this.#text.length + 1000)) {
       this.#remember();

@@ -6,7 +6,7 @@ export interface Pattern {
   /**
    * The matches in a text, from the left, as starts and ends in turn.
    *
-   * @throws {RegexBudgetError} when the search takes too many steps.
+   * @throws {BudgetError} when the search takes too many steps.
    */
   findAll(text: string): number[];
 }

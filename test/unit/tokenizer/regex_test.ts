@@ -60,7 +60,7 @@ Deno.test("RegexPattern takes time in proportion to the text for expressions tha
     try {
       new RegexPattern(pattern).findAll(text);
     } catch (error) {
-      assert.equal((error as Error).name, "RegexBudgetError");
+      assert.equal((error as Error).name, "BudgetError");
     }
   }
 });
@@ -77,8 +77,36 @@ Deno.test("Tokenizer.encode() refuses a text on which a regular expression would
   assert.deepEqual(tokenizer.encode("aa!"), [0, 0, 0]);
   assert.throws(() => tokenizer.encode("a".repeat(100_000) + "!"), {
     kind: "invalid_value",
-    message: /regular expression of the model's tokenizer.json takes too long/,
+    message:
+      /tokenizer.json takes too long on this text \(a regular expression takes too many steps\)/,
   });
+});
+
+Deno.test("Tokenizer bounds replacements, added tokens and long pieces", () => {
+  const model = { type: "WordLevel", vocab: { a: 0 }, unk_token: "a" };
+  const doubling = [{ String: "a" }, { Regex: "a" }, { String: "" }].map((pattern) =>
+    new Array(60).fill({ type: "Replace", pattern, content: "aa" })
+  );
+  const long = (length: number) => "a".repeat(length);
+  const added = Array.from(
+    { length: 500 },
+    (_, i) => ({ id: i + 1, content: `${long(2000 + i)}z` }),
+  );
+  const pieces = [["<unk>", 0], ["a", -1], [long(1000), -2]];
+  for (
+    const [json, text, reason] of [
+      ...doubling.map((normalizers) =>
+        [{ model, normalizer: { type: "Sequence", normalizers } }, "a", /too long/] as const
+      ),
+      [{ model, added_tokens: added }, long(30_000), /begin alike/],
+      [{ model: { type: "Unigram", unk_id: 0, vocab: pieces } }, long(30_000), /tokens fit/],
+    ] as const
+  ) {
+    const tokenizer = new Tokenizer(json);
+    assert.throws(() => tokenizer.encode(text), { kind: "invalid_value", message: reason });
+  }
+  const decoder = { type: "Sequence", decoders: doubling[0] };
+  assert.throws(() => new Tokenizer({ model, decoder }).decode([0]), { kind: "invalid_value" });
 });
 
 Deno.test("RegexPattern says what it does not know, and where", () => {
@@ -110,6 +138,20 @@ Deno.test("Tokenizer names the place of what is damaged in tokenizer.json", () =
         /pre_tokenizer\.pretokenizers\[0\]\.pattern\.Regex: saw a group that is not closed/,
       ],
       [
+        { model, normalizer: nest(99, { type: "NFC" }) },
+        /normalizers\[0\]: want at most 32 nested parts/,
+      ],
+      [
+        {
+          model,
+          pre_tokenizer: {
+            ...split,
+            pattern: { Regex: "(".repeat(20_000) + "a" + ")".repeat(20_000) },
+          },
+        },
+        /Regex: the expression is nested too deeply/,
+      ],
+      [
         { model: { type: "BPE", vocab: { a: 0 }, merges: ["a b"] } },
         /model\.merges\[0\]: "a b" merges no two tokens/,
       ],
@@ -118,3 +160,9 @@ Deno.test("Tokenizer names the place of what is damaged in tokenizer.json", () =
     assert.throws(() => new Tokenizer(json), { name: "StartupError", message });
   }
 });
+
+function nest(depth: number, normalizer: object): object {
+  return depth === 0
+    ? normalizer
+    : nest(depth - 1, { type: "Sequence", normalizers: [normalizer] });
+}
