@@ -137,6 +137,9 @@ const NUMBERS: Fields = {
     // Infinity, NIM, Jina
     modality: "text",
     images: "texts",
+    image: "texts",
+    image_url: "texts",
+    instruct: "instruction",
     // Rarely said, and never harmless
     pooling: "the model's own pooling",
     pooling_type: "the model's own pooling",
@@ -162,8 +165,22 @@ const EMBEDDING: Fields = {
     prompt: "prompt_name, or the text with its prompt",
     instruction: "prompt_name, or the text with its instruction",
     query_instruction: "input_type query, or the text with its instruction",
+    instruct: "prompt_name, or the text with its instruction",
     inputs: "input",
     texts: "input, or /v2/embed",
+    // Google, Nomic, DashScope
+    task_type: "input_type, or task",
+    taskType: "input_type, or task",
+    text_type: "input_type",
+    dimensionality: "dimensions",
+    outputDimensionality: "dimensions",
+    output_dimensionality: "dimensions",
+    long_text_mode: "truncate",
+    // Cohere, BGE-M3's servers
+    embedding_types: "embedding_type, or /v2/embed",
+    output_type: "dense vectors",
+    return_sparse: "dense vectors",
+    return_colbert_vecs: "one vector of each text",
   },
   passedOver: NUMBERS.passedOver,
 };
@@ -177,6 +194,8 @@ const SCORE: Fields = {
     data_1: "text_1",
     data_2: "text_2",
     softmax: "raw_scores",
+    normalize: "raw_scores",
+    instruction: "/rerank, which takes one",
   },
   passedOver: NUMBERS.passedOver,
 };
@@ -188,6 +207,11 @@ const RERANK: Fields = {
     passages: "documents",
     rank_fields: "documents as strings",
     return_embeddings: "scores; /embeddings gives vectors",
+    // Mixedbread, DashScope, FlagEmbedding
+    input: "documents",
+    rewrite_query: "the query as it is to be read",
+    score_threshold: "top_n; results hold their scores",
+    normalize: "raw_scores",
   },
   passedOver: NUMBERS.passedOver,
 };
@@ -208,7 +232,10 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
   embed_dtype: "float32",
   endianness: ["native", "little"],
+  embedding_types: "float",
   modality: "text",
+  normalize: true,
+  output_type: "dense",
   truncation_direction: ["right", "Right"],
   truncation_side: "right",
   max_tokens: -1,
@@ -229,7 +256,7 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
 
 /** Fields of which `false` is: the default is true. */
-const FALSE_COUNTS: ReadonlySet<string> = new Set(["skip_special_tokens"]);
+const FALSE_COUNTS: ReadonlySet<string> = new Set(["normalize", "skip_special_tokens"]);
 
 /** Fields of which an empty object is: it asks for the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);

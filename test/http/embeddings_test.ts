@@ -88,6 +88,7 @@ Deno.test("embeddings serves the fields of other APIs", async () => {
   await isSame({ embedding_type: "float", output_dtype: "float", task: "retrieval.passage" });
   await isSame({ prompt_name: "query", add_special_tokens: true, modality: "text" });
   await isSame({ input_type: "passage", truncate: "NONE", truncation_side: "right" });
+  await isSame({ embedding_types: ["float"], output_type: "dense", return_sparse: false });
   await isSame({ late_chunking: false, embed_dtype: "float32", endianness: "native", user: "me" });
   for (const off of [{ normalize: false }, { normalized: false }, { embd_normalize: -1 }]) {
     const { data } = await embed(app, { input, ...off });
@@ -125,6 +126,12 @@ Deno.test("embeddings refuses by name what it does not serve", async () => {
     [{ embed_dtype: "float16" }, /^embed_dtype is not served; want float32/],
     [{ truncation_direction: "left" }, /^truncation_direction is not served/],
     [{ messages: [{ role: "user", content: "a" }] }, /^messages is not served/],
+    [{ task_type: "RETRIEVAL_QUERY" }, /^task_type is not served; want input_type/],
+    [{ dimensionality: 64 }, /^dimensionality is not served; want dimensions/],
+    [{ embedding_types: ["int8"] }, /^embedding_types is not served; want embedding_type/],
+    [{ output_type: "dense&sparse" }, /^output_type is not served; want dense vectors/],
+    [{ return_sparse: true }, /^return_sparse is not served/],
+    [{ image_url: "https://example.org/a.png" }, /^image_url is not served; want texts/],
     [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
     [{ embedding_type: "float16" }, /^embedding_type: want one of float, base64/],
     [{ embd_normalize: 0 }, /^embd_normalize: want -1 \(no\) or 2/],

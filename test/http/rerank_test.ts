@@ -120,6 +120,10 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
     [{ rank_fields: ["title"] }, /^rank_fields is not served; want documents as strings\./],
     [{ return_embeddings: true }, /^return_embeddings is not served; want scores/],
     [{ modality: "image" }, /^modality is not served; want text\./],
+    [{ normalize: false }, /^normalize is not served; want raw_scores\./],
+    [{ rewrite_query: true }, /^rewrite_query is not served/],
+    [{ score_threshold: 0.5 }, /^score_threshold is not served; want top_n/],
+    [{ instruct: "judge by tone" }, /^instruct is not served; want instruction\./],
     [{ truncation_direction: "Left" }, /^truncation_direction is not served; want right/],
     [{ instruction: "judge by tone" }, /^instruction: the loaded model takes none/],
     [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
@@ -133,6 +137,7 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
     modality: "text",
     truncation_direction: "Right",
     return_embeddings: false,
+    normalize: true,
     rank_fields: null,
     max_chunks_per_doc: 10,
   };
