@@ -146,7 +146,7 @@ export class SimdAttention {
     return part.memory.getKeys(index, head, range);
   }
 
-  /** Copies keys and values of a sequence. */
+  /** Copies a sequence's keys and values of a head. */
   readCache(layer: number, read: CacheRead): void {
     const { part, index } = this.#places[layer]!;
     part.memory.readCache(index, read);

@@ -29,8 +29,9 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-/** Keys and values of a sequence that are read from a cache, f32 `[kvHeads, numKeys, headSize]` each. */
+/** Keys and values of a sequence that are read from a cache, f32 `[numKeys, headSize]` each. */
 export interface CacheRead {
+  readonly head: number;
   /** That hold them. */
   readonly blocks: Int32Array;
   readonly numKeys: number;
@@ -40,7 +41,7 @@ export interface CacheRead {
 
 /** Keys stored side by side, as in `wasm/layout.ts`. */
 export const TILE = 16;
-/** Keys that are read at a time: those of a head stay in the processor's cache until they are copied. */
+/** Keys that are read at a time: they stay in the processor's cache until they are copied. */
 const PIECE_KEYS = 256;
 
 interface PlacedLayer {
@@ -222,31 +223,22 @@ export class SimdLayers {
     const keys = new Float32Array(numKeys * headSize);
     const numBlocks = Math.ceil(numKeys / blockSize);
     const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
-    this.#readRows(layer, "keys", {
-      firstHead: head,
-      endHead: head + 1,
-      blocks,
-      numKeys,
-      into: keys,
-    });
+    this.#readRows(layer, "keys", { head, blocks, numKeys, into: keys });
     return keys;
   }
 
-  /** Copies keys and values of a sequence. */
-  readCache(layer: number, { blocks, numKeys, keys, values }: CacheRead): void {
-    const { shape: { kvHeads } } = this.#layers[layer]!;
-    const all = { firstHead: 0, endHead: kvHeads, blocks, numKeys };
-    this.#readRows(layer, "keys", { ...all, into: keys });
-    this.#readRows(layer, "values", { ...all, into: values });
+  /** Copies a sequence's keys and values of a head. */
+  readCache(layer: number, { keys, values, ...read }: CacheRead): void {
+    this.#readRows(layer, "keys", { ...read, into: keys });
+    this.#readRows(layer, "values", { ...read, into: values });
   }
 
-  /** Copies keys or values of some heads to `into`, `[heads, numKeys, headSize]`. */
+  /** Copies keys or values of a head to `into`, `[numKeys, headSize]`. */
   #readRows(
     layer: number,
     what: "keys" | "values",
-    { firstHead, endHead, blocks, numKeys, into }: {
-      readonly firstHead: number;
-      readonly endHead: number;
+    { head, blocks, numKeys, into }: {
+      readonly head: number;
       readonly blocks: Int32Array;
       readonly numKeys: number;
       readonly into: Float32Array;
@@ -262,11 +254,9 @@ export class SimdLayers {
       new Int32Array(buffer, table, piece.length).set(piece);
       const read = new Float32Array(buffer, rows, count * headSize);
       const numTiles = Math.ceil(count / TILE);
-      for (let head = firstHead; head < endHead; head++) {
-        if (what === "keys") this.#exports.readKeys(site, table, head, numTiles, rows, scratch);
-        else this.#exports.readValues(site, table, head, numTiles, rows);
-        into.set(read, ((head - firstHead) * numKeys + firstKey) * headSize);
-      }
+      if (what === "keys") this.#exports.readKeys(site, table, head, numTiles, rows, scratch);
+      else this.#exports.readValues(site, table, head, numTiles, rows);
+      into.set(read, firstKey * headSize);
     }
   }
 

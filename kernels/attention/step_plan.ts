@@ -31,6 +31,31 @@ export function stepInPool(step: PackedStep, pool: number): PackedStep {
   return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
+/** The tokens `first` to `end` of a step as a step, after one of those before. */
+export function sliceStep(step: PackedStep, first: number, end: number): PackedStep {
+  const { queryStarts, kvLengths, maxBlocksPerSequence } = step;
+  const numSequences = step.sequences.length;
+  const owned = Array.from({ length: numSequences }, (_, s) => s)
+    .filter((s) => queryStarts[s]! < end && queryStarts[s + 1]! > first);
+  const [from, to] = [owned[0]!, owned.at(-1)! + 1];
+  const clip = (token: number) => Math.min(Math.max(token, first), end) - first;
+  const sliceTables = (tables: Int32Array) =>
+    tables.subarray(from * maxBlocksPerSequence, to * maxBlocksPerSequence);
+  return {
+    sequences: Array.from({ length: to - from }, (_, i) => step.sequences[from + i]!),
+    numTokens: end - first,
+    positions: step.positions.subarray(first, end),
+    anglePositions: step.anglePositions?.subarray(first, end),
+    queryStarts: queryStarts.subarray(from, to + 1).map(clip),
+    kvLengths: kvLengths.subarray(from, to).map((length, i) =>
+      length - Math.max(0, queryStarts[from + i + 1]! - end)
+    ),
+    blockTables: sliceTables(step.blockTables),
+    windowTables: step.windowTables?.map(sliceTables),
+    maxBlocksPerSequence,
+  };
+}
+
 /** The most a step may hold. */
 export interface StepLimits {
   readonly maxTokens: number;

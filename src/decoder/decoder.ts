@@ -119,22 +119,47 @@ export function listRows({ scored = [], sample }: StepSequence): readonly Sample
   return sample === undefined ? scored : [...scored, sample];
 }
 
-/** A loaded decoder. One `run` at a time. `Token` is the result for a sequence whose last token was computed. */
+/** Suspends a step of prompts between its parts, and runs steps of next tokens meanwhile. */
+export interface Suspension {
+  /** How long the step may go on until it is suspended, in milliseconds; infinite while nobody waits for a next token. */
+  readonly remainingMs: number;
+  /**
+   * A part of the step has run, or was handed to the device.
+   *
+   * @param nextMs time that the next part takes at least; 0 if absent.
+   * @returns when the step may go on; `undefined` if it may at once.
+   * @throws {Error} when the step is given up.
+   */
+  endPart(nextMs?: number): Promise<void> | undefined;
+}
+
+/** How a decoder lets next tokens through while it reads a prompt. */
+export interface SuspensionLimits {
+  /** Tokens of prompts that a step computes beside next tokens in little more time. */
+  readonly mostBeside: number;
+  /** Whether the device runs behind the host, so that clocks do not tell how long a part of a step took. */
+  readonly isQueued: boolean;
+}
+
+/** A loaded decoder. `Token` is the result for a sequence whose last token was computed. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
-  /** Tokens of prompts that a step computes beside next tokens in little more time. One if absent. */
-  readonly leastPromptTokens?: number;
+  /** Absent if steps are not suspended. */
+  readonly suspension?: SuspensionLimits | undefined;
   /** Tokens of a prompt after which the device has compiled what most prompts need; 24 if absent. */
   readonly warmUpTokens?: number | undefined;
   /**
-   * Runs the step, writes its keys and values, and samples.
+   * Runs the step, writes its keys and values, and samples. One runs at a time, except for steps of next tokens while one
+   * of prompts is suspended.
    *
+   * @param suspension for a step of prompts alone.
    * @returns what was chosen from the wanted rows, at most `limits.maxSequences`, in the order of `batch.sequences`.
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
-  run(batch: StepBatch): Promise<Token[]>;
+  run(batch: StepBatch, suspension?: Suspension): Promise<Token[]>;
   /**
-   * Changes the number of blocks of a pool of the KV cache; what the blocks hold that stay is kept. Called between steps.
+   * Changes the number of blocks of a pool of the KV cache; what the blocks hold that stay is kept. Called between steps,
+   * and while one is suspended.
    *
    * @param pool 0 is the main one, the others are those of `limits.windows`.
    * @returns false if the device has no memory for it: the cache is as it was. A decoder without it keeps its size.

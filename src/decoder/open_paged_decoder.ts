@@ -21,11 +21,18 @@ import { bytesOfStored } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
+import { type AxisSizes, computeBytes } from "./activations.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";
-import { countMost, embeddedPorts, type LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
-import { computeBytes, type ExecutorParts, StepExecutor } from "./step_executor.ts";
+import {
+  countMost,
+  decodingLimits,
+  embeddedPorts,
+  type LogitsProcessor,
+  PagedDecoder,
+} from "./paged_decoder.ts";
+import { type ExecutorParts, StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
@@ -103,7 +110,9 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     backend,
     cut,
     most: countMost(limits),
-    attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
+    mostDecoding: countMost(decodingLimits(limits)),
+    attend: ({ layer }, { tensors, output, slices }) =>
+      attention.run(layer, tensors, output, slices),
     advance: (index, { tensors, output }) => states!.run(index, tensors, output),
     mix: (index, run) => experts!.run(index, run),
   });
@@ -113,7 +122,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     keepsOneLayout = isInvariant,
     rule = chooseKernels({ backend, keepsOneLayout }),
   } = options;
-  const buffers = backend.kind === "webgpu" ? executor.buffers : new Map<string, GPUBuffer>();
+  const buffers = backend.kind === "webgpu" ? executor.buffers : undefined;
   const parts = await openParts({ ...options, attention, weights, buffers, rule });
   executor.use(parts);
   const runsAll = parts.sessions.every((session) => session === undefined);
@@ -141,8 +150,12 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 
 type PartsOptions =
   & PagedOpenOptions
-  & Pick<KernelsOptions, "attention" | "buffers" | "weights">
-  & { readonly rule: KernelRule };
+  & Pick<KernelsOptions, "attention" | "weights">
+  & {
+    readonly rule: KernelRule;
+    /** Memory of tensors that cross between segments, on a GPU. */
+    readonly buffers: StepExecutor<GraphCut>["buffers"] | undefined;
+  };
 
 /** Opens kernels where the rule wants them and segments compile, and sessions for the rest. */
 async function openParts(options: PartsOptions): Promise<ExecutorParts> {
@@ -211,9 +224,11 @@ async function openKernels(
   const ours = listPrograms(programs);
   if (ours.length === 0) return undefined;
   const maxRows = countMaxRows(programs, limits);
+  const many = new Set(listPrograms({ few: [], many: programs.many }));
   return await backend.openKernels({
-    ...{ programs: ours, weights, files, attention, spareBytes, buffers },
+    ...{ programs: ours, weights, files, attention, spareBytes },
     maxRows: limits.maxBatchTokens,
+    getBuffers: (program) => buffers?.[many.has(program) ? "many" : "few"] ?? new Map(),
     countMaxRows: (program) => maxRows.get(program)!,
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
@@ -269,13 +284,16 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
         "they are not of one export.",
     );
   }
-  const storages = new Map<string, Storage>();
-  for (const { output, port } of ports) {
-    const storage = backend.allocate(computeBytes(port, countMost(limits)));
-    if (storage) storages.set(output, storage);
-  }
+  const allocate = (most: AxisSizes): Map<string, Storage> => {
+    const storages = ports.map(({ output, port }) =>
+      [output, backend.allocate(computeBytes(port, most))] as const
+    );
+    return new Map(storages.flatMap(([output, storage]) => storage ? [[output, storage]] : []));
+  };
   return new TokenEmbeddings({
-    ...{ backend, session, storages },
+    ...{ backend, session },
+    storages: allocate(countMost(limits)),
+    storagesOfDecoding: allocate(countMost(decodingLimits(limits))),
     outputs: ports.map(({ output }) => output),
   });
 }

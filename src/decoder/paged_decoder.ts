@@ -17,10 +17,14 @@ import {
   type SampledToken,
   type SampleRow,
   type StepBatch,
+  type Suspension,
+  type SuspensionLimits,
 } from "./decoder.ts";
-import { type AxisSizes, resolveDims, type StepExecutor } from "./step_executor.ts";
+import { type AxisSizes, resolveDims } from "./activations.ts";
+import type { StepExecutor } from "./step_executor.ts";
 import { StepInputs } from "./step_inputs.ts";
 import { divideStep, type StepPart } from "./step_parts.ts";
+import { StepSlices, type UnitTimes } from "./step_slices.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What a paged decoder is made of. It owns all of it. */
@@ -67,13 +71,14 @@ interface WantedRows {
  * Together with eight next tokens these fill a small tile of rounded rows: a pass over the weights is what takes time.
  */
 const EXACT_PROMPT_TOKENS = 24;
-/** On the CPU a step that decodes and reads a prompt passes over the weights twice: a few tokens share what that costs. */
-const CPU_PROMPT_TOKENS = 4;
 
 export class PagedDecoder<Token extends SampledToken = SampledToken> implements Decoder<Token> {
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
+  /** Those of steps of next tokens, which run while others are suspended. */
+  readonly #inputsOfDecoding: StepInputs;
+  readonly #unitTimes: UnitTimes = new WeakMap();
   /** The blocks of each pool: the main one, then those of windows. */
   readonly #numBlocks: number[];
 
@@ -82,12 +87,18 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     this.#parts = parts;
     this.limits = limits;
     this.#numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
-    this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
+    const ports = { ...cut, tokens: idsPort(parts) };
+    this.#inputs = new StepInputs(backend, ports, limits);
+    this.#inputsOfDecoding = new StepInputs(backend, ports, decodingLimits(limits));
   }
 
-  get leastPromptTokens(): number {
+  get suspension(): SuspensionLimits {
     const { isExact, backend } = this.#parts;
-    return isExact ? EXACT_PROMPT_TOKENS : backend.kind === "cpu" ? CPU_PROMPT_TOKENS : 1;
+    return {
+      // Two passes over the weights are as good in two steps.
+      mostBeside: isExact ? EXACT_PROMPT_TOKENS : 0,
+      isQueued: backend.kind === "webgpu",
+    };
   }
 
   /** Two tokens, which run as many rows, where nothing is compiled for a shape. */
@@ -105,13 +116,13 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   async giving<Other extends SampledToken>(
     sampler: TokenSampler<Other>,
   ): Promise<PagedDecoder<Other>> {
-    this.#inputs.dispose();
+    this.#disposeInputs();
     await this.#parts.sampler.dispose();
     return new PagedDecoder({ ...this.#parts, sampler });
   }
 
-  async run(batch: StepBatch): Promise<Token[]> {
-    return await this.#parts.sampler.sample(this.#logits(batch));
+  async run(batch: StepBatch, suspension?: Suspension): Promise<Token[]> {
+    return await this.#parts.sampler.sample(this.#logits(batch, suspension));
   }
 
   /**
@@ -119,30 +130,44 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
    *
    * @returns of each part the wanted rows, `[1, rows, width]`, good until the next part runs; none of a part without any.
    */
-  async *forward(batch: StepBatch): AsyncGenerator<WantedRows> {
+  async *forward(batch: StepBatch, suspension?: Suspension): AsyncGenerator<WantedRows> {
     for (const part of divideStep(batch, this.#parts)) {
-      const rows = await this.#forward(part);
+      const rows = await this.#forward(part, suspension);
       if (rows !== undefined) yield { rows, batch: part.batch };
     }
   }
 
-  async *#logits(batch: StepBatch): AsyncGenerator<LogitRows> {
-    for await (const { rows: logits, batch: { sequences } } of this.forward(batch)) {
+  async *#logits(batch: StepBatch, suspension?: Suspension): AsyncGenerator<LogitRows> {
+    for await (const { rows: logits, batch: { sequences } } of this.forward(batch, suspension)) {
       const rows = sequences.flatMap(listRows);
       this.#parts.processLogits?.(logits, rows);
       yield { logits, rows };
     }
   }
 
-  async #forward({ batch, lowering }: StepPart): Promise<Tensor | undefined> {
-    const { cut, executor, attention, states } = this.#parts;
+  async #forward(
+    { batch, lowering }: StepPart,
+    suspension: Suspension | undefined,
+  ): Promise<Tensor | undefined> {
+    const { backend, cut, executor, attention, states, isApart } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
-    const tensors = this.#inputs.write(batch, rows);
-    await this.#embed(tensors, batch);
+    const isDecoding = batch.sequences.every((sequence) => sequence.isDecoding);
+    const inputs = isDecoding ? this.#inputsOfDecoding : this.#inputs;
+    const tensors = inputs.write(batch, rows);
+    await this.#embed(tensors, batch, isDecoding);
     attention.begin(batch);
     states?.begin(batch);
-    await executor.run(tensors, sizes, lowering);
+    const slices = suspension && new StepSlices({
+      suspension,
+      times: this.#unitTimes,
+      divides: backend.kind === "cpu" && !isApart,
+      onResume: () => {
+        attention.begin(batch);
+        states?.begin({ ...batch, stateCopies: undefined });
+      },
+    });
+    await executor.run(tensors, sizes, { lowering, isDecoding, slices });
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
 
@@ -155,8 +180,13 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     return true;
   }
 
-  async dispose(): Promise<void> {
+  #disposeInputs(): void {
     this.#inputs.dispose();
+    this.#inputsOfDecoding.dispose();
+  }
+
+  async dispose(): Promise<void> {
+    this.#disposeInputs();
     await this.#parts.sampler.dispose();
     this.#parts.attention.dispose();
     this.#parts.states?.dispose();
@@ -166,7 +196,11 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     this.#parts.weights?.dispose();
   }
 
-  async #embed(tensors: Map<string, Tensor>, batch: StepBatch): Promise<void> {
+  async #embed(
+    tensors: Map<string, Tensor>,
+    batch: StepBatch,
+    isDecoding: boolean,
+  ): Promise<void> {
     const { cut, embeddings } = this.#parts;
     if (embeddings === undefined) return;
     const { embeddings: spans = [], completionPositions } = batch;
@@ -174,7 +208,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     const ports = embeddedPorts(cut, embeddings.outputs);
     const sizes = { tokens: batch.numTokens, rows: 0 };
     const dims = new Map(ports.map(({ output, port }) => [output, resolveDims(port, sizes)]));
-    const outputs = await embeddings.embed(tokens, dims);
+    const outputs = await embeddings.embed(tokens, { dims, isDecoding });
     for (const { output, port } of ports) tensors.set(port.name, outputs[output]!);
   }
 }
@@ -208,6 +242,13 @@ function idsPort(
 ): TensorPort {
   if (embeddings === undefined) return cut.tokens;
   return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
+}
+
+/** Sizes of a step of next tokens alone. */
+export function decodingLimits(
+  { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
+): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
+  return { maxBatchTokens: Math.min(maxBatchTokens, maxSequences), maxSequences };
 }
 
 /** The largest step. */

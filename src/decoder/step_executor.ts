@@ -3,20 +3,15 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../device/backend.ts";
+import type { Backend } from "../device/backend.ts";
 import type { KernelExecutor } from "../device/kernel_executor.ts";
-import { roomForRows } from "../../kernels/matmul/matvec_shape.ts";
+import type { Slices } from "../device/slices.ts";
 import { lowerCut } from "../program/lower_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";
-import type { GraphSession, Tensor } from "../device/ort/ort.ts";
-import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
-
-/** Sizes of the axes that differ from run to run. */
-export interface AxisSizes {
-  readonly tokens: number;
-  readonly rows: number;
-}
+import { type GraphSession, Tensor } from "../device/ort/ort.ts";
+import { Activations, type AxisSizes } from "./activations.ts";
+import type { PlannedCut } from "./storage_plan.ts";
 
 /** What is run. */
 interface StepExecutorOptions<Cut extends PlannedCut> {
@@ -26,6 +21,8 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly sessions?: readonly (GraphSession | undefined)[];
   /** The largest there will be: memory for what crosses between segments is allocated once. */
   readonly most: AxisSizes;
+  /** The largest run of next tokens alone, whose memory is its own; there is no such if absent. */
+  readonly mostDecoding?: AxisSizes | undefined;
   /**
    * Runs an attention on tensors by name.
    *
@@ -37,6 +34,7 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
       readonly tensors: ReadonlyMap<string, Tensor>;
       readonly output: Tensor | undefined;
       readonly sizes: AxisSizes;
+      readonly slices: Slices | undefined;
     },
   ) => Tensor | Promise<Tensor>;
   /** Runs a recurrence, likewise; absent for a cut without any. */
@@ -50,6 +48,7 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
     run: {
       readonly tensors: ReadonlyMap<string, Tensor>;
       readonly output: Tensor | undefined;
+      readonly firstRow: number;
       readonly numRows: number;
       readonly lowering: Lowering;
     },
@@ -66,43 +65,56 @@ export interface ExecutorParts {
   readonly kernels?: KernelExecutor | undefined;
 }
 
+/** How a step is run. */
+interface RunOptions {
+  /** That of the prompts if absent. */
+  readonly lowering?: Lowering;
+  /** Whether it is of next tokens alone, and may run while another step is suspended. */
+  readonly isDecoding?: boolean;
+  /** Suspends it between parts; absent if it runs to its end. */
+  readonly slices?: Slices | undefined;
+}
+
 /** A run in progress. */
 interface Run {
   /** Tensors by name: the cut's inputs, and what was computed. */
   readonly tensors: Map<string, Tensor>;
   readonly sizes: AxisSizes;
   readonly lowering: Lowering;
+  readonly activations: Activations;
+  readonly slices: Slices | undefined;
 }
 
-/** Most run sizes whose output tensors are kept. */
-const MAX_KEPT_SIZES = 64;
+/** Fewest rows that a session runs apart: it reads all weights for them. */
+const LEAST_ROWS = 8;
 
 export class StepExecutor<Cut extends PlannedCut> {
   readonly #options: StepExecutorOptions<Cut>;
-  readonly #plan: StoragePlan;
-  /** Memory of the plan; none before it is needed, when the backend has a runtime. */
-  #storages: readonly (Storage | undefined)[] | undefined;
+  readonly #activations: Activations;
+  readonly #ofDecoding: Activations;
   readonly #lastSegment: number;
-  /** Tensors of the storage by the sizes of a run, and by name. */
-  readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
   #parts: ExecutorParts;
 
   constructor(options: StepExecutorOptions<Cut>) {
-    const { cut, most, sessions = [] } = options;
+    const { backend, cut, most, mostDecoding, sessions = [] } = options;
     this.#options = options;
     this.#parts = { programs: lowerCut(cut), sessions };
-    const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
-    this.#plan = planStorage(cut, (port) => computeBytes(port, room));
+    this.#activations = new Activations(backend, cut, most);
+    this.#ofDecoding = mostDecoding
+      ? new Activations(backend, cut, mostDecoding)
+      : this.#activations;
     this.#lastSegment = cut.segments.length - 1;
   }
 
-  get #pieces(): readonly (Storage | undefined)[] {
-    const { backend } = this.#options;
-    return this.#storages ??= this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
+  /** Buffers of the tensors that cross between segments, on a GPU: of prompts, and of next tokens alone. */
+  get buffers(): Readonly<Record<Lowering, Map<string, GPUBuffer>>> {
+    return {
+      few: this.#listBuffers(this.#ofDecoding),
+      many: this.#listBuffers(this.#activations),
+    };
   }
 
-  /** Buffers of the tensors that cross between segments, on a GPU. */
-  get buffers(): Map<string, GPUBuffer> {
+  #listBuffers(activations: Activations): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
     const { segments, attentions, states = [], experts = [] } = this.#options.cut;
     const ports = [
@@ -110,7 +122,7 @@ export class StepExecutor<Cut extends PlannedCut> {
       ...[...attentions, ...states, ...experts].map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
-      const output = this.#allocateOutput(port, sizes);
+      const output = activations.get(port, sizes);
       return output?.location === "gpu-buffer" ? [[port.name, output.gpuBuffer as GPUBuffer]] : [];
     }));
   }
@@ -124,18 +136,21 @@ export class StepExecutor<Cut extends PlannedCut> {
    * Runs a step. Where no rows are wanted, the last segment is left out: keys and values are all that is needed.
    *
    * @param tensors the cut's inputs by name; what is computed is added.
-   * @param lowering that of the prompts if absent.
    */
   async run(
     tensors: Map<string, Tensor>,
     sizes: AxisSizes,
-    lowering: Lowering = "many",
+    { lowering = "many", isDecoding = false, slices }: RunOptions = {},
   ): Promise<void> {
+    const activations = isDecoding ? this.#ofDecoding : this.#activations;
+    const run = { tensors, sizes, lowering, activations, slices };
     for (const instruction of this.#parts.programs[lowering]) {
       const isLast = "segment" in instruction && instruction.segment === this.#lastSegment;
       if (isLast && sizes.rows === 0) return;
-      const running = this.#execute(instruction, { tensors, sizes, lowering });
+      const running = this.#execute(instruction, run);
       if (running !== undefined) await running;
+      const pausing = slices?.pause();
+      if (pausing !== undefined) await pausing;
     }
   }
 
@@ -143,7 +158,8 @@ export class StepExecutor<Cut extends PlannedCut> {
   async dispose(): Promise<void> {
     const { sessions, kernels } = this.#parts;
     kernels?.dispose();
-    for (const piece of this.#storages ?? []) piece?.dispose();
+    this.#activations.dispose();
+    if (this.#ofDecoding !== this.#activations) this.#ofDecoding.dispose();
     for (const session of sessions) await session?.release();
   }
 
@@ -163,96 +179,115 @@ export class StepExecutor<Cut extends PlannedCut> {
   }
 
   #runKernels(
-    { segment, program }: Instruction & { kind: "kernels" },
-    { tensors, sizes }: Run,
-  ): void {
-    const numRows = segment === this.#lastSegment ? sizes.rows : sizes.tokens;
+    instruction: Instruction & { kind: "kernels" },
+    { tensors, sizes, activations, slices }: Run,
+  ): void | Promise<void> {
+    const { segment, program } = instruction;
+    const isLast = segment === this.#lastSegment;
     for (const port of this.#options.cut.segments[segment]!.outputs) {
-      tensors.set(port.name, this.#allocateOutput(port, sizes)!);
+      tensors.set(port.name, activations.get(port, sizes)!);
     }
-    this.#parts.kernels!.run(program, { numRows, tensors });
+    const runRows = (firstRow: number, end: number) =>
+      this.#parts.kernels!.run(program, { firstRow, numRows: end - firstRow, tensors });
+    if (isLast || !slices?.divides) return runRows(0, isLast ? sizes.rows : sizes.tokens);
+    return slices.divide({ key: instruction, length: sizes.tokens, least: LEAST_ROWS }, runRows);
   }
 
   async #runSession(
-    { segment }: Instruction & { kind: "ort" },
-    { tensors, sizes }: Run,
+    instruction: Instruction & { kind: "ort" },
+    { tensors, sizes, activations, slices }: Run,
   ): Promise<void> {
-    const { inputs, outputs } = this.#options.cut.segments[segment]!;
+    const { inputs, outputs } = this.#options.cut.segments[instruction.segment]!;
+    const session = this.#parts.sessions[instruction.segment]!;
     const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-    const session = this.#parts.sessions[segment]!;
-    const results = await session.run(feeds, this.#getOutputs(outputs, sizes));
-    for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+    const fetches = this.#getOutputs(outputs, { sizes, activations });
+    const isDivisible = instruction.segment !== this.#lastSegment && fetches !== undefined &&
+      [...inputs, ...outputs].every(hasRows);
+    if (!slices?.divides || !isDivisible) {
+      const results = await session.run(feeds, fetches);
+      for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+      return;
+    }
+    const work = { key: instruction, length: sizes.tokens, least: LEAST_ROWS };
+    await slices.divide(work, async (first, end) => {
+      const takeRows = (all: Readonly<Record<string, Tensor | null>>) =>
+        Object.fromEntries(
+          Object.entries(all).map(([name, tensor]) => [name, sliceRows(tensor!, first, end)]),
+        );
+      await session.run(takeRows(feeds), takeRows(fetches));
+    });
+    for (const [name, tensor] of Object.entries(fetches)) tensors.set(name, tensor!);
   }
 
   #attend(
     { site: index, form }: Instruction & { kind: "attention" },
-    { tensors, sizes }: Run,
+    { tensors, sizes, activations, slices }: Run,
   ): void | Promise<void> {
     const { cut, attend } = this.#options;
     const site = cut.attentions[index]!;
-    const output = this.#allocateOutput(site.output, sizes);
+    const output = this.#allocateOutput(site.output, { sizes, activations });
     const keep = (result: Tensor) => void tensors.set(site.output.name, result);
     if (form !== undefined) {
       this.#parts.kernels!.attend(form);
       return keep(output!);
     }
-    const result = attend(site, { tensors, output, sizes });
+    const result = attend(site, { tensors, output, sizes, slices });
     return result instanceof Promise ? result.then(keep) : keep(result);
   }
 
-  #updateState({ state }: Instruction & { kind: "state_update" }, { tensors, sizes }: Run): void {
+  #updateState({ state }: Instruction & { kind: "state_update" }, run: Run): void {
     const { cut, advance } = this.#options;
+    const { tensors } = run;
     const { output: port } = cut.states![state]!;
-    tensors.set(port.name, advance!(state, { tensors, output: this.#allocateOutput(port, sizes) }));
+    const output = this.#allocateOutput(port, run);
+    tensors.set(port.name, advance!(state, { tensors, output }));
   }
 
-  #mix(
-    { site }: Instruction & { kind: "experts" },
-    { tensors, sizes, lowering }: Run,
-  ): void {
+  #mix(instruction: Instruction & { kind: "experts" }, run: Run): void | Promise<void> {
     const { cut, mix } = this.#options;
-    const { output: port } = cut.experts![site]!;
-    const output = this.#allocateOutput(port, sizes);
-    tensors.set(port.name, mix!(site, { tensors, output, numRows: sizes.tokens, lowering }));
+    const { tensors, sizes, lowering, slices } = run;
+    const { output: port } = cut.experts![instruction.site]!;
+    const output = this.#allocateOutput(port, run);
+    const runRows = (firstRow: number, end: number) => {
+      const rows = { firstRow, numRows: end - firstRow };
+      const result = mix!(instruction.site, { tensors, output, ...rows, lowering });
+      tensors.set(port.name, result);
+    };
+    if (!slices?.divides || output === undefined) return runRows(0, sizes.tokens);
+    return slices.divide({ key: instruction, length: sizes.tokens, least: LEAST_ROWS }, runRows);
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */
   #getOutputs(
     outputs: readonly TensorPort[],
-    sizes: AxisSizes,
+    run: Pick<Run, "sizes" | "activations">,
   ): Readonly<Record<string, Tensor | null>> | undefined {
-    if (this.#pieces.includes(undefined)) return undefined;
+    if (run.activations.isMissing) return undefined;
     const tensors: Record<string, Tensor | null> = {};
-    for (const port of outputs) tensors[port.name] = this.#allocateOutput(port, sizes) ?? null;
+    for (const port of outputs) tensors[port.name] = this.#allocateOutput(port, run) ?? null;
     return tensors;
   }
 
-  #allocateOutput(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
+  #allocateOutput(
+    port: TensorPort,
+    { sizes, activations }: Pick<Run, "sizes" | "activations">,
+  ): Tensor | undefined {
     const { cut, callerOwnsOutput } = this.#options;
     if (callerOwnsOutput && port.name === cut.output.name) return undefined;
-    const key = `${sizes.tokens} ${sizes.rows}`;
-    let outputs = this.#outputsBySizes.get(key);
-    if (outputs === undefined) {
-      if (this.#outputsBySizes.size === MAX_KEPT_SIZES) this.#outputsBySizes.clear();
-      this.#outputsBySizes.set(key, outputs = new Map());
-    }
-    let output = outputs.get(port.name);
-    if (output === undefined) {
-      const piece = this.#pieces[this.#plan.pieceByTensor.get(port.name)!];
-      output = piece?.tensor(port.dtype as "float32" | "float16", resolveDims(port, sizes));
-      outputs.set(port.name, output);
-    }
-    return output;
+    return activations.get(port, sizes);
   }
 }
 
-/** Dimensions of a tensor in a run of these sizes. */
-export function resolveDims({ shape }: TensorPort, sizes: AxisSizes): number[] {
-  return shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
+/** Whether a tensor's rows, one for each token, lie one after the other. */
+function hasRows({ shape }: TensorPort): boolean {
+  const axis = shape.indexOf("tokens");
+  return axis >= 0 && shape.slice(0, axis).every((dim) => dim === 1);
 }
 
-/** Bytes of a tensor in a run of these sizes. */
-export function computeBytes(port: TensorPort, sizes: AxisSizes): number {
-  const count = resolveDims(port, sizes).reduce((product, size) => product * size, 1);
-  return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);
+/** The rows `first` to `end` of a tensor in the host's memory that has one for each token. */
+function sliceRows({ type, data, dims }: Tensor, first: number, end: number): Tensor {
+  const axis = dims.findIndex((size) => size > 1);
+  const width = data.length / dims[axis]!;
+  const part = (data as Float32Array).subarray(first * width, end * width);
+  return new Tensor(type as "float32", part, dims.with(axis, end - first));
 }

@@ -24,7 +24,11 @@ export class StepInputs {
   readonly #positions: Input | undefined;
   readonly #rows: Input;
 
-  constructor(backend: Backend, ports: InputPorts, limits: DecoderLimits) {
+  constructor(
+    backend: Backend,
+    ports: InputPorts,
+    limits: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
+  ) {
     const allocate = (port: TensorPort, length: number): Input => ({
       port,
       values: new BigInt64Array(length),

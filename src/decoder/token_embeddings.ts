@@ -29,6 +29,8 @@ interface TokenEmbeddingsOptions {
   readonly outputs?: readonly string[] | undefined;
   /** Device memory for outputs of the largest step, by their names; allocated step by step where absent. */
   readonly storages?: ReadonlyMap<string, Storage> | undefined;
+  /** The same of the largest step of next tokens alone. */
+  readonly storagesOfDecoding?: ReadonlyMap<string, Storage> | undefined;
 }
 
 export class TokenEmbeddings {
@@ -57,20 +59,24 @@ export class TokenEmbeddings {
   /**
    * Embeds tokens.
    *
-   * @param dims of outputs that go to their storages, by name.
+   * @param options.dims of outputs that go to their storages, by name.
+   * @param options.isDecoding whether they go to those of next tokens.
    * @returns the outputs by name; the caller disposes of those that are not in a storage.
    * @throws {EncoderError} when a span's rows cannot be made.
    */
   async embed(
     tokens: TokensToEmbed,
-    dims: ReadonlyMap<string, readonly number[]> = new Map(),
+    { dims, isDecoding = false }: {
+      readonly dims?: ReadonlyMap<string, readonly number[]>;
+      readonly isDecoding?: boolean;
+    } = {},
   ): Promise<Tensors> {
     const { ids, spans } = tokens;
-    const { session, storages } = this.#options;
+    const { session, storages, storagesOfDecoding } = this.#options;
     const fetches: Record<string, Tensor | null> = {};
     for (const { name, type } of this.#outputs) {
-      const size = dims.get(name);
-      const storage = size && storages?.get(name);
+      const size = dims?.get(name);
+      const storage = size && (isDecoding ? storagesOfDecoding : storages)?.get(name);
       fetches[name] = storage?.tensor(type as "float32" | "float16", size!) ?? null;
     }
     const positions = this.#takesPositions ? { [POSITIONS]: makePositions(tokens) } : {};
@@ -80,7 +86,10 @@ export class TokenEmbeddings {
   }
 
   async dispose(): Promise<void> {
-    for (const storage of this.#options.storages?.values() ?? []) storage.dispose();
+    const { storages, storagesOfDecoding } = this.#options;
+    for (const each of [storages, storagesOfDecoding]) {
+      for (const storage of each?.values() ?? []) storage.dispose();
+    }
     await this.#options.session.release();
   }
 

@@ -31,6 +31,8 @@ export interface ExpertsRun {
   readonly tensors: ReadonlyMap<string, Tensor>;
   /** Destination of the result; allocated if absent. */
   readonly output: Tensor | undefined;
+  /** The first row that is computed: 0 on a GPU. */
+  readonly firstRow: number;
   readonly numRows: number;
   readonly lowering: Lowering;
 }
@@ -39,7 +41,7 @@ export interface ExpertsRun {
 export interface ExpertLayers {
   /** Whether a row is computed alike, to the bit, in both lowerings. */
   readonly isExact: boolean;
-  /** Runs a mixture on all rows of a step. */
+  /** Runs a mixture on rows of a step. */
   run(index: number, run: ExpertsRun): Tensor;
   dispose(): void;
 }

@@ -25,8 +25,8 @@ export interface KernelsOptions {
   readonly spareBytes?: number | undefined;
   /** Attentions that read operands in the layout in which programs leave them. */
   readonly attention: PagedAttention;
-  /** Memory of tensors that cross between segments, with room for all rows of a tile; none on the CPU. */
-  readonly buffers: ReadonlyMap<string, GPUBuffer>;
+  /** Memory of tensors that cross between a program's segments, with room for all rows of a tile; none on the CPU. */
+  readonly getBuffers: (program: Program) => ReadonlyMap<string, GPUBuffer>;
   /** Names of the attentions' outputs, by layer. */
   readonly siteOutputs: readonly string[];
   /** Reads a constant. */
@@ -35,6 +35,8 @@ export interface KernelsOptions {
 
 /** Rows that a program computes. */
 export interface KernelStep {
+  /** The first that is computed; 0 if absent, and on a GPU. */
+  readonly firstRow?: number;
   readonly numRows: number;
   /** Those that enter the first segment, and numbers of rows; on the CPU all that enter a segment or leave it. */
   readonly tensors: ReadonlyMap<string, Tensor>;

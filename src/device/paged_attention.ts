@@ -8,6 +8,7 @@ import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { SiteForm } from "../program/program.ts";
 import type { AttentionSite } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
+import type { Slices } from "./slices.ts";
 
 /** The parameters of a paged attention. */
 export interface AttentionOptions extends CachePool {
@@ -36,18 +37,23 @@ export interface AttentionStep extends PackedStep {
 
 /** Attention over a paged KV cache, one call per site and step. */
 export interface PagedAttention {
-  /** Takes the layout of the next step; its arrays may change once the step is over. */
+  /**
+   * Takes the layout of the next step; its arrays may change once the step is over. A step that goes on after another
+   * has run takes it once more.
+   */
   begin(step: AttentionStep): void;
   /**
    * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
    *
    * @param tensors by name, those the site names as q, k and v.
    * @param output destination of the result; allocated if absent.
+   * @param slices divide the work; on the CPU alone.
    */
   run(
     layer: number,
     tensors: ReadonlyMap<string, Tensor>,
     output: Tensor | undefined,
+    slices?: Slices,
   ): Tensor | Promise<Tensor>;
   /** Whether site `layer` takes its operands by {@linkcode openForm}; none does if absent. */
   takesForm?(layer: number): boolean;

@@ -4,7 +4,7 @@
  * @module
  */
 import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
-import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
+import type { Decoder, DecoderLimits, SampledToken, Suspension } from "../decoder/decoder.ts";
 import { EncoderError } from "../decoder/embedding_span.ts";
 import { log } from "../base/log.ts";
 import { BusyThread } from "../base/yield_to_events.ts";
@@ -12,7 +12,7 @@ import { runStep } from "../base/running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 import { mostBlocks } from "./pool_size.ts";
-import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
+import { Scheduler, type SchedulerOptions, SuspendedStepError } from "./scheduler.ts";
 import { KvPool } from "./kv_pool.ts";
 import { PrefillPace } from "./prefill_pace.ts";
 import type { Sequence } from "./sequence.ts";
@@ -74,6 +74,8 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #decoder: Decoder<Token>;
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
+  /** Builds steps that run while one is suspended. */
+  readonly #builderBeside: StepBuilder;
   readonly #pool: KvPool;
   readonly #pace: PrefillPace;
   /** Running requests by sequence id. */
@@ -85,8 +87,13 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#decoder = decoder;
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
+    const { maxSequences, maxBatchTokens } = decoder.limits;
+    this.#builderBeside = new StepBuilder({
+      ...decoder.limits,
+      maxBatchTokens: Math.min(maxSequences, maxBatchTokens),
+    });
     this.#pool = new KvPool({ decoder, scheduler: this.#scheduler });
-    this.#pace = new PrefillPace(decoder.leastPromptTokens);
+    this.#pace = new PrefillPace(decoder.suspension);
     this.metrics = new EngineMetrics(() => this.#scheduler.stats(), mostBlocks(decoder.limits));
   }
 
@@ -135,13 +142,13 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const thread = new BusyThread();
     await thread.yield();
     while (true) {
-      for (const { sequence, error } of await this.#pool.fit()) {
-        const running = this.#running.get(sequence.id);
-        if (running !== undefined) this.#failRequest(running, error);
-      }
-      const step = this.#scheduler.schedule(this.#pace.mostPromptTokens(performance.now()));
+      await this.#fitPool();
+      const step = this.#scheduler.schedule({
+        mostBeside: this.#decoder.suspension?.mostBeside,
+        mostPromptTokens: this.#pace.mostPromptTokens,
+      });
       if (step === undefined) break;
-      await this.#runStep(step);
+      await (step.isApart ? this.#runApart(step, thread) : this.#runStep(step, this.#builder));
       // Cancellations and new requests come in between steps.
       await thread.yield();
     }
@@ -155,21 +162,73 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#turning = this.#running.size > 0 ? this.#turn() : undefined;
   }
 
-  async #runStep(step: ScheduledStep): Promise<void> {
+  async #fitPool(): Promise<void> {
+    for (const { sequence, error } of await this.#pool.fit()) {
+      const running = this.#running.get(sequence.id);
+      if (running !== undefined) this.#failRequest(running, error);
+    }
+  }
+
+  /** Runs a step, and others beside it where it is suspended. */
+  async #runStep(
+    step: ScheduledStep,
+    builder: StepBuilder,
+    { suspension, msBeside = () => 0 }: {
+      readonly suspension?: Suspension;
+      readonly msBeside?: () => number;
+    } = {},
+  ): Promise<void> {
     const startedAtMs = performance.now();
     this.#noteScheduled(step, startedAtMs);
     try {
-      const input = this.#builder.build(step);
-      const sampled = await runStep(() => this.#decoder.run(input));
+      const input = builder.build(step);
+      const sampled = await runStep(() => this.#decoder.run(input, suspension));
       const committed = this.#scheduler.commit(step, sampled);
       const nowMs = performance.now();
-      this.#pace.observe(step, { ms: nowMs - startedAtMs, nowMs });
-      this.metrics.observeStep(step, nowMs - startedAtMs);
+      const ms = nowMs - startedAtMs - msBeside();
+      if (step.numNextTokens === step.numTokens) this.#pace.observe(ms, nowMs);
+      this.metrics.observeStep(step, ms);
       this.#pool.observe();
       for (const token of committed) this.#deliver(token);
     } catch (error) {
-      this.#fail(step, error);
+      // It is scheduled again.
+      if (!(error instanceof SuspendedStepError)) this.#fail(step, error);
     }
+  }
+
+  /** Runs a step of prompts, which is suspended where next tokens are due. */
+  async #runApart(step: ScheduledStep, thread: BusyThread): Promise<void> {
+    let msBeside = 0;
+    const runBeside = async () => {
+      const startedAtMs = performance.now();
+      // One that follows another tells how long it takes undisturbed.
+      for (let left = this.#pace.isStale ? 2 : 1; left > 0; left--) {
+        await this.#fitPool();
+        const beside = this.#scheduler.scheduleBeside(step);
+        if (beside === undefined) break;
+        await this.#runStep(beside, this.#builderBeside);
+        // Cancellations and new requests come in.
+        await thread.yield();
+      }
+      this.#scheduler.requireSuspended(step);
+      msBeside += performance.now() - startedAtMs;
+    };
+    const getRemainingMs = () =>
+      this.#scheduler.isDecoding ? this.#pace.remainingMs(performance.now()) : Infinity;
+    await this.#runStep(step, this.#builder, {
+      suspension: {
+        get remainingMs() {
+          return getRemainingMs();
+        },
+        endPart: (nextMs = 0) => {
+          this.#pace.addPart();
+          // A little too early is as good as a little too late.
+          return getRemainingMs() <= nextMs / 2 ? runBeside() : undefined;
+        },
+      },
+      msBeside: () => msBeside,
+    });
+    this.#pace.endPrompts(step.numTokens);
   }
 
   #noteScheduled(step: ScheduledStep, nowMs: number): void {

@@ -1,81 +1,105 @@
 /**
- * How much of waiting prompts is read in a step beside sequences that get their next tokens, so that these keep coming.
- * Learned from the times of steps. Pure.
+ * When a step that reads prompts is suspended for a step of next tokens, so that these keep coming. Learned from the
+ * times of steps. Pure.
  *
  * @module
  */
-import type { ScheduledStep } from "./step.ts";
 
-/** How long a step may take that reads prompts, relative to one that does not. */
-const AIM = 2.25;
-/** Far from the aim: at this many prompt tokens the device is slower than the smaller steps let expect. */
-const FAR = 3;
-/** A step that reads no prompt comes after so many that do, to know how long one takes now. */
-const REFRESH_STEPS = 48;
-/** How long a size that took far too long is not tried again. */
-const AVOID_MS = 5 * 60_000;
+/** Time between two next tokens while prompts are read, relative to the usual one. */
+const AIM = 2;
+/** After so many suspensions two steps of next tokens come in a row: the second tells how long one takes undisturbed. */
+const REFRESH_STEPS = 32;
 /** Weight of the newest time in an average. */
 const NEWEST = 0.3;
+/** A time that is so much longer than the average counts as if it were just that. */
+const OUTLIER = 1.5;
+/** Fewest tokens of prompts in a step. */
+const LEAST_CHUNK = 16;
 
 export class PrefillPace {
-  readonly #least: number;
-  /** Average time of a step without prompts. */
+  readonly #isQueued: boolean;
+  /** Average time of a step of next tokens that follows another one. */
   #usualMs: number | undefined;
-  /** Prompt tokens of the next step. */
-  #chunk = 1;
-  #numMixedSteps = 0;
-  /** Largest chunk that was near the aim. */
-  #provenChunk = 1;
-  #avoided = { chunk: Infinity, untilMs: -Infinity };
+  /** Average time of one that a prompt's step is suspended for, where clocks tell. */
+  #besideMs: number | undefined;
+  /** Average time of a part of a prompt's step, on a device that runs behind the host. */
+  #partMs: number | undefined;
+  /** When the last step of next tokens ended. */
+  #lastAtMs = -Infinity;
+  /** Parts of prompts' steps since then. */
+  #numParts = 0;
+  /** Suspensions since two steps of next tokens came in a row. */
+  #numSuspensions = 0;
+  #mostPromptTokens = Infinity;
 
-  /** @param least prompt tokens that a step always computes: as many as cost the device little. */
-  constructor(least = 1) {
-    this.#least = least;
+  /**
+   * @param options.isQueued whether the device runs behind the host: how long a part took is known only after the next
+   * step of next tokens, which waits for it.
+   */
+  constructor({ isQueued = false }: { readonly isQueued?: boolean | undefined } = {}) {
+    this.#isQueued = isQueued;
   }
 
-  /** Most prompt tokens that the next step may compute beside next tokens. */
-  mostPromptTokens(nowMs: number): number {
-    if (this.#usualMs === undefined || this.#numMixedSteps >= REFRESH_STEPS) return 0;
-    const most = nowMs < this.#avoided.untilMs ? this.#avoided.chunk : Infinity;
-    return Math.max(this.#least, Math.min(this.#chunk, most));
+  /** Most tokens of prompts in a step: none of its parts is to take longer than a suspension may be away. */
+  get mostPromptTokens(): number {
+    return this.#mostPromptTokens;
   }
 
-  /** Learns from a step that took `ms` and ended at `nowMs`. */
-  observe(
-    { numNextTokens, numTokens }: Pick<ScheduledStep, "numNextTokens" | "numTokens">,
-    { ms, nowMs }: { readonly ms: number; readonly nowMs: number },
-  ): void {
-    const numPromptTokens = numTokens - numNextTokens;
-    if (numNextTokens === 0) return;
-    if (numPromptTokens === 0) {
-      this.#usualMs = this.#usualMs === undefined ? ms : NEWEST * ms + (1 - NEWEST) * this.#usualMs;
-      this.#numMixedSteps = 0;
-    } else if (this.#usualMs !== undefined) {
-      this.#numMixedSteps++;
-      this.#adapt(numPromptTokens, { usualMs: this.#usualMs, ms, nowMs });
+  /** A part of a prompt's step has run, or was handed to the device. */
+  addPart(): void {
+    this.#numParts++;
+  }
+
+  /** Whether two steps of next tokens have to come in a row. */
+  get isStale(): boolean {
+    return this.#usualMs === undefined || this.#numSuspensions >= REFRESH_STEPS;
+  }
+
+  /** How long a prompt's step may go on until next tokens are due; they are where nothing is left. */
+  remainingMs(nowMs: number): number {
+    const usualMs = this.#usualMs;
+    if (usualMs === undefined) return 0;
+    if (this.#isQueued) {
+      if (this.#partMs === undefined) return 0;
+      return (AIM - 1) * usualMs - (this.#numParts + 0.5) * this.#partMs;
+    }
+    const sliceMs = AIM * usualMs - (this.#besideMs ?? usualMs);
+    return this.#lastAtMs + Math.max(sliceMs, usualMs / 2) - nowMs;
+  }
+
+  /** A step of next tokens alone took `ms`, and ended at `nowMs`. */
+  observe(ms: number, nowMs: number): void {
+    if (this.#numParts === 0) {
+      this.#usualMs = average(this.#usualMs, ms);
+      this.#numSuspensions = 0;
+    } else {
+      this.#numSuspensions++;
+      if (!this.#isQueued) this.#besideMs = average(this.#besideMs, ms);
+      else if (this.#usualMs !== undefined) {
+        this.#partMs = average(this.#partMs, Math.max(0, ms - this.#usualMs) / this.#numParts);
+      }
+    }
+    this.#numParts = 0;
+    this.#lastAtMs = nowMs;
+  }
+
+  /** A step of so many tokens of prompts has run: the next may have fewer or more of them. */
+  endPrompts(numTokens: number): void {
+    if (this.#usualMs === undefined || this.#partMs === undefined) return;
+    const most = (AIM - 1) * this.#usualMs;
+    const isShort = numTokens < this.#mostPromptTokens && this.#mostPromptTokens < Infinity;
+    if (this.#partMs > most && numTokens > LEAST_CHUNK) {
+      this.#mostPromptTokens = Math.max(LEAST_CHUNK, Math.floor(numTokens / 2));
+      this.#partMs /= 2;
+    } else if (this.#partMs < most / 4 && !isShort) {
+      this.#mostPromptTokens *= 2;
+      this.#partMs *= 2;
     }
   }
+}
 
-  /** Takes the time of a step to grow in proportion to its prompt tokens. */
-  #adapt(
-    numPromptTokens: number,
-    { usualMs, ms, nowMs }: {
-      readonly usualMs: number;
-      readonly ms: number;
-      readonly nowMs: number;
-    },
-  ): void {
-    if (ms > FAR * usualMs && numPromptTokens > this.#provenChunk) {
-      this.#avoided = {
-        chunk: Math.max(this.#provenChunk, Math.floor(numPromptTokens / 2)),
-        untilMs: nowMs + AVOID_MS,
-      };
-    } else if (ms <= AIM * usualMs) {
-      this.#provenChunk = Math.max(numPromptTokens, this.#provenChunk);
-    } else this.#provenChunk = Math.min(numPromptTokens, this.#provenChunk);
-    const fitting = numPromptTokens * (AIM - 1) * usualMs / Math.max(ms - usualMs, 1e-3);
-    // The end of a prompt is no reason to take less of the next.
-    const least = ms <= AIM * usualMs ? Math.min(this.#chunk, 2 * numPromptTokens) : 1;
-    this.#chunk = Math.max(1, least, Math.min(Math.floor(fitting), 2 * numPromptTokens));
-  }
+/** An average that one slow step, on a busy machine, changes little. */
+function average(before: number | undefined, newest: number): number {
+  if (before === undefined) return newest;
+  return NEWEST * Math.min(newest, OUTLIER * before) + (1 - NEWEST) * before;
 }

@@ -42,15 +42,16 @@ export interface SchedulerOptions {
 
 /**
  * Sequences run in order of arrival. A step first takes the next token of every sequence that has its prompt
- * behind it, then as much of the prompts as its token budget leaves. Only the newest sequence is ever preempted, and
- * it goes back to the front of the queue: so the running sequences are always the oldest ones, nobody is overtaken,
- * and the oldest advances with every step.
+ * behind it, then as much of the prompts as its token budget leaves. Where that would keep next tokens waiting, it reads
+ * prompts alone, and is suspended now and then for a step of next tokens. Only the newest sequence is ever preempted,
+ * and it goes back to the front of the queue: so the running sequences are always the oldest ones, and nobody is
+ * overtaken.
  *
  * A sequence gets the blocks of all its tokens when it is admitted, so that a long prompt cannot run out of blocks
  * half-way, and blocks for its completion one at a time.
  *
- * The order of calls is `schedule`, run the step, `commit`; everything else may be called at any moment, also while a
- * step runs.
+ * The order of calls is `schedule`, run the step, `commit`; while a step of prompts is suspended, `scheduleBeside` and
+ * `commit` for another. Everything else may be called at any moment, also while a step runs.
  */
 export class Scheduler {
   readonly #limits: DecoderLimits;
@@ -65,8 +66,10 @@ export class Scheduler {
   #nextSequenceId = 1;
   #nextRequestId = 1;
   #numPreemptions = 0;
-  /** Whether the last step was not committed, and failed if another is scheduled. */
-  #isUncommitted = false;
+  /** Steps that were not committed: those that run or are suspended, and one that failed if another is scheduled. */
+  readonly #uncommitted = new Set<ScheduledStep>();
+  /** Sequences that have ended while a step of theirs was suspended, which goes on to write to their blocks. */
+  readonly #endedInStep: Sequence[] = [];
   /** Blocks that each pool can be given: the main one, then those of windows. */
   readonly #mostBlocks: number[];
 
@@ -194,16 +197,90 @@ export class Scheduler {
   }
 
   /**
-   * Chooses the next step. Running sequences get the blocks they need; the newest is preempted when they run out.
+   * Chooses the next step, when none runs. Running sequences get the blocks they need; the newest is preempted when they
+   * run out.
    *
-   * @param mostPromptTokens most tokens of prompts, where next tokens of completions are in the step too.
+   * @param options.mostBeside most tokens of prompts in a step with next tokens: where more are to be read while others
+   * wait for their next tokens, the step is of prompts alone and will be suspended for them.
+   * @param options.mostPromptTokens most tokens of prompts in such a step.
    * @returns `undefined` when there is nothing to do.
    */
-  schedule(mostPromptTokens = Infinity): ScheduledStep | undefined {
-    this.#restartFailed();
+  schedule(
+    { mostBeside = Infinity, mostPromptTokens = Infinity }: {
+      readonly mostBeside?: number | undefined;
+      readonly mostPromptTokens?: number | undefined;
+    } = {},
+  ): ScheduledStep | undefined {
+    this.#closeSteps();
     this.#restartLong();
+    const hasNext = this.isDecoding;
+    const isApart = hasNext && this.#hasUnread(mostBeside);
+    const step = isApart && this.#choose({ isApart, mostPromptTokens }) ||
+      this.#choose({ mostPromptTokens: hasNext ? mostBeside : Infinity });
+    if (step !== undefined) this.#uncommitted.add(step);
+    return step;
+  }
+
+  /**
+   * Chooses a step of next tokens to run while a step of prompts is suspended. It preempts nobody.
+   *
+   * @returns `undefined` when nobody waits for a next token.
+   * @throws {SuspendedStepError} when the suspended step has to be given up before others go on.
+   */
+  scheduleBeside(suspended: ScheduledStep): ScheduledStep | undefined {
+    this.requireSuspended(suspended);
+    const decoding = this.#running.filter(isDecoding);
+    if (decoding.length === 0) return undefined;
+    const scheduled = decoding.map((sequence): ScheduledSequence => {
+      if (!this.#blocks.grow(sequence, sequence.length)) throw new SuspendedStepError();
+      return { sequence, numTokens: 1, samples: true };
+    });
+    for (const sequence of decoding) sequence.isComputing = this.#slots !== undefined;
+    const numTokens = scheduled.length;
+    const stateCopies = this.#slots?.takeCopies();
+    const step = { scheduled, numTokens, numNextTokens: numTokens, stateCopies };
+    this.#uncommitted.add(step);
+    return step;
+  }
+
+  /** @throws {SuspendedStepError} when a suspended step has to be given up: nobody needs it, or others must begin anew. */
+  requireSuspended({ scheduled }: ScheduledStep): void {
+    const isNeeded = scheduled.some(({ sequence: { status } }) => status === "running");
+    const hasFailed = this.#slots !== undefined && this.#uncommitted.size > 1;
+    const outgrows = this.#running.some((each) => !each.isLong && this.#isLong(each));
+    if (!isNeeded || hasFailed || outgrows) throw new SuspendedStepError();
+  }
+
+  /** Whether sequences wait for a next token. */
+  get isDecoding(): boolean {
+    return this.#running.some(isDecoding);
+  }
+
+  /** Whether more than so many tokens of prompts are to be read. */
+  #hasUnread(mostBeside: number): boolean {
+    if (mostBeside === Infinity) return false;
+    let numUnread = 0;
+    for (const sequence of [...this.#running, ...this.#waiting]) {
+      if (!isDecoding(sequence)) numUnread += sequence.length - sequence.numComputed;
+      if (numUnread > mostBeside) return true;
+    }
+    return false;
+  }
+
+  /**
+   * Chooses a step of next tokens and prompts.
+   *
+   * @param options.isApart whether it is of prompts alone. Next tokens get the blocks that they need first, and count as
+   * if they had a part in it: no more sequences run than one step holds.
+   */
+  #choose(
+    { isApart = false, mostPromptTokens }: {
+      readonly isApart?: boolean;
+      readonly mostPromptTokens: number;
+    },
+  ): ScheduledStep | undefined {
     const scheduled: ScheduledSequence[] = [];
-    let promptBudget = this.#running.some(isDecoding) ? mostPromptTokens : Infinity;
+    let promptBudget = mostPromptTokens;
     let numNextTokens = 0;
     let budget = this.#limits.maxBatchTokens;
     let rows = this.#limits.maxSequences;
@@ -234,9 +311,19 @@ export class Scheduler {
       else promptBudget -= numTokens;
       rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
     };
+    /** Lets a sequence have its next token beside the step. */
+    const leave = (sequence: Sequence) => {
+      this.#makeRoom(sequence, 1);
+      budget--;
+      rows--;
+    };
 
     for (let i = 0; i < this.#running.length && budget > 0; i++) {
       const sequence = this.#running[i]!;
+      if (isApart && isDecoding(sequence)) {
+        leave(sequence);
+        continue;
+      }
       const numTokens = chooseChunk(sequence, this.#running.length - i - 1);
       if (numTokens === 0) continue;
       if (this.#makeRoom(sequence, numTokens)) take(sequence, numTokens);
@@ -244,16 +331,20 @@ export class Scheduler {
     while (budget > 0 && rows > 0 && promptBudget > 0) {
       const sequence = this.#admitNext();
       if (sequence === undefined) break;
+      if (isApart && isDecoding(sequence)) {
+        leave(sequence);
+        continue;
+      }
       const numTokens = chooseChunk(sequence, 0);
       if (!this.#makeRoom(sequence, numTokens)) break;
       take(sequence, numTokens);
     }
     if (scheduled.length === 0) return undefined;
-    this.#isUncommitted = true;
     return {
       scheduled,
-      numTokens: this.#limits.maxBatchTokens - budget,
+      numTokens: scheduled.reduce((sum, { numTokens }) => sum + numTokens, 0),
       numNextTokens,
+      ...isApart && { isApart },
       stateCopies: this.#slots?.takeCopies(),
     };
   }
@@ -262,9 +353,10 @@ export class Scheduler {
    * Sequences with states begin anew if a step that took them was not committed: it may have changed their states, which
    * unlike keys and values cannot be written again.
    */
-  #restartFailed(): void {
-    if (!this.#isUncommitted) return;
-    this.#isUncommitted = false;
+  #closeSteps(): void {
+    if (this.#uncommitted.size === 0) return;
+    this.#uncommitted.clear();
+    this.#releaseEnded();
     this.#slots?.abandonCopies();
     const first = this.#running.findIndex(({ isComputing }) => isComputing);
     if (first < 0) return;
@@ -273,9 +365,9 @@ export class Scheduler {
 
   /** A sequence that has become long begins anew: its keys so far have the angles of a short one. */
   #restartLong(): void {
+    if (this.#limits.longFrom === undefined) return;
     const first = this.#running.findIndex((each) => !each.isLong && this.#isLong(each));
-    if (first < 0) return;
-    this.#restart(first);
+    if (first >= 0) this.#restart(first);
     for (const sequence of this.#waiting) sequence.isLong ||= this.#isLong(sequence);
   }
 
@@ -314,7 +406,7 @@ export class Scheduler {
   }
 
   /**
-   * Records that a step has run. Sequences that ended while it ran are skipped.
+   * Records that a step has run, and that a suspended one is over. Sequences that ended while it ran are skipped.
    *
    * @param sampled the scored and new tokens, in the order of the scheduled sequences.
    * @returns the same with their sequences. The caller ends finished ones with {@linkcode end}.
@@ -323,7 +415,8 @@ export class Scheduler {
     step: ScheduledStep,
     sampled: readonly Token[],
   ): CommittedToken<Token>[] {
-    this.#isUncommitted = false;
+    this.#uncommitted.delete(step);
+    if (step.isApart) this.#releaseEnded();
     const committed: CommittedToken<Token>[] = [];
     let numSampled = 0;
     for (const { sequence, numTokens, samples, scored = [] } of step.scheduled) {
@@ -348,8 +441,8 @@ export class Scheduler {
   }
 
   /**
-   * Ends a sequence in any state, finished or cancelled: its blocks are free, and findable, at once. One that has ended
-   * already, or never was, is no error.
+   * Ends a sequence in any state, finished or cancelled: its blocks are free, and findable, at once, or after the step
+   * of prompts that it has a part in. One that has ended already, or never was, is no error.
    */
   end(sequenceId: number): void {
     const sequence = this.#sequences.get(sequenceId);
@@ -358,6 +451,19 @@ export class Scheduler {
     const queue = sequence.status === "running" ? this.#running : this.#waiting;
     queue.splice(queue.indexOf(sequence), 1);
     sequence.status = "ended";
+    const isInStep = this.#uncommitted.values().some(({ isApart, scheduled }) =>
+      isApart && scheduled.some((each) => each.sequence === sequence)
+    );
+    if (isInStep) this.#endedInStep.push(sequence);
+    else this.#releaseLast(sequence);
+  }
+
+  #releaseEnded(): void {
+    while (this.#endedInStep.length > 0) this.#releaseLast(this.#endedInStep.shift()!);
+  }
+
+  /** Takes the blocks from a sequence that has ended. */
+  #releaseLast(sequence: Sequence): void {
     this.#blocks.release(sequence);
     const { scope } = sequence;
     const isShared = scope === SHARED_SCOPE;
@@ -425,13 +531,15 @@ export class Scheduler {
     );
   }
 
+  /** Whether sequences of a request hold blocks, or may yet. */
   #hasSequences(requestId: number): boolean {
-    for (const sequence of this.#sequences.values()) {
-      if (sequence.requestId === requestId) return true;
-    }
-    return false;
+    const isOfRequest = (sequence: Sequence) => sequence.requestId === requestId;
+    return this.#sequences.values().some(isOfRequest) || this.#endedInStep.some(isOfRequest);
   }
 }
+
+/** A step of prompts that is suspended has to be given up; it is no failure of its sequences. */
+export class SuspendedStepError extends Error {}
 
 /** Whether a sequence has its prompt behind it and lacks one token. */
 function isDecoding({ length, numComputed, numPromptTokens }: Sequence): boolean {

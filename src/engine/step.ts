@@ -23,6 +23,8 @@ export interface ScheduledStep {
   readonly numTokens: number;
   /** How many of the tokens are next tokens of completions; the others are read from prompts. */
   readonly numNextTokens: number;
+  /** Whether it is of prompts alone while others wait for next tokens: it is suspended for these. */
+  readonly isApart?: boolean;
   /** Slots of states that are copied before it. */
   readonly stateCopies?: StepBatch["stateCopies"];
 }

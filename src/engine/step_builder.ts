@@ -65,7 +65,7 @@ export class StepBuilder {
       }
       const { id, encoderInput, sampling } = sequence;
       const rows = { sample: samples ? sampling : undefined, ...(scored && { scored }) };
-      const isDecoding = count === 1 && start >= sequence.numPromptTokens;
+      const isDecoding = samples && count === 1 && start >= sequence.numPromptTokens;
       return { sequenceId: id, isDecoding, encoderInput, ...rows };
     });
     this.#queryStarts[sequences.length] = numTokens;

@@ -110,7 +110,9 @@ for (const [heads, kvHeads, headSize] of SHAPES) {
       const { step } = made;
       const into = new Float32Array(step.numTokens * heads * headSize);
       native = speed(
-        await timeCall(() => prompts.run(0, { kernels: one, step, sequence: 0, into })),
+        await timeCall(() =>
+          prompts.run(0, { kernels: one, step, sequences: [0], into, slices: undefined })
+        ),
       );
       prompts.dispose();
     }

@@ -8,9 +8,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { copyTokenizer, TOKENIZERS } from "../bench/real/twin.ts";
 import { QWEN3, writeQwen3 } from "../bench/real/qwen3.ts";
-import { unlessThere } from "../fixtures/goldens.ts";
-import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { readStrictly } from "../fixtures/sse.ts";
+import { unlessThere } from "../fixtures/engine/goldens.ts";
+import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
+import { readStrictly } from "../fixtures/servers/sse.ts";
 
 const IS_THERE = existsSync(join(TOKENIZERS, "qwen3"));
 

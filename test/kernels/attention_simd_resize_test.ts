@@ -71,8 +71,8 @@ Deno.test("SimdAttention divides layers among memories where one cannot hold the
     const step = makeStep([3, 1, 2], start, end);
     assertEqualOutputs(getOutputs(several, step), getOutputs(one, step));
   }
-  const [keys, values] = [new Float32Array(2 * 40 * 32), new Float32Array(2 * 40 * 32)];
-  const read = { blocks: Int32Array.of(3, 1, 2), numKeys: 40 };
+  const [keys, values] = [new Float32Array(40 * 32), new Float32Array(40 * 32)];
+  const read = { head: 1, blocks: Int32Array.of(3, 1, 2), numKeys: 40 };
   several.readCache(2, { ...read, keys, values });
   const wanted = { keys: keys.slice(), values: values.slice() };
   one.readCache(2, { ...read, keys, values });

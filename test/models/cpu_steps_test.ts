@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
-import type { StepBatch } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
@@ -161,31 +160,4 @@ Deno.test("hearth inspect says which segments the CPU's kernels run, and why not
   );
   const [, second] = (await inspected(other))!;
   assert.match(second!, /CPU {2}ONNX Runtime, always\. It has no kernel for Softsign /);
-});
-
-Deno.test("a step on the CPU reads at least four tokens of a prompt beside next tokens, however slow it is", async () => {
-  const decoder = await openModel(new CpuBackend());
-  const chunks: number[] = [];
-  const slow = {
-    limits: decoder.limits,
-    leastPromptTokens: decoder.leastPromptTokens,
-    run: async (batch: StepBatch) => {
-      const numPrompt = batch.sequences.filter(({ isDecoding }) => !isDecoding).length;
-      const isMixed = numPrompt > 0 && numPrompt < batch.sequences.length;
-      if (isMixed) chunks.push(batch.numTokens - (batch.sequences.length - numPrompt));
-      // Any prompt makes a step so long that nothing of it would be read beside next tokens.
-      if (isMixed) await new Promise((resolve) => setTimeout(resolve, 200));
-      return await decoder.run(batch);
-    },
-    dispose: () => decoder.dispose(),
-  };
-  const engine = new EngineLoop(slow, { prefixCache: false });
-  const stream = generate(engine, { tokens: makePrompt(1), maxTokens: 300 });
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const long = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11].flatMap(makePrompt);
-  await Promise.all([stream, generate(engine, { tokens: long, maxTokens: 1 })]);
-  assert.ok(chunks.length > 3, `${chunks.length} steps of both kinds`);
-  // The prompt's end may be shorter.
-  assert.ok(chunks.slice(0, -1).every((tokens) => tokens >= 4), `${chunks}`);
-  await decoder.dispose();
 });

@@ -80,8 +80,6 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
     const engine = new EngineLoop(
       {
         ...{ limits, run: (batch) => decoder.run(batch), dispose: () => Promise.resolve() },
-        // Steps of one size, however long they take.
-        leastPromptTokens: limits.maxBatchTokens,
         ...limits === growing && { resizeCache },
       },
       { prefixCache: true },

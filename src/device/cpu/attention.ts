@@ -6,13 +6,17 @@
 import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attention_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { choosePool } from "../../../kernels/attention/kv_cache.ts";
-import { type PackedStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
+import { type PackedStep, sliceStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionSite } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import { paramsOfSite, type SiteParams } from "../attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import type { Slices } from "../slices.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";
+
+/** Fewest rows that the kernels attend with apart: together they read all keys. */
+const LEAST_ROWS = 24;
 
 /** Optional help for the kernels. */
 interface CpuAttentionHelp {
@@ -59,34 +63,55 @@ export class CpuAttention implements PagedAttention {
     layer: number,
     tensors: ReadonlyMap<string, Tensor>,
     output?: Tensor,
+    slices?: Slices,
   ): Tensor | Promise<Tensor> {
     const site = this.#sites[layer]!;
     const kernels = this.#kernels!;
-    copyOperands(site, tensors, kernels.inputs(layer));
-    kernels.write(layer);
     const { dtype, heads, vHeadDim } = site;
     const out = output ?? makeTensor(dtype, [1, this.#step!.numTokens, heads * vHeadDim]);
-    if (this.#prompted.length > 0) return this.#runPrompts(layer, out);
+    if (this.#prompted.length === 0 && slices?.divides) {
+      return this.#runRows(layer, { tensors, out, slices });
+    }
+    copyOperands(site, tensors, kernels.inputs(layer));
+    kernels.write(layer);
+    if (this.#prompted.length > 0) return this.#runPrompts(layer, out, slices);
     // A copy, since ONNX Runtime takes no shared memory.
     viewElements(out).set(kernels.attend(layer));
     return out;
   }
 
-  async #runPrompts(layer: number, out: Tensor): Promise<Tensor> {
-    const site = this.#sites[layer]!;
+  /** Attends row by row: earlier rows' keys are in the cache by then. */
+  async #runRows(
+    layer: number,
+    { tensors, out, slices }: {
+      readonly tensors: ReadonlyMap<string, Tensor>;
+      readonly out: Tensor;
+      readonly slices: Slices;
+    },
+  ): Promise<Tensor> {
     const kernels = this.#kernels!;
-    const pool = choosePool(site.localWindow ?? 0, this.#windows);
-    const step = stepInPool(this.#step!, pool);
+    const step = this.#step!;
     const elements = viewElements(out);
-    if (this.#prompted.length < step.sequences.length) elements.set(kernels.attend(layer));
-    const width = site.heads * site.vHeadDim;
-    for (const sequence of this.#prompted) {
-      const rows = elements.subarray(
-        step.queryStarts[sequence]! * width,
-        step.queryStarts[sequence + 1]! * width,
-      );
-      await this.#prompts!.run(layer, { kernels, step, sequence, into: rows });
-    }
+    const width = elements.length / step.numTokens;
+    const weight = Math.max(...step.kvLengths.subarray(0, step.sequences.length));
+    const work = { key: this, length: step.numTokens, least: LEAST_ROWS, weight };
+    await slices.divide(work, (first, end) => {
+      kernels.begin(sliceStep(step, first, end));
+      copyOperands(this.#sites[layer]!, tensors, kernels.inputs(layer), [first, end]);
+      kernels.write(layer);
+      elements.set(kernels.attend(layer), first * width);
+    });
+    return out;
+  }
+
+  async #runPrompts(layer: number, out: Tensor, slices?: Slices): Promise<Tensor> {
+    const kernels = this.#kernels!;
+    const pool = choosePool(this.#sites[layer]!.localWindow ?? 0, this.#windows);
+    const step = stepInPool(this.#step!, pool);
+    const sequences = this.#prompted;
+    const into = viewElements(out);
+    if (sequences.length < step.sequences.length) into.set(kernels.attend(layer));
+    await this.#prompts!.run(layer, { kernels, step, sequences, into, slices });
     return out;
   }
 

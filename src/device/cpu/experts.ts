@@ -77,16 +77,18 @@ export class CpuExperts implements ExpertLayers {
     return new CpuExperts(options.sites, placed, memories);
   }
 
-  run(index: number, { tensors, output, numRows }: ExpertsRun): Tensor {
+  run(index: number, { tensors, output, firstRow, numRows }: ExpertsRun): Tensor {
     const { operands, dtype, output: port } = this.#sites[index]!;
-    const [x, logits] = operands.map(({ tensor }) => viewElements(tensors.get(tensor)!)) as [
+    const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
+    const result = output ?? makeTensor(dtype, dims);
+    const viewRows = (tensor: Tensor) =>
+      viewElements(tensor).subarray(firstRow * tensor.dims.at(-1)!) as Float32Array;
+    const [x, logits] = operands.map(({ tensor }) => viewRows(tensors.get(tensor)!)) as [
       Float32Array,
       Float32Array,
     ];
-    const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
-    const result = output ?? makeTensor(dtype, dims);
     const { memory, layer } = this.#placed[index]!;
-    memory.run(layer, { x, logits, out: viewElements(result), numRows });
+    memory.run(layer, { x, logits, out: viewRows(result), numRows });
     return result;
   }
 

@@ -178,9 +178,10 @@ export class OpenProgram {
   }
 
   /** Runs as many rows at a time as the tensors have room for. */
-  run(step: KernelStep): void {
-    for (let first = 0; first < step.numRows; first += MAX_ROWS) {
-      this.#runRows(step.tensors, { first, count: Math.min(MAX_ROWS, step.numRows - first) });
+  run({ firstRow = 0, numRows, tensors }: KernelStep): void {
+    const end = firstRow + numRows;
+    for (let first = firstRow; first < end; first += MAX_ROWS) {
+      this.#runRows(tensors, { first, count: Math.min(MAX_ROWS, end - first) });
     }
   }
 

@@ -5,20 +5,57 @@
  * @module
  */
 import type { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
-import type { RowLayout } from "../../../kernels/attention/kv_write.ts";
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
-import { CAUSAL_INPUTS, causalAttentionModel } from "../../graph/attention_model.ts";
+import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/attention_model.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_write.ts";
 import type { SiteParams } from "../attention_params.ts";
+import type { Slices } from "../slices.ts";
 
 /** Least queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;
 /** Queries that are worked on together: keys after the last of them are left out. */
 const CHUNK = 128;
+/** Fewest of them where others wait for next tokens: all keys are read for them. */
+const LEAST_CHUNK = 8;
+/** Keys of a head that are copied at a time, whole blocks. */
+const COPIED_KEYS = 256;
+/** Added to the score of a key that a row does not see, so that its weight rounds to 0. */
+const OUT_OF_SIGHT = -1e30;
 
 /** Opens a graph on ONNX Runtime. */
 export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
+
+/** A step whose keys and values the layer has written. */
+interface PromptRun {
+  readonly kernels: SimdAttention;
+  readonly step: PackedStep;
+  /** Those to attend for. */
+  readonly sequences: readonly number[];
+  /** Where the result goes, `[tokens, heads * headSize]`. */
+  readonly into: Float32Array | Float16Array;
+  readonly slices: Slices | undefined;
+}
+
+/** One sequence of it. */
+interface SequenceRun extends PromptRun {
+  readonly sequence: number;
+  /** The step's, `[tokens, heads of queries that share keys, headSize]` for each head of keys. */
+  readonly queries: readonly Float32Array<ArrayBuffer>[];
+}
+
+/** Copies of a sequence's keys and values by head, `[keys, headSize]` from `firstKey` on. */
+interface CopiedCache {
+  readonly firstKey: number;
+  readonly keys: readonly Float32Array<ArrayBuffer>[];
+  readonly values: readonly Float32Array<ArrayBuffer>[];
+}
+
+/** Rows within wider ones. */
+interface RowPart {
+  readonly stride: number;
+  readonly offset: number;
+}
 
 export class PromptAttention {
   readonly #layers: readonly SiteParams[];
@@ -47,99 +84,120 @@ export class PromptAttention {
   }
 
   /**
-   * Attends for one sequence, whose keys and values the layer has written.
-   *
-   * @param run.into where the result goes, `[queries, heads * headSize]`.
+   * Attends for sequences of a step. Heads of keys are worked on one by one, so that the scores of one stay in the
+   * processor's cache, and each with all heads of queries that share it.
    */
-  async run(
-    layer: number,
-    { kernels, step, sequence, into }: {
-      readonly kernels: SimdAttention;
-      readonly step: PackedStep;
-      readonly sequence: number;
-      readonly into: Float32Array | Float16Array;
-    },
-  ): Promise<void> {
-    const { shape, write, attend: { window } } = this.#layers[layer]!;
-    const { heads, kvHeads, headSize } = shape;
+  async run(layer: number, run: PromptRun): Promise<void> {
+    const { shape: { heads, kvHeads, headSize }, write: { q: { stride, offset } } } = this
+      .#layers[layer]!;
+    const width = heads / kvHeads * headSize;
+    const { kernels, step, sequences } = run;
+    // What lies in the kernels' memory is another step's once this one was suspended.
+    const queries = this.#divideBuffer("queries", kvHeads, step.numTokens * width);
+    const { q } = kernels.inputs(layer);
+    for (const [head, rows] of queries.entries()) {
+      gatherRows(q, { stride, offset: offset + head * width }, { rows, width });
+    }
+    for (const sequence of sequences) {
+      await this.#runSequence(layer, { ...run, sequence, queries });
+    }
+  }
+
+  async #runSequence(layer: number, run: SequenceRun): Promise<void> {
+    const { step, sequence, queries, into, slices } = run;
+    const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
+    const group = heads / kvHeads;
     const first = step.queryStarts[sequence]!;
     const numQueries = step.queryStarts[sequence + 1]! - first;
     const numPast = step.kvLengths[sequence]! - numQueries;
-    // Blocks before what the first query sees are not read.
-    const skippedBlocks = window > 0
-      ? Math.floor(Math.max(0, numPast - window + 1) / shape.blockSize)
-      : 0;
-    const firstRead = skippedBlocks * shape.blockSize;
-    const numKeys = step.kvLengths[sequence]! - firstRead;
-    const table = sequence * step.maxBlocksPerSequence;
-    const blocks = step.blockTables.subarray(
-      table + skippedBlocks,
-      table + step.maxBlocksPerSequence,
-    );
-
-    const cacheLength = kvHeads * numKeys * headSize;
-    const keys = this.#buffer("keys", cacheLength);
-    const values = this.#buffer("values", cacheLength);
-    kernels.readCache(layer, { blocks, numKeys, keys, values });
-    const width = heads * headSize;
-    const queries = this.#buffer("queries", numQueries * width);
-    const { q } = kernels.inputs(layer);
-    copyRows(q, queries, { ...write.q, width, first, numRows: numQueries });
-    // ONNX Runtime writes f32 into memory that nobody shares.
-    const out = into instanceof Float32Array ? into : this.#buffer("out", into.length);
+    const width = group * headSize;
+    const cache = await this.#copyCache(layer, run);
     const session = await this.#getSession(layer);
-    for (let query = 0; query < numQueries; query += CHUNK) {
-      const numTokens = Math.min(CHUNK, numQueries - query);
+    const runQueries = async (query: number, end: number) => {
       const position = numPast + query;
-      const range = {
-        firstKey: window > 0 ? Math.max(0, position - window + 1) : 0,
-        endKey: position + numTokens,
+      const firstKey = attend.window > 0 ? Math.max(0, position - attend.window + 1) : 0;
+      const range = { firstKey, numKeys: numPast + end - firstKey };
+      const numRows = (end - query) * group;
+      const mask = this.#makeMask(position, { ...range, ...attend, numRows, group });
+      const tensor = (rows: Float32Array<ArrayBuffer>, firstRow: number, numRows: number) => {
+        const part = rows.subarray(firstRow * headSize, (firstRow + numRows) * headSize);
+        return new Tensor("float32", part, [numRows, headSize]);
       };
-      const dims = [numTokens, kvHeads, width / kvHeads];
-      const rows = (all: Float32Array<ArrayBuffer>) =>
-        new Tensor("float32", all.subarray(query * width, (query + numTokens) * width), dims);
-      await session.run({
-        [CAUSAL_INPUTS.q]: rows(queries),
-        ...this.#positions(position, { ...range, numTokens, group: heads / kvHeads }),
-        ...describeHeads(keys, CAUSAL_INPUTS.k, {
-          ...range,
-          firstRead,
-          numKeys,
-          kvHeads,
-          headSize,
-        }),
-        ...describeHeads(values, CAUSAL_INPUTS.v, {
-          ...range,
-          firstRead,
-          numKeys,
-          kvHeads,
-          headSize,
-        }),
-      }, { out: rows(out as Float32Array<ArrayBuffer>) });
+      for (let head = 0; head < kvHeads; head++) {
+        // ONNX Runtime writes f32 into memory that nobody shares.
+        const out = this.#buffer("out", (end - query) * width);
+        await session.run({
+          [MASKED_INPUTS.q]: tensor(queries[head]!, (first + query) * group, numRows),
+          [MASKED_INPUTS.k]: tensor(cache.keys[head]!, firstKey - cache.firstKey, range.numKeys),
+          [MASKED_INPUTS.v]: tensor(cache.values[head]!, firstKey - cache.firstKey, range.numKeys),
+          [MASKED_INPUTS.mask]: mask,
+        }, { out: tensor(out, 0, numRows) });
+        const stride = heads * headSize;
+        const offset = (first + query) * stride + head * width;
+        scatterRows(into, { stride, offset }, { rows: out, width });
+        if (head < kvHeads - 1) await slices?.pause();
+      }
+    };
+    if (slices?.divides) {
+      const weight = Math.min(numPast + numQueries, attend.window || Infinity);
+      const work = { key: session, least: LEAST_CHUNK, most: CHUNK, weight, numInner: kvHeads };
+      await slices.divide({ ...work, length: numQueries }, runQueries);
+      return;
     }
-    if (out !== into) into.set(out);
+    for (let query = 0; query < numQueries; query += CHUNK) {
+      await runQueries(query, Math.min(query + CHUNK, numQueries));
+    }
   }
 
-  /** Positions of a chunk's rows, and of the keys that they may see. */
-  #positions(
+  /** Copies what the queries of a sequence see. */
+  async #copyCache(
+    layer: number,
+    { kernels, step, sequence, slices }: SequenceRun,
+  ): Promise<CopiedCache> {
+    const { shape: { kvHeads, headSize, blockSize }, attend: { window } } = this.#layers[layer]!;
+    const length = step.kvLengths[sequence]!;
+    const numPast = length - (step.queryStarts[sequence + 1]! - step.queryStarts[sequence]!);
+    // Blocks before what the first query sees are not read.
+    const firstBlock = window > 0 ? Math.floor(Math.max(0, numPast - window + 1) / blockSize) : 0;
+    const firstKey = firstBlock * blockSize;
+    const numKeys = length - firstKey;
+    const table = sequence * step.maxBlocksPerSequence;
+    const blocks = step.blockTables.subarray(table + firstBlock, table + step.maxBlocksPerSequence);
+    const keys = this.#divideBuffer("keys", kvHeads, numKeys * headSize);
+    const values = this.#divideBuffer("values", kvHeads, numKeys * headSize);
+    for (let head = 0; head < kvHeads; head++) {
+      for (let first = 0; first < numKeys; first += COPIED_KEYS) {
+        kernels.readCache(layer, {
+          ...{ head, numKeys: Math.min(COPIED_KEYS, numKeys - first) },
+          blocks: blocks.subarray(first / blockSize),
+          keys: keys[head]!.subarray(first * headSize),
+          values: values[head]!.subarray(first * headSize),
+        });
+        await slices?.pause();
+      }
+    }
+    return { firstKey, keys, values };
+  }
+
+  /** What is added to the scores of rows, `group` of which have each position from `position` on: `[rows, keys]`. */
+  #makeMask(
     position: number,
-    { firstKey, endKey, numTokens, group }: {
+    { firstKey, numKeys, numRows, group, window }: {
       readonly firstKey: number;
-      readonly endKey: number;
-      readonly numTokens: number;
+      readonly numKeys: number;
+      readonly numRows: number;
       readonly group: number;
+      readonly window: number;
     },
-  ): Record<string, Tensor> {
-    const numRows = numTokens * group;
-    const queries = this.#buffer("queryPositions", numRows);
-    for (let row = 0; row < numRows; row++) queries[row] = position + Math.floor(row / group);
-    const numKeys = endKey - firstKey;
-    const keys = this.#buffer("keyPositions", numKeys);
-    for (let key = 0; key < numKeys; key++) keys[key] = firstKey + key;
-    return {
-      [CAUSAL_INPUTS.queryPositions]: new Tensor("float32", queries, [numRows, 1]),
-      [CAUSAL_INPUTS.keyPositions]: new Tensor("float32", keys, [1, numKeys]),
-    };
+  ): Tensor {
+    const mask = this.#buffer("mask", numRows * numKeys);
+    for (let row = 0; row < numRows; row++) {
+      const seen = mask.subarray(row * numKeys, (row + 1) * numKeys);
+      const own = position + Math.floor(row / group) - firstKey;
+      const first = window > 0 ? Math.max(0, own - window + 1) : 0;
+      seen.fill(OUT_OF_SIGHT, 0, first).fill(0, first, own + 1).fill(OUT_OF_SIGHT, own + 1);
+    }
+    return new Tensor("float32", mask, [numRows, numKeys]);
   }
 
   /** Closes its sessions. */
@@ -153,13 +211,12 @@ export class PromptAttention {
   }
 
   #getSession(layer: number): Promise<GraphSession> {
-    const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
-    const { scale, softcap, window } = attend;
-    const attention = { heads, kvHeads, headSize, scale, softcap, window };
+    const { shape: { headSize }, attend: { scale, softcap } } = this.#layers[layer]!;
+    const attention = { headSize, scale, softcap };
     const key = JSON.stringify(attention);
     let session = this.#sessions.get(key);
     if (session === undefined) {
-      session = this.#openSession(writeModel(causalAttentionModel(attention)));
+      session = this.#openSession(writeModel(maskedAttentionModel(attention)));
       this.#sessions.set(key, session);
     }
     return session;
@@ -174,45 +231,35 @@ export class PromptAttention {
     }
     return buffer.subarray(0, length);
   }
-}
 
-/** The keys or values of a range, by head: parts of those from `firstRead` on, `[kvHeads, numKeys, headSize]`. */
-function describeHeads(
-  all: Float32Array<ArrayBuffer>,
-  getName: (head: number) => string,
-  { firstKey, endKey, firstRead, numKeys, kvHeads, headSize }: {
-    readonly firstKey: number;
-    readonly endKey: number;
-    readonly firstRead: number;
-    readonly numKeys: number;
-    readonly kvHeads: number;
-    readonly headSize: number;
-  },
-): Record<string, Tensor> {
-  const dims = [endKey - firstKey, headSize];
-  return Object.fromEntries(Array.from({ length: kvHeads }, (_, head) => {
-    const begin = head * numKeys - firstRead;
-    const part = all.subarray((begin + firstKey) * headSize, (begin + endKey) * headSize);
-    return [getName(head), new Tensor("float32", part, dims)];
-  }));
-}
-
-/** Packs rows, which may be parts of wider ones. */
-function copyRows(
-  from: Float32Array,
-  into: Float32Array,
-  { stride, offset, width, first, numRows }: RowLayout & {
-    readonly width: number;
-    readonly first: number;
-    readonly numRows: number;
-  },
-): void {
-  if (stride === width) {
-    into.set(from.subarray(first * width, (first + numRows) * width));
-    return;
+  /** The same, divided among heads. */
+  #divideBuffer(name: string, numHeads: number, length: number): Float32Array<ArrayBuffer>[] {
+    const buffer = this.#buffer(name, numHeads * length);
+    return Array.from(
+      { length: numHeads },
+      (_, head) => buffer.subarray(head * length, (head + 1) * length),
+    );
   }
-  for (let row = 0; row < numRows; row++) {
-    const at = (first + row) * stride + offset;
-    into.set(from.subarray(at, at + width), row * width);
+}
+
+/** Packs rows that are parts of wider ones. */
+function gatherRows(
+  from: Float32Array,
+  { stride, offset }: RowPart,
+  { rows, width }: { readonly rows: Float32Array; readonly width: number },
+): void {
+  for (let at = 0, begin = offset; at < rows.length; at += width, begin += stride) {
+    rows.set(from.subarray(begin, begin + width), at);
+  }
+}
+
+/** Writes packed rows to parts of wider ones. */
+function scatterRows(
+  into: Float32Array | Float16Array,
+  { stride, offset }: RowPart,
+  { rows, width }: { readonly rows: Float32Array; readonly width: number },
+): void {
+  for (let at = 0, begin = offset; at < rows.length; at += width, begin += stride) {
+    into.set(rows.subarray(at, at + width), begin);
   }
 }

@@ -48,13 +48,16 @@ export function isPacked({ q, k, v }: Operands): boolean {
   return q.tensor === k.tensor && q.tensor === v.tensor;
 }
 
-/** Copies an attention's operands, packed ones once. */
+/** Copies an attention's operands, packed ones once, of the tokens `first` to `end` or of all. */
 export function copyOperands(
   site: Operands,
   tensors: ReadonlyMap<string, Tensor>,
   into: Operands<Float32Array>,
+  [first, end]: readonly [number, number?] = [0],
 ): void {
   for (const role of isPacked(site) ? ["q"] as const : ["q", "k", "v"] as const) {
-    copyElements(tensors.get(site[role].tensor)!, into[role]);
+    const { tensor, tokenStride } = site[role];
+    const last = end === undefined ? undefined : end * tokenStride;
+    copyElements(tensors.get(tensor)!, into[role], first * tokenStride, last);
   }
 }

@@ -37,7 +37,10 @@ export class WebGpuKernels implements KernelExecutor {
   /** Kernels by what specialises them: layers are alike. */
   readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<SiteForm, () => void>();
-  /** Buffers by position in a program and size: programs run in sequence, and share them. */
+  /**
+   * Buffers by position in a program and size: programs run in sequence, and share them, unless those of fewer rows run
+   * while others are suspended.
+   */
   readonly #scratch = new Map<string, GPUBuffer>();
   /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
@@ -83,7 +86,8 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   #openAttentions(program: Program, constants: ReadonlyMap<number, FormConstants>): void {
-    const { attention, buffers: crossing, siteOutputs } = this.#options;
+    const { attention, getBuffers, siteOutputs } = this.#options;
+    const crossing = getBuffers(program);
     const scratch = this.#getScratch(program);
     for (const form of program.forms) {
       const attend = attention.openForm!(form, constants.get(form.layer)!);
@@ -98,16 +102,13 @@ export class WebGpuKernels implements KernelExecutor {
     }
   }
 
-  #getScratch({ scratch }: Program): Map<string, GPUBuffer> {
-    return new Map([...scratch].map(([name, rowBytes], position) => {
-      const key = `${position}: ${rowBytes}`;
+  #getScratch(program: Program): Map<string, GPUBuffer> {
+    const numRows = roomForRows(this.#options.countMaxRows(program));
+    return new Map([...program.scratch].map(([name, rowBytes], position) => {
+      const key = `${position}: ${rowBytes} x ${numRows}`;
       let buffer = this.#scratch.get(key);
       if (buffer === undefined) {
-        buffer = createStorage(
-          this.#gpu,
-          "scratch",
-          rowBytes * roomForRows(this.#options.maxRows),
-        );
+        buffer = createStorage(this.#gpu, "scratch", rowBytes * numRows);
         this.#scratch.set(key, buffer);
       }
       return [name, buffer];
@@ -136,7 +137,8 @@ export class WebGpuKernels implements KernelExecutor {
 
   #openDispatches(program: Program): Recorder[] {
     const scratch = this.#getScratch(program);
-    const { buffers: crossing, weights, countMaxRows } = this.#options;
+    const { getBuffers, weights, countMaxRows } = this.#options;
+    const crossing = getBuffers(program);
     const maxRows = countMaxRows(program);
     const constants = new Set(program.weights.map(({ name }) => name));
     const getBuffer = (name: string) =>

@@ -19,42 +19,42 @@ interface WebGpuSamplerOptions {
 export class WebGpuSampler implements TokenSampler {
   readonly #gpu: GpuContext;
   readonly #options: WebGpuSamplerOptions;
-  /** One for each part of a step: their results are read together. */
-  readonly #kernels: SampleKernel[] = [];
+  /** Those that no step uses, the last used at the end. */
+  readonly #free: SampleKernel[] = [];
 
   constructor(gpu: GpuContext, options: WebGpuSamplerOptions) {
     this.#gpu = gpu;
     this.#options = options;
-    this.#kernels.push(new SampleKernel(gpu, options.kernel));
+    this.#free.push(new SampleKernel(gpu, options.kernel));
   }
 
   async sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]> {
-    const numRows: number[] = [];
-    for await (const { logits, rows } of parts) {
-      const kernel = this.#getKernel(numRows.length);
-      numRows.push(rows.length);
-      kernel.write(rows);
-      kernel.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
+    // One kernel for each part of the step: their results are read together.
+    const used: { readonly kernel: SampleKernel; readonly count: number }[] = [];
+    try {
+      for await (const { logits, rows } of parts) {
+        const kernel = this.#free.pop() ?? new SampleKernel(this.#gpu, this.#options.kernel);
+        used.push({ kernel, count: rows.length });
+        kernel.write(rows);
+        kernel.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
+      }
+      if (used.length === 0) return [];
+      const ranges = used.map(({ kernel }) => kernel.results());
+      const bytes = await this.#options.readback.readRecorded(ranges.flat());
+      const tokens = new SampledTokens();
+      let end = 0;
+      used.forEach(({ count, kernel }, part) => {
+        const start = end;
+        for (const { size } of ranges[part]!) end += size;
+        tokens.add(count, () => kernel.decode(bytes.subarray(start, end)));
+      });
+      return tokens.finish();
+    } finally {
+      for (const { kernel } of used.reverse()) this.#free.push(kernel);
     }
-    if (numRows.length === 0) return [];
-    const used = numRows.map((count, part) => ({ count, kernel: this.#getKernel(part) }));
-    const ranges = used.map(({ kernel }) => kernel.results());
-    const bytes = await this.#options.readback.readRecorded(ranges.flat());
-    const tokens = new SampledTokens();
-    let end = 0;
-    used.forEach(({ count, kernel }, part) => {
-      const start = end;
-      for (const { size } of ranges[part]!) end += size;
-      tokens.add(count, () => kernel.decode(bytes.subarray(start, end)));
-    });
-    return tokens.finish();
   }
 
   dispose(): void {
-    for (const kernel of this.#kernels) kernel.dispose();
-  }
-
-  #getKernel(part: number): SampleKernel {
-    return this.#kernels[part] ??= new SampleKernel(this.#gpu, this.#options.kernel);
+    for (const kernel of this.#free) kernel.dispose();
   }
 }

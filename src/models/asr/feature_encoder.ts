@@ -6,12 +6,8 @@
 import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { Backend } from "../../device/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
-import {
-  type AxisSizes,
-  computeBytes,
-  resolveDims,
-  StepExecutor,
-} from "../../decoder/step_executor.ts";
+import { type AxisSizes, computeBytes, resolveDims } from "../../decoder/activations.ts";
+import { StepExecutor } from "../../decoder/step_executor.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";

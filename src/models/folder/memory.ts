@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import type { Backend } from "../../device/backend.ts";
 import type { Dtype } from "../../base/config.ts";
-import { type AxisSizes, computeBytes } from "../../decoder/step_executor.ts";
+import { type AxisSizes, computeBytes } from "../../decoder/activations.ts";
 import { computeStateBytes } from "../../decoder/state_slots.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";

@@ -45,6 +45,8 @@ export class Invariants {
   readonly #live: ReadonlyMap<number, Tracked>;
   /** The blocks of each pool at present: the main one, then those of windows. */
   readonly numBlocks: number[];
+  /** Sequences that have ended while a step of theirs was suspended: it still writes to their blocks. */
+  readonly leaving = new Set<Sequence>();
 
   constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
     this.#limits = limits;
@@ -71,10 +73,15 @@ export class Invariants {
     assert(numRunning <= this.#limits.maxSequences);
   }
 
-  /** The step is within its budget, the oldest sequence advances, next tokens come first and all of them come. */
-  checkStep({ scheduled, numTokens }: ScheduledStep): void {
+  /**
+   * The step is within its budget, the oldest sequence advances, next tokens come first and all of them come: in a step
+   * of prompts none, and beside it all others.
+   */
+  checkStep({ scheduled, numTokens, isApart }: ScheduledStep, suspended?: ScheduledStep): void {
     const oldest: Tracked | undefined = this.#live.values().next().value;
-    assert.equal(scheduled[0]?.sequence, oldest?.sequence, "the oldest sequence does not advance");
+    if (!isApart && !suspended) {
+      assert.equal(scheduled[0]?.sequence, oldest?.sequence, "the oldest does not advance");
+    }
     assert(numTokens <= this.#limits.maxBatchTokens);
     assert.equal(scheduled.reduce((sum, entry) => sum + entry.numTokens, 0), numTokens);
     const numRows = scheduled.reduce(
@@ -97,8 +104,16 @@ export class Invariants {
       else assert(!hasPrompt, "a prompt comes before a next token");
     }
     for (const { sequence, decodes } of this.#live.values()) {
-      if (sequence.status === "running" && decodes) assert(inStep.has(sequence.id));
+      if (sequence.status === "running" && decodes) assert.equal(inStep.has(sequence.id), !isApart);
     }
+    for (const { sequence: { id } } of suspended?.scheduled ?? []) {
+      assert(!inStep.has(id), "a sequence is in two steps");
+    }
+  }
+
+  /** All sequences that may hold blocks. */
+  #listHolders(): Sequence[] {
+    return [...this.#live.values().map(({ sequence }) => sequence), ...this.leaving];
   }
 
   /** Every token is computed once and in order, sees its own sequence and nothing else, and is written where nobody else reads. */
@@ -107,7 +122,9 @@ export class Invariants {
     assert.equal(batch.sequences.length, step.scheduled.length);
     const { blockSize, sharesBlocks } = this.#limits;
     for (const [row, { sequence, numTokens, samples }] of step.scheduled.entries()) {
-      const tracked = this.#live.get(sequence.id)!;
+      const tracked = this.#live.get(sequence.id);
+      // It was cancelled while the step was suspended.
+      if (tracked === undefined) continue;
       const first = batch.queryStarts[row]!;
       const start = batch.positions[first]!;
       if (tracked.numSeen === undefined) {
@@ -144,7 +161,7 @@ export class Invariants {
     const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
     const blockOfPrefix = new Map<string, number>();
-    for (const { sequence } of this.#live.values()) {
+    for (const sequence of this.#listHolders()) {
       const { blockIds } = sequence;
       if (sequence.status === "waiting") assert.equal(blockIds.length, 0);
       assert(blockIds.length * blockSize >= sequence.numComputed);
@@ -179,7 +196,7 @@ export class Invariants {
     const { blockSize, maxBatchTokens, windows } = this.#limits;
     const { window } = windows![index]!;
     const held = new Set<number>();
-    for (const { sequence } of this.#live.values()) {
+    for (const sequence of this.#listHolders()) {
       const { blockIds, first } = sequence.windowTables[index] ?? { blockIds: undefined, first: 0 };
       const own = [...blockIds?.view(first) ?? []];
       if (sequence.status === "waiting") assert.equal(own.length, 0);
@@ -218,16 +235,16 @@ export class Invariants {
   }
 
   #countWindowHolders(index: number, blockId: number): number {
-    return this.#live.values().filter(({ sequence: { windowTables } }) => {
+    return this.#listHolders().filter(({ windowTables }) => {
       const table = windowTables[index];
       return table?.blockIds.view(table.first).includes(blockId) ?? false;
-    }).toArray().length;
+    }).length;
   }
 
   #countHolders(blockId: number): number {
     let numHolders = 0;
-    for (const { sequence } of this.#live.values()) {
-      if (sequence.blockIds.view().includes(blockId)) numHolders++;
+    for (const { blockIds } of this.#listHolders()) {
+      if (blockIds.view().includes(blockId)) numHolders++;
     }
     return numHolders;
   }

@@ -1,132 +1,120 @@
-/** A stream goes on while a long prompt is read, on devices whose steps take what a formula says. */
+/** A stream goes on while a long prompt is read, on devices whose work takes what a formula says. */
 import assert from "node:assert/strict";
 import { PrefillPace } from "../../../src/engine/prefill_pace.ts";
-import { Scheduler } from "../../../src/engine/scheduler.ts";
-import type { ScheduledStep } from "../../../src/engine/step.ts";
-import { countFrom } from "./make_sequence.ts";
-import { GREEDY, makeLimits } from "./simulated_decoder.ts";
 
 const PROMPT_TOKENS = 20_000;
-const LIMITS = makeLimits({
-  contextLength: 40_960,
-  maxBatchTokens: 512,
-  numBlocks: 8192,
-  blockSize: 16,
-});
-const TOKEN = { tokenId: 7, logprob: 0, top: [] };
+const MOST_TOKENS = 512;
 
-/** Milliseconds of a step of so many rows, which see so many keys all together. */
-type StepMs = (numRows: number, numKeys: number) => number;
+/** What a device takes, in milliseconds. */
+interface Device {
+  /** A step of next tokens. */
+  readonly usualMs: number;
+  /** Parts of a prompt's step. */
+  readonly numParts: number;
+  /** One of them, by tokens of the step and keys before them. */
+  readonly partMs: (numTokens: number, numKeys: number) => number;
+  readonly isQueued?: boolean;
+}
 
-/** Named after what they are like. */
-const DEVICES: Readonly<Record<string, StepMs>> = {
-  "a graphics card": (rows, keys) => 8 + 0.11 * rows + keys * 2e-6,
-  "a slow graphics card, long prompts of which cost more": (rows, keys) =>
-    40 + 0.9 * rows + keys * 4e-5,
-  "a processor": (rows, keys) => 60 + 16 * rows + keys * 1e-4,
-  "a processor that has but one way for all steps": (rows, keys) => 30 * rows + keys * 1e-4,
+const DEVICES: Readonly<Record<string, Device>> = {
+  "a graphics card": {
+    usualMs: 3,
+    numParts: 57,
+    partMs: (tokens, keys) => tokens * (1e-3 + keys * 1.5e-7),
+    isQueued: true,
+  },
+  "a slow graphics card, whose parts are long": {
+    usualMs: 40,
+    numParts: 7,
+    partMs: (tokens, keys) => tokens * (0.5 + keys * 4e-5),
+    isQueued: true,
+  },
+  "a processor, which divides parts": {
+    usualMs: 60,
+    numParts: 2000,
+    partMs: (tokens, keys) => tokens * (8e-3 + keys * 5e-7),
+  },
 };
 
-/** A device on which steps of more rows than `most` run in another way, which takes `ms` more. */
-function withCliff(step: StepMs, most: number, ms: number): StepMs {
-  return (rows, keys) => step(rows, keys) + (rows > most ? ms : 0);
-}
-
+/** Time between two next tokens while the prompt is read, and how long that takes in all, and alone. */
 interface Reading {
-  /** Between two tokens of the stream, before and while the prompt is read. */
-  readonly usualMs: number;
   readonly gapsMs: readonly number[];
-  /** Until the prompt is read, in the stream's company and if the stream did not matter. */
   readonly readMs: number;
-  readonly heedlessMs: number;
+  readonly aloneMs: number;
 }
 
-/** A stream of tokens, beside which a long prompt arrives. */
-function read(stepMs: StepMs): Reading {
-  const scheduler = new Scheduler(LIMITS, { prefixCache: true });
-  const pace = new PrefillPace();
+/** A stream, beside which a long prompt is read. */
+function read({ usualMs, numParts, partMs, isQueued = false }: Device): Reading {
+  const pace = new PrefillPace({ isQueued });
   let nowMs = 0;
-  const computeTime = ({ scheduled, numTokens }: ScheduledStep) =>
-    stepMs(
-      numTokens,
-      scheduled.reduce(
-        (sum, { sequence, numTokens }) => sum + numTokens * (sequence.numComputed + numTokens),
-        0,
-      ),
-    );
-  const run = () => {
-    const step = scheduler.schedule(pace.mostPromptTokens(nowMs))!;
-    const ms = computeTime(step);
-    nowMs += ms;
-    const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
-    scheduler.commit(step, sampled);
-    pace.observe(step, { ms, nowMs });
-    return { ms, step };
-  };
-  const add = (promptTokens: readonly number[]) =>
-    scheduler.add({ promptTokens: Int32Array.from(promptTokens), samples: [GREEDY] })[0]!;
-  const stream = add(countFrom(0, 30));
-  const before = Array.from({ length: 40 }, () => run().ms).slice(1);
-  const prompt = add(countFrom(100, PROMPT_TOKENS));
+  let lastMs = 0;
+  /** What the device still has to do before it comes to what is asked next. */
+  let queuedMs = 0;
   const gapsMs: number[] = [];
+  const runNext = () => {
+    const ms = queuedMs + usualMs;
+    queuedMs = 0;
+    nowMs += ms;
+    pace.observe(ms, nowMs);
+    gapsMs.push(nowMs - lastMs);
+    lastMs = nowMs;
+  };
+  for (let i = 0; i < 5; i++) runNext();
+  gapsMs.length = 0;
   const startMs = nowMs;
-  while (prompt.length === PROMPT_TOKENS) {
-    const { ms, step } = run();
-    assert(step.scheduled.some(({ sequence }) => sequence === stream), "the stream waits");
-    gapsMs.push(ms);
+  let aloneMs = 0;
+  for (let done = 0; done < PROMPT_TOKENS;) {
+    const numTokens = Math.min(MOST_TOKENS, PROMPT_TOKENS - done, pace.mostPromptTokens);
+    for (let part = 0; part < numParts; part++) {
+      const ms = partMs(numTokens, done + numTokens);
+      aloneMs += ms;
+      if (isQueued) queuedMs += ms;
+      else nowMs += ms;
+      pace.addPart();
+      if (pace.remainingMs(nowMs) > 0) continue;
+      for (let left = pace.isStale ? 2 : 1; left > 0; left--) runNext();
+    }
+    pace.endPrompts(numTokens);
+    done += numTokens;
   }
-  let heedlessMs = 0;
-  for (let done = 0; done < PROMPT_TOKENS; done += 511) heedlessMs += stepMs(512, 511 * done);
-  return { usualMs: Math.max(...before), gapsMs, readMs: nowMs - startMs, heedlessMs };
+  return { gapsMs, readMs: nowMs - startMs, aloneMs };
 }
 
-for (const [name, stepMs] of Object.entries(DEVICES)) {
+for (const [name, device] of Object.entries(DEVICES)) {
   Deno.test(`PrefillPace keeps a stream going on ${name}`, () => {
-    const { usualMs, gapsMs, readMs, heedlessMs } = read(stepMs);
-    const longest = Math.max(...gapsMs) / usualMs;
-    assert(longest < 3, `a gap of ${longest.toFixed(2)} times the usual one`);
-    // As much as the aim allows is read, and no less.
-    assert(readMs < 2.6 * heedlessMs, `${(readMs / heedlessMs).toFixed(2)} times as long`);
+    const { gapsMs, readMs, aloneMs } = read(device);
+    // Of a device whose parts are too long, the first steps tell.
+    const tooLong = gapsMs.filter((ms) => ms >= 3 * device.usualMs);
+    assert(tooLong.length <= gapsMs.length / 100, `${tooLong.length} of ${gapsMs.length} gaps`);
+    const share = readMs / aloneMs;
+    assert(share < 2.6, `${share.toFixed(2)} times as long as alone`);
   });
 }
 
-Deno.test("PrefillPace learns once of a size from which on steps take far longer", () => {
-  const { usualMs, gapsMs } = read(withCliff(DEVICES["a graphics card"]!, 17, 200));
-  const tooLong = gapsMs.filter((ms) => ms >= 3 * usualMs);
-  assert(tooLong.length <= 1, `${tooLong.length} of ${gapsMs.length} gaps`);
-});
-
-Deno.test("PrefillPace lets prompts be read at once where nobody waits for a next token", () => {
-  const scheduler = new Scheduler(LIMITS, { prefixCache: true });
+Deno.test("PrefillPace lets the first next tokens through at once, and learns from two in a row", () => {
   const pace = new PrefillPace();
-  scheduler.add({ promptTokens: new Int32Array(2000), samples: [GREEDY] });
-  const step = scheduler.schedule(pace.mostPromptTokens(0))!;
-  assert.deepEqual([step.numTokens, step.numNextTokens], [512, 0]);
+  pace.addPart();
+  assert.equal(pace.remainingMs(0), 0);
+  assert.equal(pace.isStale, true);
+  pace.observe(30, 30);
+  assert.equal(pace.isStale, true);
+  pace.observe(10, 40);
+  assert.equal(pace.isStale, false);
+  // What came beside a part took longer, so that there is less time for the next.
+  assert.equal(pace.remainingMs(40), 5);
+  assert.equal(pace.remainingMs(45), 0);
 });
 
-Deno.test("PrefillPace never reads less than costs little, whatever a step took", () => {
-  const pace = new PrefillPace(24);
-  const observe = (numPromptTokens: number, ms: number) =>
-    pace.observe({ numNextTokens: 1, numTokens: 1 + numPromptTokens }, { ms, nowMs: 0 });
-  observe(0, 5);
-  for (const ms of [500, 9, 200]) {
-    assert.equal(pace.mostPromptTokens(0), 24);
-    observe(24, ms);
-  }
-  assert.equal(pace.mostPromptTokens(0), 24);
-});
-
-Deno.test("PrefillPace follows a device that gets slower, and quicker again", () => {
+Deno.test("PrefillPace follows a stream that gets slower, and quicker again", () => {
   const pace = new PrefillPace();
-  let nowMs = 0;
-  const run = (perToken: number) => {
-    const numPromptTokens = pace.mostPromptTokens(nowMs);
-    const ms = 10 + perToken * numPromptTokens;
-    pace.observe({ numNextTokens: 1, numTokens: 1 + numPromptTokens }, { ms, nowMs: nowMs += ms });
-    return numPromptTokens;
+  const settle = (ms: number) => {
+    for (let i = 0; i < 1000; i++) {
+      pace.addPart();
+      for (let left = pace.isStale ? 2 : 1; left > 0; left--) pace.observe(ms, 0);
+    }
+    return pace.remainingMs(0);
   };
-  const settle = (perToken: number) => Array.from({ length: 30 }, () => run(perToken)).at(-1)!;
-  assert.equal(settle(0.1), 125);
-  assert.equal(settle(1), 12);
-  assert.equal(settle(0.2), 62);
+  assert.equal(Math.round(settle(10)), 10);
+  assert.equal(Math.round(settle(40)), 40);
+  assert.equal(Math.round(settle(5)), 5);
 });

@@ -61,8 +61,18 @@ export class SimulatedDecoder {
     this.#states = Array.from({ length: limits.numStateSlots ?? 0 }, () => [EMPTY]);
   }
 
+  /** Makes the copies that come before a step. */
+  begin({ stateCopies = [] }: StepBatch): void {
+    for (const { from, to } of stateCopies) this.#states[to] = this.#states[from]!;
+  }
+
   run(batch: StepBatch): SampledToken[] {
-    for (const { from, to } of batch.stateCopies ?? []) this.#states[to] = this.#states[from]!;
+    this.begin(batch);
+    return this.compute(batch);
+  }
+
+  /** Runs a step that has begun. */
+  compute(batch: StepBatch): SampledToken[] {
     for (let row = 0; row < batch.sequences.length; row++) {
       this.#write(batch, row);
       if (batch.stateSlots) this.#advance(batch, row);

@@ -4,9 +4,10 @@
  * @module
  */
 import assert from "node:assert/strict";
-import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
+import type { DecoderLimits, SampledToken } from "../../../src/decoder/decoder.ts";
 import { PoolSize } from "../../../src/engine/pool_size.ts";
-import { Scheduler } from "../../../src/engine/scheduler.ts";
+import { Scheduler, SuspendedStepError } from "../../../src/engine/scheduler.ts";
+import type { ScheduledStep } from "../../../src/engine/step.ts";
 import { StepBuilder } from "../../../src/engine/step_builder.ts";
 import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
@@ -35,6 +36,11 @@ export class Coverage {
   refusedSequences = 0;
   shortenedSequences = 0;
   failedSteps = 0;
+  /** Steps of prompts alone, steps of next tokens while these were suspended, and suspended ones that were given up. */
+  stepsApart = 0;
+  stepsBeside = 0;
+  abandonedSteps = 0;
+  cancelledSuspended = 0;
   lengthened = 0;
   stateHits = 0;
   windowHits = 0;
@@ -49,6 +55,7 @@ export class Workload {
   readonly #prefixCache: boolean;
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
+  readonly #builderBeside: StepBuilder;
   readonly #decoder: SimulatedDecoder;
   readonly #live = new Map<number, Tracked>();
   readonly #invariants: Invariants;
@@ -103,6 +110,7 @@ export class Workload {
     this.#scheduler = new Scheduler(this.#limits, { prefixCache: this.#prefixCache });
     this.#pools = [this.#limits, ...windows].map((limits) => new PoolSize(limits));
     this.#builder = new StepBuilder(this.#limits);
+    this.#builderBeside = new StepBuilder(this.#limits);
     this.#decoder = new SimulatedDecoder(this.#limits);
     this.#invariants = new Invariants(this.#limits, this.#live);
     this.#cancelChance = random.pick([0, 0.02, 0.1]);
@@ -214,6 +222,8 @@ export class Workload {
   }
 
   #maybeShrink(): void {
+    // A step that was given up is over then.
+    if (this.#live.size === 0) assert.equal(this.#scheduler.schedule(), undefined);
     const stats = this.#scheduler.stats();
     for (const [index, { numUsedBlocks }] of [stats, ...stats.windows].entries()) {
       const pool = this.#pools[index]!;
@@ -235,7 +245,9 @@ export class Workload {
     );
     const most = this.#random.chance(0.7) ? Infinity : this.#random.between(0, 4);
     const numLong = this.#countLong();
-    const step = this.#scheduler.schedule(most);
+    const mostPromptTokens = this.#random.pick([1, 5, Infinity]);
+    const step = this.#scheduler.schedule({ mostBeside: most, mostPromptTokens });
+    this.#invariants.leaving.clear();
     if (this.#countLong() > numLong) {
       this.#coverage.lengthened++;
       hasStream = false;
@@ -247,9 +259,9 @@ export class Workload {
     this.#invariants.checkQueue(this.#scheduler.stats());
     this.#invariants.checkStep(step);
     if (hasStream && step.numNextTokens > 0) {
-      // The oldest advances whatever the others may.
-      assert(step.numTokens - step.numNextTokens <= Math.max(most, 1), "too much of prompts");
+      assert(step.numTokens - step.numNextTokens <= most, "too much of prompts");
     }
+    if (step.isApart) assert(step.numTokens <= mostPromptTokens, "too much of prompts");
     for (const { sequence: { id, numComputed, windowTables } } of step.scheduled) {
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
@@ -262,13 +274,24 @@ export class Workload {
     const batch = this.#builder.build(step);
     // An encoder, for example, fails before anything has run.
     if (this.#random.chance(this.#failureChance)) return this.#fail();
-    const sampled = this.#decoder.run(batch);
+    this.#decoder.begin(batch);
+    // What runs meanwhile may come before the step has written anything, and after it has written all.
+    if (step.isApart) this.#coverage.stepsApart++;
+    if (step.isApart && !this.#runBeside(step)) return;
+    const sampled = this.#decoder.compute(batch);
+    if (step.isApart && !this.#runBeside(step)) return;
     this.#invariants.checkBatch(step, batch, this.#decoder);
     this.#invariants.checkBlocks(this.#scheduler.stats());
 
     this.#maybeCancel("in flight");
     if (this.#random.chance(this.#failureChance)) return this.#fail();
-    for (const { sequence, token, isScored } of this.#scheduler.commit(step, sampled)) {
+    this.#commit(step, sampled);
+  }
+
+  #commit(step: ScheduledStep, sampled: readonly SampledToken[]): void {
+    const committed = this.#scheduler.commit(step, sampled);
+    if (step.isApart) this.#invariants.leaving.clear();
+    for (const { sequence, token, isScored } of committed) {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a token for a sequence that has ended");
       if (isScored) {
@@ -284,6 +307,37 @@ export class Workload {
       this.#end(tracked);
     }
     this.#invariants.checkBlocks(this.#scheduler.stats());
+  }
+
+  /** Runs some steps of next tokens while one of prompts is suspended. @returns whether that goes on. */
+  #runBeside(suspended: ScheduledStep): boolean {
+    try {
+      for (let left = this.#random.between(0, 3); left > 0; left--) {
+        this.#fitPool();
+        const step = this.#scheduler.scheduleBeside(suspended);
+        if (step === undefined) break;
+        this.#coverage.stepsBeside++;
+        this.#invariants.checkStep(step, suspended);
+        const batch = this.#builderBeside.build(step);
+        if (this.#random.chance(this.#failureChance)) {
+          this.#fail();
+          continue;
+        }
+        const sampled = this.#decoder.run(batch);
+        this.#invariants.checkBatch(step, batch, this.#decoder);
+        this.#maybeCancel("in flight");
+        this.#commit(step, sampled);
+        if (this.#maybeCancel("in flight")) this.#coverage.cancelledSuspended++;
+      }
+      this.#scheduler.requireSuspended(suspended);
+      return true;
+    } catch (error) {
+      if (!(error instanceof SuspendedStepError)) throw error;
+      this.#coverage.abandonedSteps++;
+      if (this.#limits.numStateSlots) this.#beginAnew();
+      else this.#numRestarts++;
+      return false;
+    }
   }
 
   /** A step that is not committed: states of its sequences are no longer known. */
@@ -305,8 +359,9 @@ export class Workload {
     }
   }
 
-  #maybeCancel(when?: "in flight"): void {
-    if (this.#live.size === 0 || !this.#random.chance(this.#cancelChance)) return;
+  /** @returns whether a sequence was cancelled. */
+  #maybeCancel(when?: "in flight"): boolean {
+    if (this.#live.size === 0 || !this.#random.chance(this.#cancelChance)) return false;
     const tracked = this.#random.pick([...this.#live.values()]);
     const { sequence } = tracked;
     if (when === "in flight") this.#coverage.cancelledInFlight++;
@@ -314,6 +369,7 @@ export class Workload {
     else if (sequence.numComputed < sequence.numPromptTokens) this.#coverage.cancelledInPrompt++;
     else this.#coverage.cancelledInCompletion++;
     this.#end(tracked);
+    return true;
   }
 
   #end({ sequence }: Tracked): void {
@@ -321,6 +377,7 @@ export class Workload {
     // Clients hang up twice, and when all is over.
     for (let i = 0; i < 2; i++) this.#scheduler.end(sequence.id);
     assert.equal(sequence.status, "ended");
+    if (sequence.blockIds.length > 0) this.#invariants.leaving.add(sequence);
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }
 

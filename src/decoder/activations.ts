@@ -1,0 +1,76 @@
+/**
+ * Memory for what crosses between the segments of a run.
+ *
+ * @module
+ */
+import type { Backend, Storage } from "../device/backend.ts";
+import type { Tensor } from "../device/ort/ort.ts";
+import type { TensorPort } from "../graph/graph_cut.ts";
+import { roomForRows } from "../../kernels/matmul/matvec_shape.ts";
+import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
+
+/** Most run sizes whose output tensors are kept. */
+const MAX_KEPT_SIZES = 64;
+
+/** Sizes of the axes that differ from run to run. */
+export interface AxisSizes {
+  readonly tokens: number;
+  readonly rows: number;
+}
+
+/** Runs that use the same do not overlap. */
+export class Activations {
+  readonly #backend: Backend;
+  readonly #plan: StoragePlan;
+  /** None before it is needed, when the backend has a runtime. */
+  #storages: readonly (Storage | undefined)[] | undefined;
+  /** Tensors of the storage by the sizes of a run, and by name. */
+  readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
+
+  constructor(backend: Backend, cut: PlannedCut, most: AxisSizes) {
+    this.#backend = backend;
+    const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
+    this.#plan = planStorage(cut, (port) => computeBytes(port, room));
+  }
+
+  get #pieces(): readonly (Storage | undefined)[] {
+    return this.#storages ??= this.#plan.pieces.map((bytes) => this.#backend.allocate(bytes));
+  }
+
+  /** Whether ONNX Runtime has to allocate what it computes. */
+  get isMissing(): boolean {
+    return this.#pieces.includes(undefined);
+  }
+
+  /** Memory of a tensor in a run of these sizes. */
+  get(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
+    const key = `${sizes.tokens} ${sizes.rows}`;
+    let outputs = this.#outputsBySizes.get(key);
+    if (outputs === undefined) {
+      if (this.#outputsBySizes.size === MAX_KEPT_SIZES) this.#outputsBySizes.clear();
+      this.#outputsBySizes.set(key, outputs = new Map());
+    }
+    let output = outputs.get(port.name);
+    if (output === undefined) {
+      const piece = this.#pieces[this.#plan.pieceByTensor.get(port.name)!];
+      output = piece?.tensor(port.dtype as "float32" | "float16", resolveDims(port, sizes));
+      outputs.set(port.name, output);
+    }
+    return output;
+  }
+
+  dispose(): void {
+    for (const piece of this.#storages ?? []) piece?.dispose();
+  }
+}
+
+/** Dimensions of a tensor in a run of these sizes. */
+export function resolveDims({ shape }: TensorPort, sizes: AxisSizes): number[] {
+  return shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
+}
+
+/** Bytes of a tensor in a run of these sizes. */
+export function computeBytes(port: TensorPort, sizes: AxisSizes): number {
+  const count = resolveDims(port, sizes).reduce((product, size) => product * size, 1);
+  return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);
+}

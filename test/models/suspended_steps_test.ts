@@ -1,0 +1,165 @@
+/**
+ * A prompt's step that is suspended after each of its parts for others' next tokens: both get what they get alone, to the
+ * bit, on both devices and with all that decoders keep, also where the cache grows meanwhile.
+ */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import type { Dtype } from "../../src/base/config.ts";
+import type { Decoder, StepBatch, Suspension } from "../../src/decoder/decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
+import { generate, type Generated, type Prompt } from "../fixtures/engine/generate.ts";
+import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { hurryPace } from "../fixtures/engine/hurried_pace.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+
+/** What is opened, and a prompt that its context holds. */
+interface Case {
+  readonly folder: string | undefined;
+  readonly dtype: Dtype;
+  readonly promptTokens: number;
+}
+
+/** Built-in models, and folders of `../shared/models/tiny`. */
+const CASES: Readonly<Record<string, Case>> = {
+  "whose attention sees all": demo("hearth-demo-chat", "fp32"),
+  "in 4 bits": demo("hearth-demo-chat", "q4"),
+  "that takes embeddings": demo("hearth-demo-vision", "fp32"),
+  "with sinks, windows and experts": tiny("gptoss"),
+  "with convolutions": tiny("lfm2"),
+  "with linear attention": tiny("qwen3_5"),
+  "with state spaces": tiny("mamba2-hybrid"),
+};
+
+function demo(name: string, dtype: Dtype): Case {
+  return { folder: findModelFolder(name), dtype, promptTokens: 150 };
+}
+
+function tiny(name: string): Case {
+  const path = fileURLToPath(new URL(`../../../shared/models/tiny/${name}`, import.meta.url));
+  return { folder: existsSync(path) ? path : undefined, dtype: "fp32", promptTokens: 90 };
+}
+
+/** As many as the requests need. */
+const FEW_BLOCKS = 20;
+
+/** A decoder that counts what it is asked for. */
+class CountingDecoder implements Decoder {
+  readonly limits;
+  readonly suspension;
+  numParts = 0;
+  numBeside = 0;
+  /** Most parts of a step from one step of next tokens to another. */
+  mostParts = 0;
+  readonly #decoder: Decoder;
+  #isSuspended = false;
+  #numPartsSince = 0;
+  #numBlocks = FEW_BLOCKS;
+
+  /** @param decoder whose cache has been made small. */
+  constructor(decoder: Decoder) {
+    this.#decoder = decoder;
+    this.limits = { ...decoder.limits, numBlocks: FEW_BLOCKS, maxBlocks: FEW_BLOCKS };
+    this.suspension = decoder.suspension;
+  }
+
+  async run(batch: StepBatch, suspension?: Suspension) {
+    if (suspension === undefined) {
+      if (this.#isSuspended) this.numBeside++;
+      this.#numPartsSince = 0;
+      return await this.#decoder.run(batch);
+    }
+    const endPart = () => {
+      // The stream has ended.
+      if (suspension.remainingMs === Infinity) return suspension.endPart();
+      this.numParts++;
+      this.mostParts = Math.max(this.mostParts, ++this.#numPartsSince);
+      return this.#suspend(suspension);
+    };
+    return await this.#decoder.run(batch, {
+      get remainingMs() {
+        return suspension.remainingMs;
+      },
+      endPart,
+    });
+  }
+
+  /** The cache gets larger once in a while. */
+  async #suspend(suspension: Suspension): Promise<void> {
+    if (this.numParts % 3 === 0) {
+      assert.ok(await this.#decoder.resizeCache!(++this.#numBlocks, 0));
+    }
+    this.#isSuspended = true;
+    await suspension.endPart();
+    this.#isSuspended = false;
+  }
+
+  dispose(): Promise<void> {
+    return this.#decoder.dispose();
+  }
+}
+
+async function open(backend: Backend, { folder, dtype }: Case): Promise<CountingDecoder> {
+  const context = makeContext(await openFolder(folder!), { backend, dtype });
+  const { decoder } = await loadDecoder(context);
+  assert.ok(await decoder.resizeCache!(FEW_BLOCKS, 0));
+  return new CountingDecoder(decoder);
+}
+
+function makePrompt(seed: number, length: number): Prompt {
+  const tokens = Array.from({ length }, (_, i) => 3 + (seed * 131 + i * 31 + i * i) % 200);
+  return { tokens, maxTokens: 6, topLogprobs: 2 };
+}
+
+/** Runs a stream, and when it has its first tokens another request beside it. */
+async function runBeside(
+  engine: EngineLoop,
+  stream: Prompt,
+  other: Prompt,
+): Promise<readonly Generated[]> {
+  const streaming = generate(engine, stream);
+  while (await countTokens(engine) < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  return await Promise.all([streaming, generate(engine, other)]);
+}
+
+async function countTokens({ metrics }: EngineLoop): Promise<number> {
+  return (await metrics.completionTokens.get()).values[0]?.value ?? 0;
+}
+
+async function assertSame(backend: Backend, given: Case): Promise<void> {
+  const decoder = await open(backend, given);
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const stream = { ...makePrompt(1, 9), maxTokens: 60 };
+  const long = makePrompt(2, given.promptTokens);
+  const alone = [await generate(engine, stream), await generate(engine, long)];
+  assert.equal(decoder.numParts, 0, "a step is divided where nobody waits");
+  using _pace = hurryPace();
+  const beside = await runBeside(new EngineLoop(decoder, { prefixCache: false }), stream, long);
+  assert.deepEqual(beside[0]!.tokens, alone[0]!.tokens, "the stream");
+  assert.deepEqual(beside[1]!.tokens, alone[1]!.tokens, "the prompt");
+  assert.ok(decoder.numBeside >= 5, `${decoder.numBeside} steps beside a suspended one`);
+  assert.equal(decoder.mostParts, 1);
+  await engine.close();
+  await decoder.dispose();
+}
+
+for (const [name, given] of Object.entries(CASES)) {
+  const isThere = given.folder !== undefined;
+  const note = unlessThere(isThere, `models/tiny for ${name}`, "a decoder that is suspended");
+  const title = `a decoder ${name} gives the same when prompts are suspended`;
+  Deno.test({
+    name: `${title}, on the CPU${note}`,
+    ignore: !isThere,
+    fn: () => assertSame(new CpuBackend(), given),
+  });
+  if (!isThere) continue;
+  gpuTest(`${title}, on WebGPU`, async (gpu) => {
+    await assertSame(await WebGpuBackend.create(gpu), given);
+  });
+}

@@ -1,0 +1,194 @@
+/** A prompt's step that is suspended for next tokens: who is cancelled or fails meanwhile is nobody else's matter. */
+import assert from "node:assert/strict";
+import type {
+  Decoder,
+  DecoderLimits,
+  StepBatch,
+  Suspension,
+} from "../../../src/decoder/decoder.ts";
+import { EngineLoop } from "../../../src/engine/loop.ts";
+import { hurryPace } from "../../fixtures/engine/hurried_pace.ts";
+import { readMetric } from "../../fixtures/engine/generate.ts";
+import { GREEDY, makeLimits, SimulatedDecoder } from "./simulated_decoder.ts";
+
+const PARTS = 10;
+const STREAM = [1, 2, 3];
+const LONG = Array.from({ length: 40 }, (_, i) => (i * 5) % 12);
+
+/** A decoder whose steps of prompts have parts. */
+class PartsDecoder implements Decoder {
+  readonly limits: DecoderLimits;
+  readonly suspension = { mostBeside: 0, isQueued: false };
+  readonly #simulated: SimulatedDecoder;
+  /** Parts that have run, and of steps of next tokens those that ran while one was suspended. */
+  numParts = 0;
+  numBeside = 0;
+  #isSuspended = false;
+  /** Called after each part, before the step may be suspended. */
+  onPart: (part: number) => void = () => {};
+  /** Called before a step runs beside a suspended one. */
+  onBeside: () => void = () => {};
+
+  constructor(changes: Partial<DecoderLimits> = {}) {
+    this.limits = makeLimits(changes);
+    this.#simulated = new SimulatedDecoder(this.limits);
+  }
+
+  async run(batch: StepBatch, suspension?: Suspension) {
+    this.#simulated.begin(batch);
+    if (this.#isSuspended) {
+      this.numBeside++;
+      this.onBeside();
+    }
+    for (let part = 0; part < PARTS && suspension !== undefined; part++) {
+      this.onPart(++this.numParts);
+      this.#isSuspended = true;
+      await suspension.endPart()?.finally(() => this.#isSuspended = false);
+      this.#isSuspended = false;
+    }
+    return this.#simulated.compute(batch);
+  }
+
+  dispose(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** A request, and how it ended. */
+interface Asked {
+  readonly tokens: number[];
+  readonly cancel: () => void;
+  /** The error that it ended with, or the tokens that were found in the cache. */
+  readonly done: Promise<unknown>;
+}
+
+function ask(engine: EngineLoop, prompt: readonly number[], maxTokens: number): Asked {
+  const tokens: number[] = [];
+  const { promise: done, resolve } = Promise.withResolvers<unknown>();
+  const cancel = engine.add({
+    promptTokens: Int32Array.from(prompt),
+    samples: [GREEDY],
+    maxTokens,
+    topLogprobs: 0,
+  }, {
+    onToken: (_, { tokenId }) => {
+      tokens.push(tokenId);
+      return false;
+    },
+    onDone: resolve,
+    onError: resolve,
+  });
+  return { tokens, cancel, done };
+}
+
+/** What a request gets with nobody beside it. */
+async function askAlone(prompt: readonly number[], maxTokens: number): Promise<number[]> {
+  const { tokens, done } = ask(
+    new EngineLoop(new PartsDecoder(), { prefixCache: false }),
+    prompt,
+    maxTokens,
+  );
+  await done;
+  return tokens;
+}
+
+/** Lets a stream run, and then a long prompt beside it. */
+async function askBoth(decoder: PartsDecoder) {
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const stream = ask(engine, STREAM, 60);
+  while (stream.tokens.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  return { engine, stream, long: ask(engine, LONG, 5) };
+}
+
+async function requireIdle(engine: EngineLoop): Promise<void> {
+  await engine.close();
+  assert.equal(await readMetric(engine, "hearth_kv_blocks_used"), 0);
+  assert.equal(await readMetric(engine, "hearth_sequences_running"), 0);
+}
+
+Deno.test("EngineLoop lets a stream have a token after each part of another's prompt", async () => {
+  using _pace = hurryPace();
+  const decoder = new PartsDecoder();
+  const { engine, stream, long } = await askBoth(decoder);
+  assert.equal(await stream.done, 0);
+  assert.equal(await long.done, 0);
+  assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
+  assert.deepEqual(long.tokens, await askAlone(LONG, 5));
+  assert.equal(decoder.numParts, PARTS);
+  // Two in a row tell how long one takes.
+  assert(decoder.numBeside >= PARTS && decoder.numBeside <= PARTS + 2, `${decoder.numBeside}`);
+  await requireIdle(engine);
+});
+
+Deno.test("EngineLoop gives up a suspended step that nobody waits for any more", async () => {
+  using _pace = hurryPace();
+  const decoder = new PartsDecoder();
+  const { engine, stream, long } = await askBoth(decoder);
+  decoder.onPart = (part) => part === 3 && long.cancel();
+  assert.equal(await stream.done, 0);
+  assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
+  assert.equal(decoder.numParts, 3);
+  assert.deepEqual(long.tokens, []);
+  decoder.onPart = () => {};
+  // Nothing of it was kept: it was not read to its end.
+  const again = ask(engine, LONG, 5);
+  assert.equal(await again.done, 0);
+  assert.deepEqual(again.tokens, await askAlone(LONG, 5));
+  await requireIdle(engine);
+});
+
+Deno.test("EngineLoop goes on with a suspended step when the stream beside it is cancelled", async () => {
+  using _pace = hurryPace();
+  const decoder = new PartsDecoder();
+  const { engine, stream, long } = await askBoth(decoder);
+  decoder.onPart = (part) => part === 3 && stream.cancel();
+  assert.equal(await long.done, 0);
+  assert.deepEqual(long.tokens, await askAlone(LONG, 5));
+  assert.equal(decoder.numParts, PARTS);
+  await requireIdle(engine);
+});
+
+Deno.test("EngineLoop ends only the request whose part fails", async () => {
+  using _pace = hurryPace();
+  const decoder = new PartsDecoder();
+  const { engine, stream, long } = await askBoth(decoder);
+  const failure = new Error("no memory for this part");
+  decoder.onPart = (part) => {
+    if (part === 3) throw failure;
+  };
+  assert.equal(await long.done, failure);
+  assert.equal(await stream.done, 0);
+  assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
+  await requireIdle(engine);
+});
+
+for (const numStateSlots of [undefined, 8]) {
+  const kept = numStateSlots ? "states" : "keys and values";
+  Deno.test(`EngineLoop ends only the stream that fails beside a suspended step, with ${kept}`, async () => {
+    using _pace = hurryPace();
+    const decoder = new PartsDecoder({ numStateSlots });
+    const { engine, stream, long } = await askBoth(decoder);
+    const failure = new Error("no memory for this token");
+    decoder.onBeside = () => {
+      if (decoder.numParts === 3) throw failure;
+    };
+    assert.equal(await stream.done, failure);
+    assert.equal(await long.done, 0);
+    assert.deepEqual(long.tokens, await askAlone(LONG, 5));
+    await requireIdle(engine);
+  });
+}
+
+Deno.test("EngineLoop preempts a prompt whose suspended step holds the blocks that a stream needs", async () => {
+  using _pace = hurryPace();
+  // The prompt takes ten of them, the stream up to 16.
+  const decoder = new PartsDecoder({ numBlocks: 17, maxBatchTokens: 16 });
+  const { engine, stream, long } = await askBoth(decoder);
+  assert.equal(await stream.done, 0);
+  // What it had read before it was preempted, it may find again.
+  assert.equal(typeof await long.done, "number");
+  assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
+  assert.deepEqual(long.tokens, await askAlone(LONG, 5));
+  assert(await readMetric(engine, "hearth_preemptions_total") > 0);
+  await requireIdle(engine);
+});
