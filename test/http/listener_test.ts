@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/server/http/server.ts";
@@ -419,4 +420,21 @@ Deno.test("Listener closes connections without a request, and those that are idl
   assert.match(ofSilent!, /^HTTP\/1.1 408 .*"request_timeout"/s);
   assert.match(ofBegun!, /^HTTP\/1.1 408 .*"request_timeout"/s);
   assert.match(ofServed!, /^HTTP\/1.1 200 .*here$/s);
+});
+
+Deno.test("Listener keeps what was read of a large body as it was, while more of it arrives", async () => {
+  const received = Promise.withResolvers<Uint8Array[]>();
+  await using listener = new TestListener((incoming, outgoing) => {
+    const chunks: Uint8Array[] = [];
+    incoming.on("data", (chunk) => chunks.push(chunk));
+    incoming.on("end", () => {
+      received.resolve(chunks);
+      outgoing.end();
+    });
+  });
+  const body = new Uint32Array(4 * 2 ** 20).map((_, i) => Math.imul(i, 0x9e3779b1));
+  await (await fetch(listener.base, { method: "POST", body })).text();
+  const chunks = await received.promise;
+  assert.ok(chunks.some(({ length }) => length >= 64 * 1024), "large reads are what it is about");
+  assert.equal(Buffer.compare(Buffer.concat(chunks), new Uint8Array(body.buffer)), 0);
 });

@@ -118,3 +118,28 @@ Deno.test("a handshake that is none is answered with its fault", async () => {
   ));
   assert.match(await readSome(connection), /^HTTP\/1\.1 400 .*Sec-WebSocket-Key/s);
 });
+
+Deno.test("MessageSocket keeps what was read of a large message as it was", async () => {
+  const received = Promise.withResolvers<Uint8Array>();
+  const limits = { protocol: "echo", maxMessageBytes: 2 ** 24, budget: new BodyBudget(2 ** 26) };
+  await using listener = new TestListener(() => {}, {
+    upgradeHandler: bridgeUpgrades((_request, { upgrade }) =>
+      Promise.resolve(
+        upgrade!((connection) =>
+          MessageSocket.accept(connection, limits, async (socket) => {
+            for await (const bytes of socket) received.resolve(bytes.slice());
+          })
+        ),
+      )
+    ),
+  });
+  const socket = new WebSocket(`ws://127.0.0.1:${listener.port}/`, ["echo"]);
+  await new Promise((resolve) => socket.onopen = resolve);
+  const text = Array.from({ length: 400_000 }, (_, i) => i).join(" ");
+  const closed = new Promise((resolve) => socket.onclose = resolve);
+  closed.then(() => received.reject(new Error("the connection was closed")));
+  socket.send(text);
+  assert.equal(new TextDecoder().decode(await received.promise), text);
+  socket.close();
+  await closed;
+});

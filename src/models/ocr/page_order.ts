@@ -8,6 +8,9 @@ import { distance, type LineBox, toAxes } from "./rotated_rectangle.ts";
 /** Lines with a larger ratio of height to width are turned by a quarter: they are cut out as if they were read from above. */
 export const STANDING_ASPECT = 1.5;
 
+/** A line that goes along so many rows of text is beside it. A digit alone is higher than it is wide, too. */
+const MIN_MARGIN_ROWS = 3;
+
 /** Whether a line is read from below or from above. */
 export function isStanding({ topLeft, topRight, bottomLeft }: LineBox): boolean {
   return distance(topLeft, bottomLeft) >= STANDING_ASPECT * distance(topLeft, topRight);
@@ -20,14 +23,32 @@ export function isPageStanding(boxes: readonly LineBox[]): boolean {
 
 /**
  * Rows from the top, lines of a row from the left, column by column where there are columns. Where most of the text is
- * turned by a quarter, rows go from right to left, as on a page that is read from above.
+ * turned by a quarter, rows go from right to left, as on a page that is read from above. Lines beside the text that go
+ * along it, as in margins, are rows of their own: those on the left come first, the others last.
  */
 export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
-  const skew = estimateSkew(boxes.filter((box) => !isStanding(box)));
-  if (!isPageStanding(boxes)) {
-    return orderRows(boxes, (box) => toUprightBox(box, skew));
-  }
-  return orderRows(boxes, (box) => turnLeft(toUprightBox(box, 0)));
+  const isPage = isPageStanding(boxes);
+  const skew = isPage ? 0 : estimateSkew(boxes.filter((box) => !isStanding(box)));
+  const placed = boxes.map((line) => {
+    const box = toUprightBox(line, skew);
+    return { line, box: isPage ? turnLeft(box) : box, isAcross: isStanding(line) !== isPage };
+  });
+  const heights = placed.filter(({ isAcross }) => !isAcross)
+    .map(({ box }) => box.bottom - box.top).sort((a, b) => a - b);
+  const leastHeight = MIN_MARGIN_ROWS * (heights[heights.length >> 1] ?? Infinity);
+  const { margins = [], text = [] } = Object.groupBy(
+    placed,
+    ({ box, isAcross }) => isAcross && box.bottom - box.top >= leastHeight ? "margins" : "text",
+  );
+  const textLeft = Math.min(...text.map(({ box }) => box.left));
+  const { left = [], right = [] } = Object.groupBy(
+    margins.toSorted((a, b) => a.box.left - b.box.left),
+    ({ box }) => (box.left + box.right) / 2 < textLeft ? "left" : "right",
+  );
+  const toRow = (margin: typeof margins[0]) => [margin];
+  const rows = orderRows(text, ({ box }) => box);
+  return [...left.map(toRow), ...rows, ...right.map(toRow)]
+    .map((row) => row.map(({ line }) => line));
 }
 
 /** A box on the page turned counterclockwise by a quarter. */

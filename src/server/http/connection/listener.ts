@@ -113,7 +113,12 @@ export class Listener {
     const trackedAnswers = trackAnswers(server);
     allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
-    if (upgradeHandler !== undefined) server.on("upgrade", upgradeHandler);
+    if (upgradeHandler !== undefined) {
+      server.on("upgrade", (incoming, socket, head) => {
+        (socket as TcpSocket).leaveHttp();
+        upgradeHandler(incoming, socket, head);
+      });
+    }
     answerMalformed(server, trackedAnswers);
     return server;
   }

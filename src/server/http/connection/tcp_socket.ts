@@ -102,6 +102,9 @@ export class TcpSocket extends Duplex {
   /** Whether a few bytes are much work: chunks of a byte, requests sent ahead. */
   #isCostly = false;
   #numUnanswered = 0;
+  /** A large buffer whose bytes the parser has taken, and copied. */
+  #spare: Buffer | undefined;
+  #isHttp = true;
   #answered = Promise.withResolvers<void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -139,6 +142,11 @@ export class TcpSocket extends Duplex {
     this.#answered.resolve();
     this.#answered = Promise.withResolvers();
     return this.#numUnanswered;
+  }
+
+  /** The connection is no longer HTTP's: whoever reads it may keep what is read. */
+  leaveHttp(): void {
+    this.#isHttp = false;
   }
 
   /** Emits `timeout` after `ms`, unless called again before; never for 0. */
@@ -192,7 +200,10 @@ export class TcpSocket extends Duplex {
 
   async #readSome(): Promise<void> {
     while (this.#numUnanswered > MAX_UNANSWERED) await this.#answered.promise;
-    const bytes = Buffer.allocUnsafeSlow(this.#readBytes);
+    const bytes = this.#spare?.length === this.#readBytes
+      ? this.#spare
+      : Buffer.allocUnsafeSlow(this.#readBytes);
+    this.#spare = undefined;
     try {
       const count = await this.#connection.read(bytes);
       const turn = turns.take(this.#isCostly ? TURN_BYTES : count ?? 0);
@@ -201,6 +212,9 @@ export class TcpSocket extends Duplex {
       // A body goes on as it began; a request after it is small again.
       this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
       this.push(count === null ? null : bytes.subarray(0, count));
+      // A large body would leave its own length of garbage, whose collection takes longer than all else.
+      const isTaken = this.#isHttp && this.readableLength === 0;
+      if (isTaken && bytes.length === MAX_READ_BYTES) this.#spare = bytes;
     } catch (error) {
       this.destroy(error as Error);
     }
