@@ -12,10 +12,10 @@ import {
   readNumber,
   replaceEach,
 } from "./numbers.ts";
-import { type Condition, type Fields, type Rule, rule } from "./token.ts";
+import { type Condition, type Fields, type Rule, rule, tag } from "./token.ts";
 
-/** No letter, figure or decimal sign before it. */
-const START = String.raw`(?<![\p{L}\d]|\d[.,:/])`;
+/** No letter, figure or decimal sign before it, unless it is the other side of a size. */
+const START = String.raw`(?:(?<=\d\s?[x\u00d7])|(?<![\p{L}\d]|\d[.,:/]))`;
 const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
 const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;
 const POWER = String.raw`\^?[23](?!\d)|[\u00b2\u00b3]`;
@@ -61,11 +61,12 @@ export function measureRules(
   const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
   const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
   // Not the first letter of "m'ont", nor a stroke that goes on to something else.
-  const end = String.raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/\p{L})(?:\.(?=\s\p{Ll}))?`;
+  const end = String
+    .raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/(?!(?:${per})\b)\p{L})(?:\.(?=\s\p{Ll}))?`;
   const isMeasure: Condition = ({ number, last, hyphen, unit = "", per }, { before }) => {
     const isJoined = hyphen === "";
     if (words.includes(unit) && (!isJoined || last !== undefined)) return false;
-    if (codes.includes(unit) && isJoined && per === undefined) return false;
+    if (codes.includes(unit) && hyphen !== " " && per === undefined) return false;
     if (hyphen === "-" && (last !== undefined || /[-\u2013]$/.test(before))) return false;
     // Names such as 5s and 1990s.
     return unit !== "s" || !isJoined || per !== undefined || /[.,]/.test(number!);
@@ -91,12 +92,21 @@ export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFract
   const above = String.raw`(?<![\d/.,\p{L}-])(?:(?<whole>\d+)[ -])?(?<numerator>[1-9]\d?)`;
   const below = String.raw`(?<denominator>[1-9]\d{0,3})(?![\d/]|[.,]\d)`;
   return [
-    rule(
-      "fraction",
-    )`(?<![\d.,])(?:(?<whole>\d+)\s?)?(?<vulgar>[\u00bc-\u00be\u2150-\u215e])${unit}`,
-    rule("fraction")`${above}\u2044${below}${unit}`,
+    tag.fraction`(?<![\d.,])(?:(?<whole>\d+)\s?)?(?<vulgar>[\u00bc-\u00be\u2150-\u215e])${unit}`,
+    tag.fraction`${above}\u2044${below}${unit}`,
     rule("fraction", {}, isFraction)`${above}\/${below}${unit}`,
   ];
+}
+
+/** How a language says fractions. */
+export interface FractionWords {
+  /** Between the whole and the fraction, and where that is a half. */
+  readonly and: string;
+  readonly andHalf?: string;
+  /** Half of one thing, in both genders. */
+  readonly half: readonly string[];
+  /** Parts of a whole whose name is not the ordinal: one, many. */
+  readonly names: Readonly<Record<string, readonly string[]>>;
 }
 
 /** Words after which a noun is linked, since they are nouns themselves: "millions d'euros". */
@@ -141,18 +151,41 @@ export class AmountWords {
     }
     const [whole = "0", decimals = ""] = digits.split(".");
     const isWhole = /^0*$/.test(decimals);
-    if (isWhole) return this.#count(main, { digits: whole, minus, scale }) + rate;
-    if (scale !== undefined || decimals.length > 2 || cent === undefined) {
-      return this.#count(main, { digits, minus, scale }) + rate;
+    if (isWhole || scale !== undefined || decimals.length > 2 || cent === undefined) {
+      return this.#count(main, { digits: isWhole ? whole : digits, minus, scale }) + rate;
     }
     const hundredths = String(Number(decimals.padEnd(2, "0")));
     const cents = this.#count(cent, { digits: hundredths });
     if (Number(whole) === 0 && cent !== NAMELESS) {
-      return (minus ? this.numbers.negative(cents) : cents) + rate;
+      return (minus ? `${this.numbers.style.minus} ${cents}` : cents) + rate;
     }
     const { andCents, saysCents } = this.numbers.style;
     const end = saysCents ? cents : this.numbers.cardinal(hundredths);
     return this.#count(main, { digits: whole, minus }) + andCents + end + rate;
+  }
+
+  /** A fraction whose parts are ordinals, unless they have names; a unit may stand behind it. */
+  fraction(
+    { whole, vulgar, unit, numerator, denominator }: Fields,
+    { and, andHalf = and, half, names }: FractionWords,
+    isFeminine = false,
+  ): string {
+    const [above = "", below = ""] = vulgar?.normalize("NFKD").split("\u2044") ??
+      [numerator, denominator];
+    const noun = unit === undefined ? undefined : this.nouns.unit({ unit });
+    const name = noun?.inflect(whole === undefined ? "1" : "2").replace("{}", "") ?? "";
+    if (above === "1" && below === "2") {
+      // German joins the two: zweieinhalb.
+      const count = whole && this.numbers.cardinal(whole, andHalf === "" ? "masculine" : undefined);
+      const one = isFeminine || noun?.gender === "feminine" ? half[1] : half[0];
+      return (count ? count + andHalf : "") + one + name;
+    }
+    const some = whole === undefined ? "" : this.numbers.cardinal(whole) + and;
+    const ordinal = this.numbers.ordinal(below);
+    const [one, many = one] = names[below] ?? [ordinal, `${ordinal}s`];
+    return `${some}${this.numbers.cardinal(above, "masculine")} ${
+      above === "1" ? one : many
+    }${name}`;
   }
 
   #read(written: string, hasPointGroups = false): string {
@@ -174,6 +207,6 @@ export class AmountWords {
     const power = scale === undefined ? undefined : this.nouns.scales.get(scale);
     const number = this.numbers.cardinal(digits, (power ?? noun)?.gender);
     const said = power === undefined ? number : power.inflect(digits).replace("{}", number);
-    return minus ? this.numbers.negative(said) : said;
+    return minus ? `${this.numbers.style.minus} ${said}` : said;
   }
 }

@@ -49,8 +49,3 @@ export function cleanText(text: string): string {
   for (const [pattern, replacement] of RULES) clean = clean.replace(pattern, replacement);
   return clean.trim();
 }
-
-/** The text with addresses of the web as they are said, for languages that have no rules for addresses. */
-export function dropSchemes(text: string): string {
-  return text.replaceAll(/\bhttps?:\/\/(?:www\.)?/gi, "");
-}

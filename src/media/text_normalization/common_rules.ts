@@ -3,8 +3,11 @@
  *
  * @module
  */
+import type { Table } from "./nouns.ts";
 import { type DecimalSign, matchAny, numberPattern } from "./numbers.ts";
-import { type Fields, type Rule, rule, tag, words, wordsIf } from "./token.ts";
+import { type Condition, type Fields, type Rule, rule, tag, words } from "./token.ts";
+
+const { cardinal, electronic, telephone } = tag;
 
 /** Ends of names that are hardly ever the first word of a sentence whose blank was forgotten. */
 const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
@@ -18,15 +21,13 @@ const NAME = String.raw`[\p{L}\p{N}_.-]`;
 
 /** Tried before all other rules, since these have full stops and figures in them. */
 export const ELECTRONIC_RULES: readonly Rule[] = [
-  tag.electronic`(?i:(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)`,
-  tag.electronic`(?i:\bhttps?:\/\/(?:www\.)?(?<text>[\w-]+(?:\.[\w-]+)*${REST}))`,
-  tag
-    .electronic`(?i:(?<![\w@./-])(?:(?:[\w-]+\.)+(?:${DOMAINS})\b|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
+  electronic`(?i:(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)`,
+  electronic`(?i:\b(?:https?|ftp|wss?|file):\/\/(?:www\.)?(?<text>\/?[\w-]+(?:\.[\w-]+)*${REST}))`,
+  electronic`(?i:(?<![\w@./-])(?:www(?:\.[\w-]+)+|(?:[\w-]+\.)+(?:${DOMAINS})\b(?:\.[a-z]{2}\b)?|localhost(?=[:/]\w)|${IP})${REST}(?![\w@]))`,
   // Paths: of Windows, of others, and names of files.
-  tag.electronic`(?i:(?<![\p{L}\p{N}])[a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`,
-  tag
-    .electronic`(?i:(?<![\w/.])(?:(?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?))`,
-  tag.electronic`(?i:(?<![\w./])(?:[\w-]+\/)*[\w-]+\.(?:${FILES})(?![\w@]))`,
+  electronic`(?i:(?<![\p{L}\p{N}])[a-z]:\\(?:${NAME}+\\)*(?:${NAME}*[\p{L}\p{N}_])?)`,
+  electronic`(?i:(?<![\w/.])(?:(?:~|\.{1,2})?(?:\/${NAME}*[\p{L}\p{N}_]){2,}\/?|(?:~|\.{1,2})\/${NAME}*[\p{L}\p{N}_]\/?))`,
+  electronic`(?i:(?<![\w./])(?:[\w-]+\/)*[\w-]+\.(?:${FILES})(?![\w@]))`,
 ];
 
 const isLong = ({ text }: Fields) => text!.replaceAll(/\D/g, "").length >= 6;
@@ -35,18 +36,16 @@ const paddedTelephone = rule("telephone", {}, isLong);
 /** Figures that are read one by one. */
 export const TELEPHONE_RULES: readonly Rule[] = [
   // With the code of a country.
-  tag.telephone`(?<![\p{L}\d])\+\d[\d ().\u2011\/-]{6,20}\d(?![\d-])`,
+  telephone`(?<![\p{L}\d])\+\d[\d ().\u2011\/-]{6,20}\d(?![\d-])`,
   // With a nought before it, in groups.
   paddedTelephone`(?<![\p{L}\d.,:\/-])\(?0\d{1,5}\)?(?:[ \/-]\d{2,8}){1,5}(?![\d:-]|[.,\/]\d)`,
   // A card's number.
-  tag.telephone`(?<![\p{L}\d.,-])\d{4}(?<hyphen>[ -])\d{4}(?:\k<hyphen>\d{4}){2}(?![\d-])`,
+  telephone`(?<![\p{L}\d.,-])\d{4}(?<hyphen>[ -])\d{4}(?:\k<hyphen>\d{4}){2}(?![\d-])`,
   // Numbers of books, accounts and the like: three groups or more.
   rule("telephone", { mark: "groups" })`(?<![\p{L}\d.$-])\d+(?:-\d+){2,}(?![\p{L}\d-])`,
   // A nought before a number.
-  tag.telephone`(?<![\d.,:])0\d+(?![\d:]|[.,]\d)`,
+  telephone`(?<![\d.,:])0\d+(?![\d:]|[.,]\d)`,
 ];
-
-type Table = Readonly<Record<string, string>>;
 
 /** The abbreviations of a language. A blank in a key may be absent from the text. */
 export interface Abbreviations {
@@ -80,16 +79,16 @@ const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2
 export const scoreRule = (versus: string): Rule =>
   words`{number} ${versus} {last} <- (?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
 
-/** A number that is hardly ever anything but a year. */
-export const YEAR_RULE: Rule = rule(
-  "date",
-)`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`;
+const isVersion: Condition = ({ text }, { after }) =>
+  !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after);
 
 /** Three or more numbers with points between them: versions, sections. Groups of a number look alike. */
-export const VERSION_RULE: Rule = wordsIf(({ text }, { after }) =>
-  !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after)
-)`{text:version} <- (?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
+export const VERSION_RULE: Rule = rule(
+  "verbatim",
+  { said: "{text:version}" },
+  isVersion,
+)`(?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
 
 /** A number that no other rule reads. */
 export const cardinalRule = (decimalSign: DecimalSign): Rule =>
-  tag.cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;
+  cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;

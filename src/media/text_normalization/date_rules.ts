@@ -6,6 +6,8 @@
 import { matchAny } from "./numbers.ts";
 import { type Fields, type Rule, rule, tag } from "./token.ts";
 
+const { raw } = String;
+
 /** Formats dates of the Gregorian calendar in UTC, with ASCII digits. */
 export function createDateFormat(
   locale: string,
@@ -19,9 +21,8 @@ export function createDateFormat(
 const months = new Map<string, ReadonlyMap<string, number>>();
 
 /** The names of the months, long and short, as `Intl` has them. */
-export function readMonths(locale: string): ReadonlyMap<string, number> {
-  return months.getOrInsertComputed(locale, collectMonths);
-}
+export const readMonths = (locale: string): ReadonlyMap<string, number> =>
+  months.getOrInsertComputed(locale, collectMonths);
 
 /** The number of a month from its name or its figures. */
 export function readMonth(written: string, locale: string): number {
@@ -59,9 +60,9 @@ function isDate({ day, lastDay, month, year }: Fields): boolean {
     date.getUTCMonth() === Number(month) - 1;
 }
 
-const START = String.raw`(?<![\p{L}\d./:-]|\d,)`;
-const END = String.raw`(?![\p{L}\d]|[-/:]\d)`;
-const YEAR = String.raw`(?<year>(?:1[5-9]|20)\d\d|(?<=\/)\d\d)`;
+const START = raw`(?<![\p{L}\d./:-]|\d,)`;
+const END = raw`(?![\p{L}\d]|[-/:]\d)`;
+const YEAR = raw`(?<year>(?:1[5-9]|20)\d\d|(?<=\/)\d\d)`;
 
 /** A date that the calendar has. */
 export const validDate: ReturnType<typeof rule> = rule("date", {}, isDate);
@@ -85,22 +86,20 @@ export function numericDateRules(isMonthFirst: boolean): Rule[] {
  * @param link between day, month and year, as a pattern: `de`.
  */
 export function dayMonthRule(locale: string, dayMark: string, link?: string): Rule {
-  const between = link === undefined ? String.raw`\s` : String.raw`\s(?:${link}\s)?`;
-  const day = (name: string) => String.raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
-  const days = String.raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;
+  const between = link === undefined ? raw`\s` : raw`\s(?:${link}\s)?`;
+  const day = (name: string) => raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
+  const days = raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;
   const month = `(?<month>${matchAny(readMonths(locale).keys())})`;
-  const year = String.raw`(?:,?${between}(?<year>'?\d\d|\d{4})(?![\p{L}\d:]|[.,]\d))?`;
+  const year = raw`(?:,?${between}(?<year>'?\d\d|\d{4})(?![\p{L}\d:]|[.,]\d))?`;
   const isDay = ({ month, ...fields }: Fields) =>
     isDate({ ...fields, month: String(readMonth(month!, locale)) });
   return rule("date", {}, isDay)`(?i:${START}${days}${between}${month}\b\.?${year})`;
 }
 
 /** Hours that are no part of another number, but perhaps the end of a range or behind a date. */
-export const HOUR = String
-  .raw`(?:(?<=-\d\dT)|(?<![\p{L}:.,/$\u20ac\u00a3]|\d))(?<hour>[01]?\d|2[0-4])`;
-export const MINUTE = String.raw`(?<minute>[0-5]\d)`;
+export const HOUR = raw`(?:(?<=-\d\dT)|(?<![\p{L}:.,/$\u20ac\u00a3]|\d))(?<hour>[01]?\d|2[0-4])`;
+export const MINUTE = raw`(?<minute>[0-5]\d)`;
 /** A time of day with 24 hours. */
-export const CLOCK = String
-  .raw`${HOUR}:${MINUTE}(?::(?<second>[0-5]\d)(?:\.\d+(?=Z))?)?(?![:\d]|[.,]\d)`;
+export const CLOCK = raw`${HOUR}:${MINUTE}(?::(?<second>[0-5]\d)(?:\.\d+(?=Z))?)?(?![:\d]|[.,]\d)`;
 
 export const CLOCK_RULE: Rule = tag.time`${CLOCK}(?:(?<zone>Z)\b)?`;

@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { AmountWords, fractionRules, measureRules, moneyRules } from "./amounts.ts";
+import {
+  AmountWords,
+  fractionRules,
+  type FractionWords,
+  measureRules,
+  moneyRules,
+} from "./amounts.ts";
 import {
   CLOCK_RULE,
   createDateFormat,
@@ -11,7 +17,7 @@ import {
   readMonth,
   readYear,
 } from "./date_rules.ts";
-import { type IntlSymbols, Nouns, type NounTables } from "./nouns.ts";
+import { type IntlSymbols, Nouns, type NounTables, type Table } from "./nouns.ts";
 import {
   abbreviationRules,
   type Abbreviations,
@@ -20,7 +26,6 @@ import {
   scoreRule,
   TELEPHONE_RULES,
   VERSION_RULE,
-  YEAR_RULE,
 } from "./common_rules.ts";
 import { type NumberModule, type NumberStyle, NumberWords, parseRoman } from "./numbers.ts";
 import { Scanner } from "./scanner.ts";
@@ -30,19 +35,11 @@ import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
 export interface LanguageData extends NounTables {
   readonly locale: string;
   readonly style: Omit<NumberStyle, "decimalSign" | "minus">;
-  readonly fractions: {
-    /** Between the whole and the fraction, and where that is a half. */
-    readonly and: string;
-    readonly andHalf?: string;
-    /** Half of one thing, in both genders. */
-    readonly half: readonly string[];
-    /** Parts of a whole whose name is not the ordinal: one, many. */
-    readonly names: Readonly<Record<string, readonly string[]>>;
-  };
+  readonly fractions: FractionWords;
   readonly abbreviations: Abbreviations;
   /** Words for signs in a text, and in addresses. */
-  readonly signs: Readonly<Record<string, string>>;
-  readonly address: Readonly<Record<string, string>>;
+  readonly signs: Table;
+  readonly address: Table;
   /** Whether the month is the first number of a date. */
   readonly isMonthFirst?: boolean;
   /** Symbols of units that are words too (`5 in`), and that end names (`Room 4B`). */
@@ -66,7 +63,6 @@ export interface Language {
   /** What follows a half if that is feminine: `1/2 taza`. */
   readonly feminine?: RegExp;
   readonly sayDay?: (day: string, context: Context, numbers: NumberWords) => string;
-  /** With it, numbers that look like years are read as such. */
   readonly sayYear?: (year: number, numbers: NumberWords) => string;
   readonly verbalizer?: (tools: AmountWords, common: Verbalizer) => Partial<Verbalizer>;
   /** Functions for `{field:way}` in the words of a rule. */
@@ -78,6 +74,9 @@ export interface Language {
 /** Signs that are not spoken unless a language has a word for them; they part words as a blank does. */
 const UNSPOKEN =
   "*_~^|\\<>{}[]`+=#@/&$%\u00b4\u00a8\u00b7\u2022\u25e6\u25aa\u25ba\u2713\u2714\u2717\u2718\u2605\u2606\u266a\u266b";
+
+/** A field in the words of a rule, perhaps with the way to say it. */
+const FIELD = /\{(\w+)(?::(\w+))?\}/g;
 
 /** Writes the texts of a language out in words. */
 export async function createNormalizer(language: Language): Promise<(text: string) => string> {
@@ -116,7 +115,6 @@ function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[
     ...fractionRules(nouns, language.isFraction),
     ...abbreviationRules(abbreviations),
     ...lastRules,
-    ...(language.sayYear === undefined ? [] : [YEAR_RULE]),
     ...(versus === undefined ? [] : [scoreRule(versus)]),
     VERSION_RULE,
     cardinalRule(decimalSign),
@@ -163,17 +161,15 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
     },
     money: (fields) => amounts.money(fields),
     measure: (fields) => amounts.measure(fields),
-    fraction: (fields, { after }) => sayFraction(fields, { language, amounts, after }),
+    fraction: (fields, { after }) =>
+      amounts.fraction(fields, data.fractions, language.feminine?.test(after)),
     roman: ({ numeral, mark }) =>
       mark === undefined
         ? numbers.cardinal(parseRoman(numeral!))
         : numbers.ordinal(parseRoman(numeral!)),
     electronic: ({ text }) => sayAddress(text!, data.address, numbers),
     verbatim: ({ said, ...fields }) =>
-      said!.replaceAll(
-        /\{(\w+)(?::(\w+))?\}/g,
-        (_, name: string, way = "say") => ways[way]!(fields[name] ?? ""),
-      ),
+      said!.replaceAll(FIELD, (_, name: string, way = "say") => ways[way]!(fields[name] ?? "")),
   };
   return { ...common, ...language.verbalizer?.(amounts, common) };
 }
@@ -184,8 +180,11 @@ function sayDate(
   context: Context,
   { language, numbers }: { readonly language: Language; readonly numbers: NumberWords },
 ): string {
-  const { data: { locale, style: { toDay = "-" } }, sayYear } = language;
-  const { sayDay = (day: string) => numbers.cardinal(day) } = language;
+  const { data: { locale, style: { toDay = "-", saysFirst } }, sayYear } = language;
+  const {
+    sayDay = (day: string) =>
+      saysFirst && day === "1" ? numbers.ordinal(day) : numbers.cardinal(day),
+  } = language;
   const fullYear = year === undefined ? 2000 : readYear(year);
   const format = createDateFormat(locale, {
     day: day === undefined ? undefined : "numeric",
@@ -205,41 +204,8 @@ function sayDate(
   }).join("");
 }
 
-/** A fraction whose parts are ordinals, unless they have names; a unit may stand behind it. */
-function sayFraction(
-  { whole, vulgar, unit, ...fields }: Fields,
-  { language, amounts: { numbers, nouns }, after }: {
-    readonly language: Language;
-    readonly amounts: AmountWords;
-    readonly after: string;
-  },
-): string {
-  const [numerator, denominator] = vulgar?.normalize("NFKD").split("\u2044") ??
-    [fields["numerator"]!, fields["denominator"]!];
-  const { and, andHalf = and, half, names } = language.data.fractions;
-  const noun = unit === undefined ? undefined : nouns.unit({ unit });
-  const name = noun === undefined
-    ? ""
-    : noun.inflect(whole === undefined ? "1" : "2").replace("{}", "");
-  const isFeminine = noun?.gender === "feminine" || language.feminine?.test(after);
-  const isOne = numerator === "1";
-  if (isOne && denominator === "2") {
-    // German joins the two: zweieinhalb.
-    const count = whole && numbers.cardinal(whole, andHalf === "" ? "masculine" : undefined);
-    return (count === undefined ? "" : count + andHalf) + (isFeminine ? half[1] : half[0]) + name;
-  }
-  const some = whole === undefined ? "" : numbers.cardinal(whole) + and;
-  const ordinal = numbers.ordinal(denominator!);
-  const [one, many = one] = names[denominator!] ?? [ordinal, `${ordinal}s`];
-  return `${some}${numbers.cardinal(numerator!, "masculine")} ${isOne ? one : many}${name}`;
-}
-
 /** Says each sign of an address by its word; a sign without one is a blank. */
-function sayAddress(
-  address: string,
-  words: Readonly<Record<string, string>>,
-  numbers: NumberWords,
-): string {
+function sayAddress(address: string, words: Table, numbers: NumberWords): string {
   const sayFigures = (figures: string) =>
     /^0\d|^\d{5}/.test(figures) ? numbers.digits(figures) : numbers.cardinal(figures);
   return address.replace(/(?<=.)\/$/, "")

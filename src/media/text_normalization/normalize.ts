@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cleanText, dropSchemes } from "./clean_text.ts";
+import { cleanText } from "./clean_text.ts";
 import { dayMonthRule } from "./date_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
 import { ENGLISH } from "./languages/english.ts";
@@ -67,6 +67,7 @@ const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
   },
 };
 
+const SCHEME = /\bhttps?:\/\/(?:www\.)?/gi;
 /** By language: names of units take a while to collect. */
 const normalizers = new Map<string, Promise<Normalizer>>();
 
@@ -76,13 +77,11 @@ const normalizers = new Map<string, Promise<Normalizer>>();
  * @param language as in BCP 47, without a region.
  */
 export function loadNormalizer(language: string): Promise<Normalizer> {
-  return normalizers.getOrInsertComputed(language, () => createFor(language));
-}
-
-async function createFor(language: string): Promise<Normalizer> {
-  const known = LANGUAGES[language] ?? createIntlLanguage(language);
-  const say = known === undefined ? dropSchemes : await createNormalizer(known);
-  return (text) => say(cleanText(text));
+  return normalizers.getOrInsertComputed(language, async () => {
+    const known = LANGUAGES[language] ?? createIntlLanguage(language);
+    const say = known && await createNormalizer(known);
+    return (text) => say?.(cleanText(text)) ?? cleanText(text).replaceAll(SCHEME, "");
+  });
 }
 
 /** What is known of a language; `undefined` where n2words does not have it. */

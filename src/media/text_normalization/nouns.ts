@@ -16,7 +16,8 @@ export interface Noun {
 /** Stands for a noun that is not known: the number alone is said. */
 export const NAMELESS: Noun = { inflect: () => "{}" };
 
-type Table = Readonly<Record<string, string>>;
+/** Words by what texts have for them. */
+export type Table = Readonly<Record<string, string>>;
 
 /**
  * The nouns of a language as tables. They are written `one|many|gender|prefixes`: `seconde|secondes|f|nµm`. Without a
@@ -40,10 +41,7 @@ export interface NounTables {
 }
 
 /** What `Intl.NumberFormat` calls units and currencies, and their symbols with blanks between them. */
-export interface IntlSymbols {
-  readonly units: Table;
-  readonly currencies: Table;
-}
+export type IntlSymbols = Readonly<Record<"units" | "currencies", Table>>;
 
 const GENDERS: Readonly<Record<string, Gender>> = { f: "feminine", m: "masculine", n: "neuter" };
 
@@ -169,7 +167,6 @@ function readIntlUnits(locale: string, { units }: IntlSymbols): [string, Noun][]
 function readIntlCurrencies(locale: string, { currencies }: IntlSymbols): [string, Noun[]][] {
   return Object.entries(currencies).flatMap(([currency, signs]) => {
     const noun = readIntlNoun(locale, { style: "currency", currency, currencyDisplay: "name" });
-    const symbols = `${currency} ${signs}`.trim().split(" ");
-    return symbols.map((symbol): [string, Noun[]] => [symbol, [noun, NAMELESS]]);
+    return signs.split(" ").map((symbol): [string, Noun[]] => [symbol, [noun, NAMELESS]]);
   });
 }

@@ -14,7 +14,7 @@ export type DecimalSign = "." | ",";
 const PATTERNS: Readonly<Record<DecimalSign, string>> = {
   ".": String
     .raw`(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|\d{1,3}(?:[ _]\d{3})*[ _]000(?!\d)|\d+(?:_\d{3})*)` +
-    String.raw`(?:\.\d+)?|\.\d+`,
+    String.raw`(?:\.\d+)?|(?<!\.)\.\d+`,
   ",": String
     .raw`(?:\d{1,3}(?:\.\d{3})+(?!\d|\.\d)|[1-9]\d{0,2}(?: \d{3})+(?!\d)|\d+)(?:,\d+)?|\d+\.\d+`,
 };
@@ -76,6 +76,8 @@ export interface NumberStyle {
   /** Between the ends of a range, and between days; without it, dashes between numbers stay. */
   readonly to?: string | undefined;
   readonly toDay?: string;
+  /** Whether the first day of a month is an ordinal number. */
+  readonly saysFirst?: boolean;
   /** Between the numbers of a score. */
   readonly versus?: string | undefined;
   /** Between the whole part and the hundredths of an amount of money, and whether these have their noun. */
@@ -125,10 +127,6 @@ export class NumberWords {
     const options = gender === undefined || decimals !== undefined ? undefined : { gender };
     const said = replaceEach(this.#module.toCardinal(String(digits), options), corrections);
     return options === undefined ? said : replaceEach(said, agreement?.[options.gender]);
-  }
-
-  negative(said: string): string {
-    return `${this.style.minus} ${said}`;
   }
 
   ordinal(digits: string | number, gender: Gender = "masculine"): string {

@@ -92,7 +92,7 @@ export class Scanner {
 
   /** A dash between two numbers, dates or times: a range, or a minus. */
   #readDash(at: number): number | undefined {
-    const { to, versus, minus } = this.#grammar;
+    const { to, versus, minus, decimalSign } = this.#grammar;
     const first = this.#previous;
     if (first === undefined || !RANGED.includes(first.kind)) return undefined;
     DASH.lastIndex = at;
@@ -102,18 +102,14 @@ export class Scanner {
     if (last === undefined || !RANGED.includes(last.kind)) return undefined;
     const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
     const isEquation = /^\s?=/.test(last.context.after);
-    const word = isSign || isEquation ? minus : this.#isFalling(first, last) ? versus : to;
+    // In a score, the second number is not the greater one.
+    const read = ({ kind, fields: { number } }: Match) =>
+      kind === "cardinal" ? Number(readNumber(number!, decimalSign)) : NaN;
+    const isScore = read(first) >= read(last);
+    const word = isSign || isEquation ? minus : isScore ? versus : to;
     if (word === undefined) return undefined;
     this.#said += ` ${word} `;
     return at + dash[0].length;
-  }
-
-  /** Whether the second of two numbers is not the greater one, as in scores. */
-  #isFalling(first: Match, last: Match): boolean {
-    if (first.kind !== "cardinal" || last.kind !== "cardinal") return false;
-    const read = ({ fields: { number } }: Match) =>
-      Number(readNumber(number!, this.#grammar.decimalSign));
-    return read(first) >= read(last);
   }
 
   #add(said: string) {

@@ -79,12 +79,6 @@ const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = data;
 /** First words of sentences that are hardly ever names. */
 const STARTERS = new Set(english.commonWords.split(" "));
 
-/** A sentence, and whether the paragraph goes on after it. */
-interface Sentence {
-  readonly text: string;
-  readonly endsParagraph: boolean;
-}
-
 /** A blank line, the end of a heading, or a line that begins as a heading, an item of a list or a row of a table does. */
 const PARAGRAPH_END =
   /\r?\n(?:[^\S\n]*\r?\n)+|(?<=^[^\S\n]*#{1,6}[^\S\n][^\n]*)\n|\r?\n(?=[^\S\n]*(?:\||```|(?:[-*+\u2022]|#{1,6}|\d{1,3}[.)])[^\S\n]))/m;
@@ -96,8 +90,11 @@ const MAX_JOINED_CHARS = 1_000;
 /** By language: creating one takes longer than all other text processing of a sentence. */
 const segmenters = new Map<string, Intl.Segmenter>();
 
-/** The sentences of a text in order, none of them blank. */
-function* splitSentences(text: string, language: string): Generator<Sentence> {
+/** The sentences of a text in order, none of them blank, and whether the paragraph ends with them. */
+function* splitSentences(
+  text: string,
+  language: string,
+): Generator<{ text: string; endsParagraph: boolean }> {
   const segmenter = segmenters.getOrInsertComputed(
     language,
     () => new Intl.Segmenter(language, { granularity: "sentence" }),

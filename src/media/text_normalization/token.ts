@@ -5,18 +5,21 @@
  * @module
  */
 
-export type TokenClass =
-  | "cardinal"
-  | "ordinal"
-  | "date"
-  | "time"
-  | "money"
-  | "measure"
-  | "fraction"
-  | "telephone"
-  | "roman"
-  | "electronic"
-  | "verbatim";
+const CLASSES = [
+  "cardinal",
+  "ordinal",
+  "date",
+  "time",
+  "money",
+  "measure",
+  "fraction",
+  "telephone",
+  "roman",
+  "electronic",
+  "verbatim",
+] as const;
+
+export type TokenClass = typeof CLASSES[number];
 
 /**
  * What a token is made of, as the text has it: the named groups of its pattern, by class.
@@ -25,7 +28,8 @@ export type TokenClass =
  * - Cardinal, money, measure: `minus`, `number`, `last` (the end of a range), `scale` (`million`), `currency`, `unit`,
  *   `power` (`²`), `per` and `perPower` (behind a stroke), `hyphen` (`5-km`).
  * - Ordinal: `number`, `mark` (`th`, `ª`). Roman: `numeral`, `mark` where it is an ordinal.
- * - Date: `day`, `lastDay`, `month` (a name or a number), `year`. Time: `hour`, `minute`, `second`, `half` (`a`, `p`).
+ * - Date: `day`, `lastDay`, `month` (a name or a number), `year`, `decade`, and `the` where the day comes first.
+ * - Time: `hour`, `minute`, `second`, `half` (`a`, `p`), `zone`.
  * - Fraction: `whole`, then `numerator` and `denominator` or a sign such as `½` (`vulgar`), and `unit`.
  * - Verbatim: `said`, words with fields between them: "{number} over {last}", or "{text:spell}" to spell it.
  */
@@ -57,12 +61,7 @@ export type Verbalizer = Readonly<
   Record<TokenClass, (fields: Fields, context: Context) => string>
 >;
 
-/**
- * Makes rules of one class, with the pattern as a template.
- *
- * @param fields those that all its tokens have.
- * @example rule("time")`(?<hour>\d\d):(?<minute>\d\d)`
- */
+/** Makes rules of one class, whose tokens all have some fields, with the pattern as a template. */
 export function rule(
   kind: TokenClass,
   fields?: Fields,
@@ -76,26 +75,13 @@ export function rule(
   });
 }
 
-/** Rules without a condition, by their class. */
-export const tag = {
-  cardinal: rule("cardinal"),
-  date: rule("date"),
-  electronic: rule("electronic"),
-  measure: rule("measure"),
-  ordinal: rule("ordinal"),
-  ordinalNumeral: rule("roman", { mark: "ordinal" }),
-  roman: rule("roman"),
-  telephone: rule("telephone"),
-  time: rule("time"),
-};
+/** Makes rules without a condition, by their class: tag.time`(?<hour>\d\d):(?<minute>\d\d)`. */
+export const tag = Object.fromEntries(CLASSES.map((kind) => [kind, rule(kind)])) as Readonly<
+  Record<TokenClass, ReturnType<typeof rule>>
+>;
 
-/** Makes rules for signs, abbreviations and names that a condition accepts: what is said, and the pattern. */
-export function wordsIf(accepts?: Condition): ReturnType<typeof rule> {
-  return (template, ...parts) => {
-    const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
-    return rule("verbatim", { said }, accepts)`${pattern}`;
-  };
+/** Makes rules for signs, abbreviations and names: what is said, and the pattern, as in words`versus <- \bvs\b`. */
+export function words(template: TemplateStringsArray, ...parts: readonly string[]): Rule {
+  const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
+  return rule("verbatim", { said })`${pattern}`;
 }
-
-/** The same without a condition: words`versus <- \bvs\b`. */
-export const words: ReturnType<typeof rule> = wordsIf();

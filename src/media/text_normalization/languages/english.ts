@@ -23,7 +23,7 @@ function sayYear(year: number, numbers: NumberWords): string {
 function sayDecade(year: number, numbers: NumberWords): string {
   const decade = year % 100;
   if (decade === 0) return `${sayYear(year, numbers)}s`;
-  const tens = numbers.cardinal(decade).replace(/y$/, "ies");
+  const tens = decade === 10 ? "tens" : numbers.cardinal(decade).replace(/y$/, "ies");
   return year < 100 ? tens : `${numbers.cardinal(Math.floor(year / 100))} ${tens}`;
 }
 
@@ -73,7 +73,8 @@ export const ENGLISH: Language = {
     isShouted(text) ? said.replaceAll(/\p{Lu}{2,}/gu, (word) => word.toLowerCase()) : said,
   verbalizer: ({ numbers }, common) => ({
     time: (fields) => sayTime(fields, numbers),
-    date: ({ the, ...fields }, context) => {
+    date: ({ the, decade, ...fields }, context) => {
+      if (decade) return sayDecade(Number(decade), numbers);
       const said = common.date(fields, context);
       return the ? said.replace(/^(\w+) ([^,]+)/, "the $2 of $1") : said;
     },
@@ -81,7 +82,6 @@ export const ENGLISH: Language = {
   }),
   ways: ({ numbers, nouns }) => ({
     year: (text) => sayYear(Number(text), numbers),
-    decade: (text) => sayDecade(Number(text), numbers),
     figures: (text) => sayFigures(text, numbers),
     version: (text) => text.split(".").map((part) => sayFigures(part, numbers)).join(" point "),
     name: (text) =>
@@ -94,7 +94,7 @@ export const ENGLISH: Language = {
     power: (text) => {
       const [, minus, power = ""] = /^([-\u2212]?)(.*)$/.exec(text.normalize("NFKC"))!;
       const said = /\d/.test(power) ? numbers.say(power) : power;
-      return POWERS[minus + power] ?? `to the power of ${minus ? numbers.negative(said) : said}`;
+      return POWERS[minus + power] ?? `to the power of ${minus && "minus "}${said}`;
     },
     expand: (text) => EXPANSIONS[text]!,
     rate: (text) => nouns.rate(text),

@@ -50,6 +50,8 @@ export const GERMAN: Language = {
     tag.ordinal`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
     tag.ordinal`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
   ],
+  // A number that is hardly ever anything but a year.
+  lastRules: [tag.date`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`],
   sayDay: sayOrdinal,
   // Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig.
   sayYear: (year, numbers) => {

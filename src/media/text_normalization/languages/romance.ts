@@ -5,14 +5,16 @@
  */
 import type { Language } from "../language.ts";
 import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../date_rules.ts";
-import { tag, words } from "../token.ts";
+import { rule, tag, words } from "../token.ts";
 import french from "./french.json" with { type: "json" };
 import italian from "./italian.json" with { type: "json" };
 import portuguese from "./portuguese.json" with { type: "json" };
 import spanish from "./spanish.json" with { type: "json" };
 
+const { ordinal, roman, time } = tag;
+const ordinalNumeral = rule("roman", { mark: "ordinal" });
 /** `14h30`, but not a duration. */
-const HOUR_LETTER_RULE = tag.time`(?<!\d-)${HOUR}\s?h\s?${MINUTE}(?!\s?min|[\p{L}\d])`;
+const HOUR_LETTER_RULE = time`(?<!\d-)${HOUR}\s?h\s?${MINUTE}(?!\s?min|[\p{L}\d])`;
 
 /**
  * What the four have in common: ordinals have a gender, and so have hours.
@@ -41,10 +43,6 @@ function create({ and, says }: typeof french.clock, language: Language): Languag
   };
 }
 
-/** The first of a month is an ordinal. */
-const sayDay: Language["sayDay"] = (day, _, numbers) =>
-  day === "1" ? numbers.ordinal(1) : numbers.cardinal(day);
-
 export const FRENCH: Language = create(french.clock, {
   load: () => import("n2words/fr-FR"),
   data: french,
@@ -55,17 +53,15 @@ export const FRENCH: Language = create(french.clock, {
   },
   rules: [
     dayMonthRule("fr", "er"),
-    tag.time`${CLOCK}\s?h(?:eures?)?(?!\p{L})`,
+    time`${CLOCK}\s?h(?:eures?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
     words`seconde <- (?<![\p{L}\d.,])2ndes?(?![\p{L}\d])`,
     words`second <- (?<![\p{L}\d.,])2nds?(?![\p{L}\d])`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?:e|ème|eme)s?(?![\p{L}\d])`,
-    tag
-      .ordinalNumeral`(?<!\p{L})(?<numeral>(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3}))(?:e|er|ème)(?= siècle)`,
+    ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
+    ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?:e|ème|eme)s?(?![\p{L}\d])`,
+    ordinalNumeral`(?<!\p{L})(?<numeral>(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3}))(?:e|er|ème)(?= siècle)`,
   ],
   feminine: /^ (?:tasse|heure|livre|douzaine|journée|cuillère|bouteille|portion|page)/,
-  sayDay,
 });
 
 export const ITALIAN: Language = create(italian.clock, {
@@ -80,11 +76,10 @@ export const ITALIAN: Language = create(italian.clock, {
   rules: [
     dayMonthRule("it", "[º°]"),
     HOUR_LETTER_RULE,
-    tag.time`(?<=(?<!\p{L})(?:ore|alle|dalle|le|Alle|Dalle)\s)${HOUR}\.${MINUTE}(?!\d|[.,]\d)`,
-    tag.ordinalNumeral`(?<!\p{L})(?<numeral>[IVX]+)(?= secolo)`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?<mark>[ºª]|°(?!\s?[CF]\b)(?= \p{L}{2}))`,
+    time`(?<=(?<!\p{L})(?:ore|alle|dalle|le|Alle|Dalle)\s)${HOUR}\.${MINUTE}(?!\d|[.,]\d)`,
+    ordinalNumeral`(?<!\p{L})(?<numeral>[IVX]+)(?= secolo)`,
+    ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?<mark>[ºª]|°(?!\s?[CF]\b)(?= \p{L}{2}))`,
   ],
-  sayDay,
 });
 
 export const PORTUGUESE: Language = create(portuguese.clock, {
@@ -103,12 +98,11 @@ export const PORTUGUESE: Language = create(portuguese.clock, {
   },
   rules: [
     dayMonthRule("pt", "[º°]", "de"),
-    tag.time`${CLOCK}\s?h(?:oras|rs?)?(?!\p{L})`,
+    time`${CLOCK}\s?h(?:oras|rs?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
-    tag.roman`(?<=\b[sS]éculo )(?<numeral>[IVX]+)(?!\p{L})`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
+    roman`(?<=\b[sS]éculo )(?<numeral>[IVX]+)(?!\p{L})`,
+    ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
   ],
-  sayDay,
 });
 
 export const SPANISH: Language = create(spanish.clock, {
@@ -124,9 +118,9 @@ export const SPANISH: Language = create(spanish.clock, {
   },
   rules: [
     dayMonthRule("es", "[º°]", "del?"),
-    tag.time`${CLOCK}\s?h(?:oras|rs?)?\.?(?!\p{L})`,
+    time`${CLOCK}\s?h(?:oras|rs?)?\.?(?!\p{L})`,
     HOUR_LETTER_RULE,
-    tag.roman`(?<=\b[sS]iglo )(?<numeral>[IVX]+)(?!\p{L})`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,
+    roman`(?<=\b[sS]iglo )(?<numeral>[IVX]+)(?!\p{L})`,
+    ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,
   ],
 });
