@@ -62,7 +62,12 @@ interface Asked {
   readonly done: Promise<unknown>;
 }
 
-function ask(engine: EngineLoop, prompt: readonly number[], maxTokens: number): Asked {
+function ask(
+  engine: EngineLoop,
+  prompt: readonly number[],
+  maxTokens: number,
+  onToken: () => void = () => {},
+): Asked {
   const tokens: number[] = [];
   const { promise: done, resolve } = Promise.withResolvers<unknown>();
   const cancel = engine.add({
@@ -73,6 +78,7 @@ function ask(engine: EngineLoop, prompt: readonly number[], maxTokens: number): 
   }, {
     onToken: (_, { tokenId }) => {
       tokens.push(tokenId);
+      onToken();
       return false;
     },
     onDone: resolve,
@@ -92,12 +98,14 @@ async function askAlone(prompt: readonly number[], maxTokens: number): Promise<n
   return tokens;
 }
 
-/** Lets a stream run, and then a long prompt beside it. */
+/** Lets a stream run, and a long prompt beside it from its first token on. */
 async function askBoth(decoder: PartsDecoder) {
   const engine = new EngineLoop(decoder, { prefixCache: true });
-  const stream = ask(engine, STREAM, 60);
-  while (stream.tokens.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-  return { engine, stream, long: ask(engine, LONG, 5) };
+  const { promise: long, resolve } = Promise.withResolvers<Asked>();
+  const stream = ask(engine, STREAM, 60, () => {
+    if (stream.tokens.length === 1) resolve(ask(engine, LONG, 5));
+  });
+  return { engine, stream, long: await long };
 }
 
 async function requireIdle(engine: EngineLoop): Promise<void> {
