@@ -96,3 +96,48 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
   await readRange(wide, { files, offset: 8 }, part);
   assert.deepEqual(new Float32Array(part.slice().buffer), all.subarray(2, 5));
 });
+
+/** Reads a constant whole, and in parts of every length from every place on. */
+async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<void> {
+  await using files = new FolderFiles(".");
+  assert.deepEqual(await bytesOfStored(tensor, files), wanted);
+  const scratch = { bytes: new Uint8Array(0) };
+  for (let offset = 0; offset < wanted.length; offset += 5) {
+    for (let length = 1; offset + length <= wanted.length; length += 7) {
+      const part = new Uint8Array(length);
+      await readRange(tensor, { files, offset, scratch }, part);
+      assert.deepEqual(part, wanted.subarray(offset, offset + length));
+    }
+  }
+}
+
+Deno.test("readRange() reads parts of a constant that is turned, its bits inverted", async () => {
+  // More columns than are turned together.
+  const [numRows, numColumns] = [3, 70];
+  const bytes = Uint8Array.from({ length: numRows * numColumns }, (_, i) => i * 11);
+  const source = {
+    ...{ name: "levels", dtype: "int8", shape: [numColumns, numRows] } as const,
+    data: { kind: "memory", bytes } as const,
+  };
+  const wanted = Uint8Array.from(
+    bytes,
+    (_, i) => bytes[i % numColumns * numRows + Math.floor(i / numColumns)]! ^ 128,
+  );
+  await assertRanges({
+    ...{ name: "turned", dtype: "uint8", shape: [numRows, numColumns] },
+    data: { kind: "turned", source, numRows, numColumns, flip: 128, length: bytes.length },
+  }, wanted);
+});
+
+Deno.test("readRange() reads parts of a constant that is looked up, the upper half of a byte first", async () => {
+  const bytes = Uint8Array.of(0x01, 0xf2, 0x3e, 0xd4, 0x5c, 0xb6, 0x7a, 0x98);
+  const source = {
+    ...{ name: "codes", dtype: "uint8", shape: [8] } as const,
+    data: { kind: "memory", bytes } as const,
+  };
+  const table = Uint8Array.from({ length: 16 }, (_, code) => 200 - code);
+  const wanted = Uint8Array.of(0, 1, 15, 2, 3, 14, 13, 4, 5, 12, 11, 6, 7, 10, 9, 8)
+    .map((code) => 200 - code);
+  const data = { kind: "looked_up", source, table, length: 16 } as const;
+  await assertRanges({ name: "levels", dtype: "uint8", shape: [16], data }, wanted);
+});
