@@ -27,7 +27,8 @@ import {
   TELEPHONE_RULES,
   VERSION_RULE,
 } from "./common_rules.ts";
-import { type NumberModule, type NumberStyle, NumberWords, parseRoman } from "./numbers.ts";
+import { matchAny, NumberWords, parseRoman } from "./numbers.ts";
+import type { NumberModule, NumberStyle } from "./numbers.ts";
 import { Scanner } from "./scanner.ts";
 import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
 
@@ -90,12 +91,14 @@ export async function createNormalizer(language: Language): Promise<(text: strin
   };
   const nouns = new Nouns(data.locale, data, symbols);
   const amounts = new AmountWords(new NumberWords(module, style), nouns);
-  const signs = [...UNSPOKEN].map((sign) => [sign, ""] as const);
+  const unspoken = [...UNSPOKEN].map((sign) => [sign, ""] as const);
+  const signs = new Map([...unspoken, ...Object.entries(data.signs)]);
   const grammar = {
     ...style,
     rules: createRules(language, amounts),
     verbalizer: createVerbalizer(language, amounts),
-    signs: new Map([...signs, ...Object.entries(data.signs)]),
+    signs,
+    signPattern: new RegExp(matchAny(signs.keys()), "uy"),
   };
   return (text) => finish(new Scanner(text, grammar).run(), text);
 }
@@ -124,11 +127,9 @@ function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[
 function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer {
   const { data, sayYear } = language;
   const { numbers } = amounts;
-  const { style } = numbers;
-  const { stopped, counted, plain } = data.abbreviations;
+  const known = Object.values(data.abbreviations).flatMap((table: Table) => Object.entries(table));
   const abbreviations = new Map(
-    Object.entries({ ...stopped, ...counted, ...plain })
-      .map(([written, said]) => [written.replaceAll(" ", ""), said] as const),
+    known.map(([written, said]) => [written.replaceAll(" ", ""), said] as const),
   );
   const ways: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
@@ -144,9 +145,7 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
     ordinal: ({ number }) => numbers.ordinal(number!.replaceAll(",", "")),
     telephone: ({ text, mark }) => {
       const sayGroup = (group: string) =>
-        style.saysPairs && /^[1-9]\d$/.test(group)
-          ? numbers.cardinal(group)
-          : numbers.digits(group);
+        numbers[numbers.style.saysPairs && /^[1-9]\d$/.test(group) ? "cardinal" : "digits"](group);
       const groups = text!.match(/\d+/g)!.map(sayGroup).join(mark === "groups" ? ", " : " ");
       return text!.startsWith("+") ? `${data.signs["+"] ?? "+"} ${groups}` : groups;
     },
@@ -154,19 +153,15 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
       month === undefined
         ? sayYear?.(Number(year), numbers) ?? numbers.cardinal(year!)
         : sayDate({ month, year, ...fields }, context, { language, numbers }),
-    time: ({ hour, minute = "00" }) => {
-      const nought = /^0[1-9]/.test(minute) ? `${numbers.cardinal(0)} ` : "";
-      const minutes = minute === "00" ? "" : ` ${nought}${numbers.cardinal(Number(minute))}`;
-      return numbers.cardinal(Number(hour)) + minutes;
-    },
+    time: ({ hour, ...fields }) =>
+      numbers.cardinal(Number(hour)) +
+      numbers.minutes(fields, { nought: `${numbers.cardinal(0)} ` }),
     money: (fields) => amounts.money(fields),
     measure: (fields) => amounts.measure(fields),
     fraction: (fields, { after }) =>
       amounts.fraction(fields, data.fractions, language.feminine?.test(after)),
     roman: ({ numeral, mark }) =>
-      mark === undefined
-        ? numbers.cardinal(parseRoman(numeral!))
-        : numbers.ordinal(parseRoman(numeral!)),
+      numbers[mark === undefined ? "cardinal" : "ordinal"](parseRoman(numeral!)),
     electronic: ({ text }) => sayAddress(text!, data.address, numbers),
     verbatim: ({ said, ...fields }) =>
       said!.replaceAll(FIELD, (_, name: string, way = "say") => ways[way]!(fields[name] ?? "")),
@@ -181,10 +176,9 @@ function sayDate(
   { language, numbers }: { readonly language: Language; readonly numbers: NumberWords },
 ): string {
   const { data: { locale, style: { toDay = "-", saysFirst } }, sayYear } = language;
-  const {
-    sayDay = (day: string) =>
-      saysFirst && day === "1" ? numbers.ordinal(day) : numbers.cardinal(day),
-  } = language;
+  const sayPlain = (day: string) =>
+    saysFirst && day === "1" ? numbers.ordinal(day) : numbers.cardinal(day);
+  const { sayDay = sayPlain } = language;
   const fullYear = year === undefined ? 2000 : readYear(year);
   const format = createDateFormat(locale, {
     day: day === undefined ? undefined : "numeric",

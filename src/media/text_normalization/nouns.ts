@@ -100,9 +100,8 @@ export class Nouns {
 
   #raise(unit: string, power: string | undefined): Noun {
     const noun = this.units.get(unit)!;
-    return power === undefined
-      ? noun
-      : this.#compound(this.#tables.powers[readPower(power)]!, noun);
+    const { powers } = this.#tables;
+    return power === undefined ? noun : this.#compound(powers[readPower(power)]!, noun);
   }
 
   #read(written: string): Noun {

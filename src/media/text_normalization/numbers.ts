@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { Fields } from "./token.ts";
+
 /** The sign before decimals. */
 export type DecimalSign = "." | ",";
 
@@ -135,6 +137,14 @@ export class NumberWords {
     if (plain.length > MAX_DIGITS || /^0+$/.test(plain)) return this.cardinal(plain);
     const said = replaceEach(this.#module.toOrdinal(plain), this.style.corrections);
     return replaceEach(said, this.style.ordinalAgreement?.[gender]);
+  }
+
+  /** Minutes and seconds behind an hour; nothing where it is full. */
+  minutes({ minute = "00", second }: Fields, { and = " ", nought = "" } = {}): string {
+    const parts = second === undefined ? [minute] : [minute, second];
+    const say = (part: string) =>
+      and + (/^0[1-9]/.test(part) ? nought : "") + this.cardinal(Number(part));
+    return parts.join("") === "00" ? "" : parts.map(say).join("");
   }
 
   /** One digit after the other; other characters are left out. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { matchAny, type NumberStyle, readNumber } from "./numbers.ts";
+import { type NumberStyle, readNumber } from "./numbers.ts";
 import type { Context, Fields, Rule, TokenClass, Verbalizer } from "./token.ts";
 
 /** Context that rules look at, in characters. */
@@ -16,6 +16,7 @@ export interface Grammar extends NumberStyle {
   readonly verbalizer: Verbalizer;
   /** What is said for signs that no rule reads; an empty text is a blank. */
   readonly signs: ReadonlyMap<string, string>;
+  readonly signPattern: RegExp;
 }
 
 /** Up to an apostrophe, behind which an abbreviation may stand: `l'art. 3`. */
@@ -38,7 +39,6 @@ interface Match {
 export class Scanner {
   readonly #text: string;
   readonly #grammar: Grammar;
-  readonly #signs: RegExp;
   #said = "";
   /** The token that ended where the next one begins. */
   #previous: Match | undefined;
@@ -46,7 +46,6 @@ export class Scanner {
   constructor(text: string, grammar: Grammar) {
     this.#text = text;
     this.#grammar = grammar;
-    this.#signs = new RegExp(matchAny(grammar.signs.keys()), "uy");
   }
 
   run(): string {
@@ -70,9 +69,10 @@ export class Scanner {
       this.#add(word);
       return at + word.length;
     }
-    this.#signs.lastIndex = at;
-    const sign = this.#signs.exec(this.#text)?.[0];
-    this.#said += sign === undefined ? this.#text[at] : ` ${this.#grammar.signs.get(sign)} `;
+    const { signs, signPattern } = this.#grammar;
+    signPattern.lastIndex = at;
+    const sign = signPattern.exec(this.#text)?.[0];
+    this.#said += sign === undefined ? this.#text[at] : ` ${signs.get(sign)} `;
     return at + (sign?.length ?? 1);
   }
 

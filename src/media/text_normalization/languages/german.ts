@@ -62,11 +62,12 @@ export const GERMAN: Language = {
   },
   verbalizer: ({ numbers }) => ({
     ordinal: ({ number }, context) => sayOrdinal(number!, context, numbers),
-    time: ({ hour, minute = "00" }, { after }) => {
+    time: ({ hour, ...fields }, { after }) => {
       const hours = numbers.cardinal(Number(hour), "masculine");
-      if (minute !== "00") return `${hours} Uhr ${numbers.cardinal(Number(minute))}`;
+      const minutes = numbers.minutes(fields);
       // Said once for both ends of a range.
-      return /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after) ? hours : `${hours} Uhr`;
+      const isStart = /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after);
+      return minutes === "" && isStart ? hours : `${hours} Uhr${minutes}`;
     },
   }),
 };

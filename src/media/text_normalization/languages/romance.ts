@@ -27,17 +27,17 @@ function create({ and, says }: typeof french.clock, language: Language): Languag
     ...language,
     verbalizer: (amounts) => ({
       ordinal: ({ number, mark = "" }) => {
-        const isFeminine = /^[ªa]$|re$/.test(mark);
-        const said = amounts.numbers.ordinal(number!, isFeminine ? "feminine" : "masculine");
+        const gender = /^[ªa]$|re$/.test(mark) ? "feminine" : "masculine";
+        const said = amounts.numbers.ordinal(number!, gender);
         // Before a noun: "tercer piso".
         return mark === "er" ? said.replace(/o$/, "") : said;
       },
-      time: ({ hour, minute = "00" }) => {
-        const hasNoun = says === "all" || says === "full" && minute === "00";
-        const hours = hasNoun
+      time: ({ hour, ...fields }) => {
+        const minutes = amounts.numbers.minutes(fields, { and });
+        const hours = says === "all" || says === "full" && minutes === ""
           ? amounts.measure({ number: String(Number(hour)), unit: "h" })
           : amounts.numbers.cardinal(Number(hour), "feminine");
-        return hours + (minute === "00" ? "" : `${and}${amounts.numbers.cardinal(Number(minute))}`);
+        return hours + minutes;
       },
     }),
   };
