@@ -4,7 +4,7 @@
  * @module
  */
 import { PROGRAM } from "../base/version.ts";
-import { searchHub } from "./api.ts";
+import { searchHub } from "./repository.ts";
 import type { HubSettings } from "./settings.ts";
 import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 

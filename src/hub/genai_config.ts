@@ -4,7 +4,7 @@
  * @see https://onnxruntime.ai/docs/genai/reference/config.html
  * @module
  */
-import { isJson, type Json } from "./json.ts";
+import { isJson, type Json } from "./list_files.ts";
 
 /** Fields of `model`, and of `model.decoder`, by the names that they have in `config.json`. */
 const OF_MODEL = {

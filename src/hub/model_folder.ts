@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { type Dtype, DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { withGenaiConfig } from "./genai_config.ts";
-import { isJson, type Json } from "./json.ts";
-import { listFiles, listModelFiles } from "./list_files.ts";
+import { isJson, type Json, listFiles, listModelFiles } from "./list_files.ts";
 
 export { isJson, type Json };
 

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { SoundFormat, SoundWriter } from "./sound_format.ts";
-import { createFlacWriter } from "./sound/flac_writer.ts";
-import { createMp3Writer } from "./sound/mp3_writer.ts";
+import { clip, type SoundFormat, type SoundWriter, toInt16 } from "./sound_format.ts";
 import { createOpusWriter } from "./sound/opus_writer.ts";
 import { PcmWriter, WavWriter } from "./sound/pcm_writer.ts";
+import { joinBytes } from "../base/join_bytes.ts";
+import { AudioResampler } from "./resample_audio.ts";
 
 /**
  * Begins a file of one channel. The encoder is loaded with the first file of its format.
@@ -30,4 +30,114 @@ export async function createSoundWriter(
     case "pcm":
       return new PcmWriter(sampleRateHz);
   }
+}
+
+/** Transparent for one voice. */
+const BITRATE_KBPS = 96;
+/** The highest bit rate below 16 kHz. */
+const LOW_RATE_BITRATE_KBPS = 64;
+const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+const OTHER_RATE_HZ = 24_000;
+
+type Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;
+
+/** Each is a WebAssembly instance of its own, which takes longer to make than a sentence to encode. */
+const idle: Encoder[] = [];
+
+/** Begins a file. An unsupported sample rate is converted to a supported one. */
+async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
+  const { createMp3Encoder } = await import("wasm-media-encoders");
+  const encoder = idle.pop() ?? await createMp3Encoder();
+  const isKnown = RATES_HZ.includes(sampleRateHz);
+  const rateHz = isKnown ? sampleRateHz : OTHER_RATE_HZ;
+  const resampler = isKnown ? undefined : new AudioResampler(sampleRateHz, rateHz);
+  encoder.configure({
+    channels: 1,
+    sampleRate: rateHz,
+    bitrate: rateHz < 16_000 ? LOW_RATE_BITRATE_KBPS : BITRATE_KBPS,
+  });
+  // Copied: the next call overwrites the encoder's memory.
+  const encode = (samples: Float32Array) => encoder.encode([clip(samples)]).slice();
+  return {
+    write: (samples) => encode(resampler?.push(samples) ?? samples),
+    finish: () => {
+      const last = resampler === undefined ? new Uint8Array(0) : encode(resampler.flush());
+      return joinBytes([last, encoder.finalize()]);
+    },
+    dispose: () => void idle.push(encoder),
+  };
+}
+
+const BITS_PER_SAMPLE = 16;
+const COMPRESSION_LEVEL = 5;
+
+/** The used part of the library; its own types describe another factory, which reads files. */
+interface LibFlac {
+  isReady(): boolean;
+  on(event: "ready", listener: () => void): void;
+  create_libflac_encoder(
+    sampleRateHz: number,
+    channels: number,
+    bitsPerSample: number,
+    level: number,
+    totalSamples: number,
+  ): number;
+  init_encoder_stream(encoder: number, onBytes: (bytes: Uint8Array) => void): number;
+  FLAC__stream_encoder_process_interleaved(
+    encoder: number,
+    samples: Int32Array,
+    count: number,
+  ): boolean;
+  FLAC__stream_encoder_finish(encoder: number): boolean;
+  FLAC__stream_encoder_delete(encoder: number): void;
+}
+
+let library: Promise<LibFlac> | undefined;
+
+async function loadLibrary(): Promise<LibFlac> {
+  const { default: flac } = await import("libflacjs/dist/libflac.js") as { default: LibFlac };
+  if (!flac.isReady()) await new Promise<void>((resolve) => flac.on("ready", resolve));
+  return flac;
+}
+
+/**
+ * Begins a file, whose header leaves its length open: it is not known before the end.
+ *
+ * @throws {Error} when the encoder does not support the sample rate.
+ */
+async function createFlacWriter(sampleRateHz: number): Promise<SoundWriter> {
+  const flac = await (library ??= loadLibrary());
+  let ready: Uint8Array[] = [];
+  const encoder = flac.create_libflac_encoder(
+    sampleRateHz,
+    1,
+    BITS_PER_SAMPLE,
+    COMPRESSION_LEVEL,
+    0,
+  );
+  // Copied: the next call overwrites the library's memory.
+  const status = flac.init_encoder_stream(encoder, (bytes) => ready.push(bytes.slice()));
+  if (status !== 0) throw new Error(`FLAC cannot be written at ${sampleRateHz} Hz (${status}).`);
+  let isFinished = false;
+  const take = () => {
+    const bytes = joinBytes(ready);
+    ready = [];
+    return bytes;
+  };
+  return {
+    write: (samples) => {
+      const integers = Int32Array.from(toInt16(samples));
+      flac.FLAC__stream_encoder_process_interleaved(encoder, integers, integers.length);
+      return take();
+    },
+    finish: () => {
+      isFinished = true;
+      flac.FLAC__stream_encoder_finish(encoder);
+      return take();
+    },
+    dispose: () => {
+      if (!isFinished) flac.FLAC__stream_encoder_finish(encoder);
+      flac.FLAC__stream_encoder_delete(encoder);
+    },
+  };
 }

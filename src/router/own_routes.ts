@@ -7,7 +7,7 @@ import { Registry } from "prom-client";
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 import { describedRoutes } from "../server/http/app.ts";
-import { docsRoutes } from "../server/http/pages/docs.ts";
+import { docsRoutes } from "../server/http/pages/page.ts";
 import { openApiRoute } from "../server/http/pages/openapi.ts";
 import type { Call, Route } from "../server/http/route.ts";
 import { shutdownRoute, type StopDeps } from "../server/http/shutdown.ts";

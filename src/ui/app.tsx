@@ -9,11 +9,10 @@ import { ChatPage } from "./chat/chat_page.tsx";
 import { useDroppedFiles } from "./controls.tsx";
 import { EmbeddingPage } from "./embedding_page.tsx";
 import { LivePage } from "./live_page.tsx";
-import { useMetricsHistory } from "./metrics_history.ts";
+import { useMetricsHistory } from "./metrics.ts";
 import { MattingPage } from "./matting_page.tsx";
 import { OcrPage } from "./ocr_page.tsx";
 import { RerankPage } from "./rerank_page.tsx";
-import { chooseModel, ModelPicker, rememberModel } from "./model_picker.tsx";
 import {
   call,
   hasApiKey,
@@ -199,5 +198,44 @@ function Shell(
       </div>
       {isLive && <LivePage info={info} history={history} />}
     </>
+  );
+}
+
+const CHOSEN_KEY = "hearth.model";
+
+/** The model to begin with: the one that was chosen last, else one that chats, loaded ones first. */
+function chooseModel(models: readonly ListedModel[]): ListedModel | undefined {
+  const last = localStorage.getItem(CHOSEN_KEY);
+  const rank = ({ id, kind, status }: ListedModel) =>
+    (id === last ? 4 : 0) + (kind === "text" || kind === "vision" ? 2 : 0) +
+    (status.value === "loaded" ? 1 : 0);
+  return models.toSorted((a, b) => rank(b) - rank(a))[0];
+}
+
+/** The page begins with this model from now on. */
+function rememberModel(id: string): void {
+  localStorage.setItem(CHOSEN_KEY, id);
+}
+
+function ModelPicker({ models, chosen, onModel }: {
+  models: readonly ListedModel[];
+  chosen: string | undefined;
+  onModel: (id: string) => void;
+}): JSX.Element {
+  return (
+    <select
+      aria-label="Model"
+      value={chosen ?? ""}
+      onChange={(event) => onModel(event.currentTarget.value)}
+    >
+      {chosen === undefined && <option value="" disabled>Choose another model</option>}
+      {models.map(({ id, kind, status }) => (
+        <option key={id} value={id}>
+          {id}
+          {kind !== undefined && ` (${kind})`}
+          {status.failed && ": did not load"}
+        </option>
+      ))}
+    </select>
   );
 }

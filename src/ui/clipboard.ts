@@ -28,3 +28,13 @@ export async function copyImage(image: Blob): Promise<void> {
   }
   await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
 }
+
+/** The colour that the custom property `name` has at `element`, of the scheme in use. */
+export function readColour(element: Element, name: string): string {
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  element.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

@@ -9,9 +9,8 @@ import { useState } from "preact/hooks";
 import { Failure, formatMs } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post } from "./server.ts";
-import { placeLabels } from "./label_positions.ts";
-import { cosines, project } from "./similarity.ts";
-import { useWork } from "./work.ts";
+import { cosines, placeLabels, project } from "./similarity.ts";
+import { useWork } from "./observed.ts";
 
 const EXAMPLE = [
   "How do I reset my password?",

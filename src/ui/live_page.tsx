@@ -7,10 +7,9 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 
-import { readColour } from "./colour.ts";
+import { readColour } from "./clipboard.ts";
 import { Failure } from "./controls.tsx";
-import { type Moment, type Plot, PLOTS } from "./metrics.ts";
-import { type History, KEPT_SECONDS } from "./metrics_history.ts";
+import { type History, KEPT_SECONDS, type Moment, type Plot, PLOTS } from "./metrics.ts";
 import type { ServerInfo } from "./server.ts";
 
 /** Window of rates and quantiles. */

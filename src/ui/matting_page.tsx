@@ -18,7 +18,7 @@ import {
 } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps } from "./server.ts";
-import { useWork } from "./work.ts";
+import { useWork } from "./observed.ts";
 
 const PATH = "v1/images/remove_background";
 

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { useEffect, useState } from "preact/hooks";
+import { call } from "./server.ts";
 
 /** Samples by metric, each with its labels. */
 type Scrape = ReadonlyMap<string, readonly Sample[]>;
@@ -32,7 +34,7 @@ export function parseMetrics(text: string): Scrape {
 }
 
 /** One line of a plot. */
-export interface Line {
+interface Line {
   readonly label: string;
   /** The current value; `null` if unknown. */
   readonly read: (now: Moment, window: Moment) => number | null;
@@ -165,3 +167,45 @@ export const PLOTS: readonly Plot[] = [
     lines: [{ label: "resident", read: gauge("process_resident_memory_bytes", MIB) }],
   },
 ];
+
+const INTERVAL_MS = 1000;
+/** Time range of the plots. */
+export const KEPT_SECONDS = 300;
+
+/** The metrics so far, and the last error. */
+export interface History {
+  readonly moments: readonly Moment[];
+  readonly failure: string | undefined;
+}
+
+export function useMetricsHistory(): History {
+  const [moments, setMoments] = useState<readonly Moment[]>([]);
+  const [failure, setFailure] = useState<string>();
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const scrape = async () => {
+      try {
+        if (!document.hidden) {
+          const text = await (await call("metrics", { signal })).text();
+          const seconds = Date.now() / 1000;
+          setMoments((before) => [
+            ...before.filter((each) => each.seconds > seconds - KEPT_SECONDS),
+            { seconds, scrape: parseMetrics(text) },
+          ]);
+          setFailure(undefined);
+        }
+      } catch (error) {
+        if (!signal.aborted) setFailure((error as Error).message);
+      }
+      if (!signal.aborted) timer = setTimeout(scrape, INTERVAL_MS);
+    };
+    scrape();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, []);
+  return { moments, failure };
+}

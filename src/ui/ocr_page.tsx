@@ -18,7 +18,7 @@ import {
 } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post, readEvents } from "./server.ts";
-import { useWork } from "./work.ts";
+import { useWork } from "./observed.ts";
 
 /** Asks Florence-2, and a detector and recogniser, for the box of each line. */
 const REGION_TASK = "<OCR_WITH_REGION>";

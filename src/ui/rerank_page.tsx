@@ -9,7 +9,7 @@ import { useState } from "preact/hooks";
 import { Failure, formatMs } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post } from "./server.ts";
-import { useWork } from "./work.ts";
+import { useWork } from "./observed.ts";
 
 const EXAMPLE = {
   query: "What is the capital of France?",

@@ -21,7 +21,7 @@ import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post, readBytes } from "./server.ts";
 import { SpeechPlayer, wavFile } from "./speech_player.ts";
 import { findPeaks, readPeaks, Waveform } from "./waveform.tsx";
-import { useWork } from "./work.ts";
+import { useWork } from "./observed.ts";
 
 interface Voice {
   readonly id: string;

@@ -5,7 +5,6 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-
 import {
   CopyButton,
   Failure,
@@ -19,9 +18,8 @@ import { LivePanel } from "./live_panel.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, readEvents, ServerError } from "./server.ts";
-import { type Span, toSrt, toVtt } from "./subtitles.ts";
 import { readPeaks, Waveform } from "./waveform.tsx";
-import { useWork } from "./work.ts";
+import { useWork } from "./observed.ts";
 
 const PATH = "v1/audio/transcriptions";
 
@@ -204,4 +202,34 @@ function Player({ file, peaks, segments, isBusy, children }: {
       </p>
     </section>
   );
+}
+
+/** Text with its times in seconds. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** SubRip. */
+export function toSrt(spans: readonly Span[]): string {
+  return spans.map(({ start, end, text }, index) =>
+    `${index + 1}\n${stamp(start, ",")} --> ${stamp(end, ",")}\n${text.trim()}\n`
+  ).join("\n");
+}
+
+/** WebVTT. */
+export function toVtt(spans: readonly Span[]): string {
+  const cues = spans.map(({ start, end, text }) =>
+    `${stamp(start, ".")} --> ${stamp(end, ".")}\n${text.trim().replaceAll("-->", "→")}\n`
+  );
+  return `WEBVTT\n\n${cues.join("\n")}`;
+}
+
+function stamp(seconds: number, comma: string): string {
+  const ms = Math.round(seconds * 1000);
+  const pad = (value: number, digits = 2) => String(Math.floor(value)).padStart(digits, "0");
+  return `${pad(ms / 3_600_000)}:${pad(ms / 60_000 % 60)}:${pad(ms / 1000 % 60)}${comma}${
+    pad(ms % 1000, 3)
+  }`;
 }

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { readColour } from "./colour.ts";
+import { readColour } from "./clipboard.ts";
 import { useMedia } from "./controls.tsx";
 
 const NUM_BARS = 200;

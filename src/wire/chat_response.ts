@@ -214,3 +214,12 @@ export function finishChunk(
 export function usageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk {
   return { ...chunk(head, []), usage: usage(counts) };
 }
+
+/** The head of a new completion by `model`, made now. */
+export function newCompletionHead(model: string): CompletionHead {
+  return {
+    id: `chatcmpl-${crypto.randomUUID()}`,
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model,
+  };
+}

@@ -4,7 +4,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { BadRequestError } from "openai";
 import { PdfDocument } from "../../src/media/pdf/pdf_document.ts";
 import { encodePng } from "../../src/media/png.ts";
-import { readPageResolution } from "../../src/models/documents/read_page_resolution.ts";
+import { readPageResolution } from "../../src/models/documents/document_reader.ts";
 import { documentFile, writeBomb, writePage } from "../fixtures/documents/documents.ts";
 import { TestServer, type TestServerOptions } from "../fixtures/servers/server.ts";
 import { makeTinyOcr } from "../fixtures/models/tiny_ocr.ts";

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import { streamEvents } from "../../src/server/http/sse.ts";
-import { untilAdmitted } from "../../src/server/http/task_events.ts";
-import type { TaskEvents } from "../../src/server/http/task_events.ts";
+import { streamEvents, type TaskEvents, untilAdmitted } from "../../src/server/http/sse.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 
 /** Events that come when they are sent. */

@@ -10,7 +10,7 @@ import type { ChatMessage, MessagePart } from "../../models/task.ts";
 import { joinBytes } from "../../base/join_bytes.ts";
 import { closeWavHeader } from "../../media/sound/pcm_writer.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
-import { findVoice } from "../../server/http/audio/voices.ts";
+import { findVoice } from "../../server/http/audio/speech.ts";
 import { isPdf } from "../../media/signature.ts";
 import { decodeText, isText, type RunInput, toMediaPart } from "./input.ts";
 import type { RunSession } from "./timed_session.ts";

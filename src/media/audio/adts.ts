@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { decodeAac } from "./aac.ts";
+import { decodeAac, nameObjectType } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
-import { nameObjectType } from "./aac/config.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 

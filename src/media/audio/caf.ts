@@ -4,8 +4,7 @@
  * @module
  */
 import { hasText } from "../signature.ts";
-import { decodeAac } from "./aac.ts";
-import { parseAacConfig } from "./aac/config.ts";
+import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { readEsDescriptor } from "./mp4_codecs.ts";
 import { decodeOpus } from "./opus.ts";

@@ -4,8 +4,7 @@
  * @module
  */
 import { joinBytes } from "../../base/join_bytes.ts";
-import { decodeAac } from "./aac.ts";
-import { parseAacConfig } from "./aac/config.ts";
+import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";

@@ -5,9 +5,8 @@
  * @module
  */
 import { joinBytes } from "../../base/join_bytes.ts";
-import { decodeAac } from "./aac.ts";
+import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
-import { parseAacConfig } from "./aac/config.ts";
 import { readEbmlFloat, readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";

@@ -24,7 +24,7 @@ const PREMULTIPLIED_ALPHA = 1;
 const STRAIGHT_ALPHA = 2;
 
 /** A kind of pixels. */
-export interface ColorKind {
+interface ColorKind {
   /** Samples that a colour takes; what comes after them is alpha or unknown. */
   readonly numSamples: number;
   /** Writes red, green and blue. Samples are 0 to 255, but for indices of palettes. */

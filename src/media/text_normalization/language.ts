@@ -33,7 +33,7 @@ import { Scanner } from "./scanner.ts";
 import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
 
 /** The words of a language. */
-export interface LanguageData extends NounTables {
+interface LanguageData extends NounTables {
   readonly locale: string;
   readonly style: Omit<NumberStyle, "decimalSign" | "minus">;
   readonly fractions: FractionWords;

@@ -10,9 +10,8 @@ import type { PageResolution } from "../../media/pdf/page_resolution.ts";
 import { ActiveRequests, nameMedia } from "../threads/active_requests.ts";
 import type { Model } from "../model.ts";
 import type { ChatEvent, ChatMessage, ChatTask, DocumentPart, MessagePart, Task } from "../task.ts";
-import { DocumentReader, type PdfPages } from "./document_reader.ts";
+import { DocumentReader, type PdfPages, readPageResolution } from "./document_reader.ts";
 import { PageAnswers } from "./page_answers.ts";
-import { readPageResolution } from "./read_page_resolution.ts";
 
 /** Separates the text of two pages. */
 const TEXT_BREAK = "\n\n";

@@ -11,7 +11,7 @@ import { findNearNames } from "../../base/near_names.ts";
 import { chatRoute } from "./chat/chat.ts";
 import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
-import { docsRoutes } from "./pages/docs.ts";
+import { docsRoutes, pageRoutes } from "./pages/page.ts";
 import { bothPaths, guard, requireApiKey, showsKey } from "./access.ts";
 import {
   answerError,
@@ -22,26 +22,23 @@ import {
   plainPath,
   shownPath,
 } from "./request_names.ts";
-import { healthRoute, infoRoute } from "./info.ts";
+import { audioModelsRoute, healthRoute, infoRoute, modelRoute, modelsRoute } from "./info.ts";
 import { isLocal } from "./locality.ts";
 import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
-import { audioModelsRoute, modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
-import { pageRoutes } from "./pages/page.ts";
 import { toSpans, workFields } from "./request_times.ts";
-import { getWork } from "../session/work_times.ts";
+import { getWork } from "../session/task_stream.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes, scoreRoute } from "./texts/rerank.ts";
 import { responsesRoutes } from "./responses/responses.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 import { tokenRoutes } from "./texts/tokens.ts";
-import { speechRoute } from "./audio/speech.ts";
+import { speechRoute, voicesRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { realtimeRoute } from "./realtime/realtime.ts";
-import { voicesRoute } from "./audio/voices.ts";
 import { reportWarnings } from "./warnings.ts";
 
 /** All endpoints around `deps`, each also below `/v1`. */

@@ -1,5 +1,5 @@
 /**
- * `GET /health` and `GET /info`: whether the model is ready, which one it is, and its device.
+ * `GET /health`, `GET /info` and `GET /models`: whether the model is ready, and which one it is.
  *
  * @module
  */
@@ -7,7 +7,16 @@ import { z } from "zod";
 import { integerFrom } from "../../wire/fields.ts";
 import { MODEL_KINDS } from "../../base/config.ts";
 import { VERSION } from "../../base/version.ts";
-import type { AppDeps, Route } from "./route.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
+import { requireEndpoint, requireModelName } from "../../wire/endpoints.ts";
+import {
+  AudioModelList,
+  ModelList,
+  modelList,
+  ModelObject,
+  modelObject,
+} from "../../wire/model_object.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
 
 const Info = z.object({
   id: z.string().describe("The loaded model"),
@@ -70,4 +79,60 @@ export function healthRoute({ session }: AppDeps): Route {
       return call.json({ status: "ok" });
     },
   };
+}
+
+/** The list. */
+export function modelsRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/models",
+    operation: {
+      summary: "The loaded model, in a list",
+      response: { description: "The list", content: ModelList },
+      errors: ["model_not_loaded", "shutting_down"],
+    },
+    handle: (call) => call.json(modelList(listed(session.requireReady(), call))),
+  };
+}
+
+/** The model by its name, which may have slashes in it. */
+export function modelRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/models/:id{.+}",
+    operation: {
+      summary: "The loaded model",
+      response: { description: "The model", content: ModelObject },
+      errors: ["model_not_found", "model_not_loaded", "shutting_down"],
+    },
+    handle: (call) => {
+      const info = session.requireReady();
+      requireModelName(info, call.req.param("id")!);
+      return call.json(modelObject(listed(info, call)));
+    },
+  };
+}
+
+/** The list under the name that clients of speech APIs ask for, who read `models`. */
+export function audioModelsRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/audio/models",
+    operation: {
+      summary: "The loaded speech model, in a list",
+      response: { description: "The list", content: AudioModelList },
+      errors: ["unsupported_by_model", "model_not_loaded", "shutting_down"],
+    },
+    handle: (call) => {
+      const info = session.requireReady();
+      if (info.kind !== "asr") requireEndpoint(info, "/audio/speech", "/audio/models");
+      const list = modelList(listed(info, call));
+      return call.json({ ...list, models: list.data.map(({ id }) => ({ id, name: id })) });
+    },
+  };
+}
+
+/** The specification has `created` null; typed clients, which use `/v1`, need a number. */
+function listed(info: ModelInfo, { req: { path } }: Call) {
+  return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }

@@ -17,7 +17,7 @@ import { findUnserved } from "../../wire/unserved_fields.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MatteTask } from "../../models/task.ts";
 import { readJson } from "./body/body.ts";
-import { newCompletionHead } from "./chat/completion_head.ts";
+import { newCompletionHead } from "../../wire/chat_response.ts";
 import { isLocal } from "./locality.ts";
 import { findOnlyMedia, readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";

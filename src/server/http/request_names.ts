@@ -71,3 +71,18 @@ export function explainForeignPath(path: string, origin: string): string | undef
   return `This path belongs to ${owner}, which is not served here: have the client take this ` +
     `server for an OpenAI-compatible one, with the base address ${origin}/v1.`;
 }
+
+// Errors about the chat request that another form of the API stands for, in the words of the
+// request that was sent.
+
+/**
+ * The same error with its field, in `param` and in the message, as the client named it.
+ *
+ * @param ownParam from a path in the chat request to the client's own.
+ */
+export function inOwnWords(error: unknown, ownParam: (param: string) => string): unknown {
+  if (!(error instanceof HearthError) || error.param === undefined) return error;
+  const param = ownParam(error.param);
+  const message = error.message.replaceAll(error.param, () => param);
+  return new HearthError(error.kind, message, { param, cause: error.cause });
+}

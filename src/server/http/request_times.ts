@@ -4,7 +4,7 @@
  * @module
  */
 import { randomBytes } from "node:crypto";
-import type { Work } from "../session/work_times.ts";
+import type { Work } from "../session/task_stream.ts";
 import type { Span } from "./otlp_exporter.ts";
 
 /** Seconds and tokens of the model's work, as fields of a log line. `readSeconds` is the time until it began. */

@@ -10,8 +10,7 @@ import type { EventOf, Task, TaskEvent } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 import { notReadyError, type SessionState } from "./session_state.ts";
 import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
-import { lastEvent, TaskStream } from "./task_stream.ts";
-import { recordWork } from "./work_times.ts";
+import { lastEvent, recordWork, TaskStream } from "./task_stream.ts";
 
 /** The parts of a session. */
 interface SessionOptions extends AdmissionSettings, SupervisorOptions {}

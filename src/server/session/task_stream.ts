@@ -5,8 +5,9 @@
  */
 import { inRequestFields } from "../../wire/task_fields.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
-import type { TaskEvent } from "../../models/task.ts";
+import type { TaskEvent, TokenUsage } from "../../models/task.ts";
 import { isPaced, type ToRequest } from "../../worker/protocol.ts";
+import type { GenerationTimes } from "../../engine/loop.ts";
 
 interface Reader<Event> {
   resolve(result: IteratorResult<Event>): void;
@@ -122,4 +123,36 @@ export async function lastEvent<Event extends TaskEvent>(
     if (event.type === "done") return event as Extract<Event, { type: "done" }>;
   }
   throw new Error("A stream of events ended without its last.");
+}
+
+/** Times are those of `performance.now()`. */
+export interface Work {
+  /** When the model got the task. */
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  /** Times of models that generate. */
+  readonly times?: GenerationTimes | undefined;
+  readonly usage?: TokenUsage | undefined;
+}
+
+/** Works by the signal of the request. */
+const works = new WeakMap<AbortSignal, Work>();
+
+/** Records that the work on this signal's request has ended. */
+export function recordWork(
+  signal: AbortSignal,
+  { startedAtMs, last }: { readonly startedAtMs: number; readonly last: TaskEvent | undefined },
+): void {
+  const generated = last?.type === "done" && "times" in last ? last : undefined;
+  works.set(signal, {
+    startedAtMs,
+    endedAtMs: performance.now(),
+    times: generated?.times,
+    usage: generated?.usage,
+  });
+}
+
+/** The work on this signal's request, if there was any. */
+export function getWork(signal: AbortSignal): Work | undefined {
+  return works.get(signal);
 }

@@ -19,7 +19,7 @@ import { followAddress, readConversationId, showConversationId } from "./convers
 import { ConversationList } from "./conversation_list.tsx";
 import { useVoice } from "./voice.ts";
 import { MessageList } from "./message_list.tsx";
-import { defaultSettings } from "./presets.ts";
+import { defaultSettings } from "./presets.tsx";
 import { DictateButton } from "./dictate_button.tsx";
 import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
 

@@ -11,7 +11,7 @@ import { type ChatState, endOfPath, initialState, pathTo, shownPath } from "./ch
 import { type Conversation, newConversation } from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
 import { followOtherTabs } from "./other_tabs.ts";
-import { defaultSettings } from "./presets.ts";
+import { defaultSettings } from "./presets.tsx";
 import type { Voice } from "./voice.ts";
 import { createTools } from "./tools.ts";
 import { makeTitle, newTurn, type Turn, withTurn } from "./turns.ts";

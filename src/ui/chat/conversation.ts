@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { newId } from "./turns.ts";
+import { type Message, newId, type Turn } from "./turns.ts";
 
 /** Settings of a conversation's requests. */
 export interface ChatSettings {
@@ -59,4 +59,32 @@ export interface Conversation {
 /** An empty conversation. */
 export function newConversation(id = newId()): Conversation {
   return { id, title: "New conversation", updatedMs: Date.now(), headId: null };
+}
+
+/** A conversation of version 1: a list of messages within it. */
+export interface ListedConversation {
+  readonly id: string;
+  readonly title: string;
+  readonly updatedMs: number;
+  readonly messages: readonly Message[];
+}
+
+/** The same conversation as a tree with one branch. */
+export function growTree(
+  { messages, ...listed }: ListedConversation,
+): { readonly conversation: Conversation; readonly turns: readonly Turn[] } {
+  const turns: Turn[] = [];
+  const ids = new Set<string>();
+  messages.forEach((message, index) => {
+    const id = ids.has(message.id) ? newId() : message.id;
+    ids.add(id);
+    turns.push({
+      ...message,
+      id,
+      conversationId: listed.id,
+      parentId: turns.at(-1)?.id ?? null,
+      createdMs: listed.updatedMs - messages.length + index,
+    });
+  });
+  return { conversation: { ...listed, headId: turns.at(-1)?.id ?? null }, turns };
 }

@@ -3,8 +3,12 @@
  *
  * @module
  */
-import { type Conversation, readSettings } from "./conversation.ts";
-import { growTree, type ListedConversation } from "./grow_tree.ts";
+import {
+  type Conversation,
+  growTree,
+  type ListedConversation,
+  readSettings,
+} from "./conversation.ts";
 import type { Turn } from "./turns.ts";
 
 const FORMAT = "hearth-conversations";

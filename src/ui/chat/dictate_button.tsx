@@ -8,7 +8,7 @@ import { useState } from "preact/hooks";
 import { Failure } from "../controls.tsx";
 import { RecordButton } from "../recorder.tsx";
 import { call } from "../server.ts";
-import { useWork } from "../work.ts";
+import { useWork } from "../observed.ts";
 
 export function DictateButton({ model, onText }: {
   model: string;

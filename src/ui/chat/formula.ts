@@ -6,6 +6,8 @@
 import type { Token, TokenizerAndRendererExtension, Tokens } from "marked";
 import { loadPart } from "../load_part.ts";
 import { escapeHtml } from "./answer_html.ts";
+import DOMPurify from "dompurify";
+import { copyText } from "../clipboard.ts";
 
 /** Longer formulas are shown as they are written. */
 const MOST_CHARACTERS = 4000;
@@ -46,7 +48,7 @@ export function isOpenFormula({ type, raw }: Token): boolean {
 }
 
 /** A formula without marks around it. */
-export function renderFormulaBlock(latex: string): HTMLElement {
+function renderFormulaBlock(latex: string): HTMLElement {
   const block = document.createElement("p");
   const code = document.createElement("code");
   code.className = "formula";
@@ -92,4 +94,59 @@ function removeMarks(written: string): string {
   if (written.startsWith("\\begin")) return written;
   const length = written.startsWith("$") && !written.startsWith("$$") ? 1 : 2;
   return written.slice(length, -length);
+}
+
+type ColourCode = Awaited<ReturnType<typeof loadPart<"code_colours">>>["colourCode"];
+
+/** Once it is loaded. */
+let colourCode: ColourCode | undefined;
+
+const PURIFY = {
+  ALLOWED_TAGS: ["span"],
+  ALLOWED_ATTR: ["class"],
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true as const,
+};
+
+/** @param isOpen whether more of it may come: its colours wait for the end. */
+export function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
+  const language = lang?.match(/^[\w+#.-]+/)?.[0]?.toLowerCase() ?? "";
+  if (language === "math" && !isOpen) return renderFormulaBlock(text);
+  const figure = document.createElement("figure");
+  figure.className = "code";
+  const head = document.createElement("figcaption");
+  head.textContent = language || "text";
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.className = "quiet";
+  copy.textContent = "Copy";
+  copy.addEventListener("click", async () => {
+    await copyText(text);
+    copy.textContent = "Copied";
+    setTimeout(() => copy.textContent = "Copy", 1500);
+  });
+  head.append(copy);
+  const pre = document.createElement("pre");
+  pre.tabIndex = 0;
+  const code = document.createElement("code");
+  code.textContent = text;
+  if (!isOpen && language !== "") showColours(code, { text, language });
+  pre.append(code);
+  figure.append(head, pre);
+  return figure;
+}
+
+/** Colours code at once, or as soon as what does it is loaded. */
+function showColours(code: HTMLElement, { text, language }: { text: string; language: string }) {
+  if (colourCode === undefined) {
+    loadPart("code_colours").then((part) => {
+      colourCode = part.colourCode;
+      showColours(code, { text, language });
+      // Without colours it is read as well.
+    }, () => {});
+    return;
+  }
+  const coloured = colourCode(text, language);
+  if (coloured !== undefined) code.replaceChildren(DOMPurify.sanitize(coloured, PURIFY));
 }

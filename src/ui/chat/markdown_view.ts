@@ -10,8 +10,7 @@
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
 import { escapeHtml, keepFormatting, measureNesting } from "./answer_html.ts";
-import { renderCode } from "./code_block.ts";
-import { FORMULAS, isOpenFormula, showFormulas } from "./formula.ts";
+import { FORMULAS, isOpenFormula, renderCode, showFormulas } from "./formula.ts";
 
 /** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
 const MOST_BLOCK_CHARACTERS = 20_000;

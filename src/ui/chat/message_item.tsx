@@ -8,9 +8,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { CopyButton, formatMs } from "../controls.tsx";
 import type { ChatStore } from "./chat_store.ts";
-import { Markdown } from "./markdown.tsx";
-import { ReadAloudButton } from "./read_aloud.tsx";
-import { TokenList } from "./token_list.tsx";
+import { Markdown, ReadAloudButton, TokenList } from "./message_parts.tsx";
 import { ToolCalls } from "./tool_calls.tsx";
 import type { AnswerFigures, Turn } from "./turns.ts";
 

@@ -18,7 +18,7 @@ interface Noted {
 }
 
 /** A change that was noted and is to be made up for. */
-export interface UnwrittenChange {
+interface UnwrittenChange {
   readonly conversation: Conversation;
   readonly change: (stored: Conversation) => Conversation;
   readonly forget: () => void;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { growTree, type ListedConversation } from "./grow_tree.ts";
+import { growTree, type ListedConversation } from "./conversation.ts";
 
 /** Called within the transaction of the upgrade. */
 export function upgradeDatabase(request: IDBOpenDBRequest, oldVersion: number): void {

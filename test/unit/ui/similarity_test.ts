@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { cosines, project } from "../../../src/ui/similarity.ts";
-import { toSrt, toVtt } from "../../../src/ui/subtitles.ts";
+import { toSrt, toVtt } from "../../../src/ui/transcription_page.tsx";
 
 Deno.test("cosines() compares all pairs", () => {
   const [[self, other], [, last]] = cosines([[1, 0], [1, 1]]) as [number[], number[]];

@@ -11,9 +11,8 @@ import { joinBytes } from "../../../base/join_bytes.ts";
 import { closeWavHeader } from "../../../media/sound/pcm_writer.ts";
 import { CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
 import type { SpeakEvent } from "../../../models/task.ts";
-import { newCompletionHead } from "../chat/completion_head.ts";
-import { formatEvent } from "../sse.ts";
-import { type TaskEvents, withFirst } from "../task_events.ts";
+import { newCompletionHead } from "../../../wire/chat_response.ts";
+import { formatEvent, type TaskEvents, withFirst } from "../sse.ts";
 
 const MIB = 1024 * 1024;
 /** Most bytes of sound in a JSON answer: as base64, more would approach JavaScript's longest string. */

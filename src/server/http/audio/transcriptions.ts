@@ -21,10 +21,9 @@ import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
-import { streamEvents } from "../sse.ts";
+import { logFailure, streamEvents, untilAdmitted } from "../sse.ts";
 import { warn } from "../warnings.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import { logFailure, untilAdmitted } from "../task_events.ts";
 import {
   createTranscriptFormat,
   NO_TRANSCRIPT,

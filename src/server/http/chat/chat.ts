@@ -4,18 +4,21 @@
  * @module
  */
 import { ChatRequest, readTopLogprobs, wantsRunningUsage } from "../../../wire/chat_request.ts";
-import { ChatChunk, ChatCompletion, emptyChunk } from "../../../wire/chat_response.ts";
+import {
+  ChatChunk,
+  ChatCompletion,
+  emptyChunk,
+  newCompletionHead,
+} from "../../../wire/chat_response.ts";
 import { parseRequest } from "../../../wire/parse.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
-import { newCompletionHead } from "./completion_head.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatEvent, streamEvents } from "../sse.ts";
-import { logFailure } from "../task_events.ts";
+import { formatEvent, logFailure, streamEvents } from "../sse.ts";
 import { chooseThoughtPosition } from "./thought_position.ts";
-import { wantsFunctionCall, warningsOfTools } from "./tool_options.ts";
+import { wantsFunctionCall, warningsOfTools } from "./chat_task.ts";
 import { warn } from "../warnings.ts";
 
 const PATH = "/chat/completions";

@@ -21,9 +21,15 @@ import { toGrammar } from "../chat/chat_grammar.ts";
 import { generationOptions } from "../chat/chat_task.ts";
 import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatEvent, streamEvents } from "../sse.ts";
+import {
+  formatEvent,
+  logFailure,
+  LONGEST_WAIT_MS,
+  streamEvents,
+  type TaskEvents,
+  untilAdmitted,
+} from "../sse.ts";
 import { warn } from "../warnings.ts";
-import { logFailure, LONGEST_WAIT_MS, type TaskEvents, untilAdmitted } from "../task_events.ts";
 
 const PATH = "/completions";
 

@@ -9,8 +9,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { log } from "../../../base/log.ts";
 import { answerMalformed, type AnswersOf, trackAnswers } from "./answers.ts";
-import { type ConnectionFigures, Connections, refuse } from "./connections.ts";
-import { SilentConnection } from "./silent_connection.ts";
+import { type ConnectionFigures, Connections, refuse, SilentConnection } from "./connections.ts";
 import { type TcpSocket, turns } from "./tcp_socket.ts";
 import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
 import type { Socket } from "node:net";

@@ -14,13 +14,12 @@ import { getInlineMedia } from "../body/inline_media.ts";
 import { ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
-import { inOwnWords } from "../chat/own_param.ts";
+import { inOwnWords } from "../request_names.ts";
 import { newId } from "../responses/new_response.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { formatNamedEvent, logFailure, streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
 import { warningsOfTools } from "./messages_tools.ts";
-import { logFailure } from "../task_events.ts";
 
 const PATH = "/messages";
 const EXAMPLE = { model: "", messages: [{ role: "user", content: "What does a cow say?" }] };

@@ -1,5 +1,5 @@
 /**
- * `GET /`: the web page of the loaded model, made of static files of `src/ui/`.
+ * `GET /` and `GET /docs`: the web page of the loaded model, and Swagger UI around the API's description.
  *
  * @module
  */
@@ -9,6 +9,7 @@ import page from "../../../ui/page.html" with { type: "text" };
 import style from "../../../ui/style.css" with { type: "text" };
 import type { ListenSettings } from "../../../base/config.ts";
 import type { Call, Route } from "../route.ts";
+import docsPage from "./docs.html" with { type: "text" };
 
 /**
  * Styles are set by the style sheets and by scripts (CSSOM); the fonts of formulas are within a style sheet; recordings,
@@ -98,7 +99,7 @@ export function pageRoutes({ settings }: { readonly settings: ListenSettings }):
  * @param options.policy the Content-Security-Policy.
  * @param options.read called at the first request.
  */
-export function staticRoute(
+function staticRoute(
   path: string,
   { type, policy, read }: {
     readonly type: string;
@@ -130,4 +131,46 @@ export function staticRoute(
 async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
   return await new Response(stream).bytes();
+}
+
+const DOCS_SCRIPT = `SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#api",
+  deepLinking: true,
+  validatorUrl: null,
+});
+`;
+
+/** Swagger UI sets styles on elements, and draws its icons from data URLs in its own stylesheet. */
+const DOCS_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** Swagger UI and its parts. The large ones are read when they are first asked for. */
+export function docsRoutes(): Route[] {
+  return [
+    asset("/docs", "text/html", () => Promise.resolve(docsPage)),
+    asset("/docs/start.js", "text/javascript", () => Promise.resolve(DOCS_SCRIPT)),
+    asset("/docs/swagger-ui-bundle.js", "text/javascript", async () => {
+      const bundle = await import("swagger-ui-dist/swagger-ui-bundle.js", {
+        with: { type: "text" },
+      });
+      return bundle.default;
+    }),
+    asset("/docs/swagger-ui.css", "text/css", async () => {
+      const style = await import("swagger-ui-dist/swagger-ui.css", { with: { type: "text" } });
+      return style.default;
+    }),
+  ];
+}
+
+function asset(path: string, type: string, read: () => Promise<string>): Route {
+  return staticRoute(path, { type, policy: DOCS_POLICY, read });
 }

@@ -14,7 +14,7 @@ import {
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
-import { logFailure } from "../task_events.ts";
+import { logFailure } from "../sse.ts";
 import type { AgreedText } from "./agreed_text.ts";
 import { whenRoom } from "./when_room.ts";
 

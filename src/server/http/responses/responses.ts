@@ -20,12 +20,11 @@ import { getInlineMedia } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { droppedTurns, ResponseStore, type StoredItem } from "./response_store.ts";
 import { mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
-import { inOwnWords } from "../chat/own_param.ts";
+import { inOwnWords } from "../request_names.ts";
 import { listHostedTools, newId } from "./new_response.ts";
 import { ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatNamedEvent, streamEvents } from "../sse.ts";
-import { logFailure } from "../task_events.ts";
+import { formatNamedEvent, logFailure, streamEvents } from "../sse.ts";
 import { warn } from "../warnings.ts";
 
 const PATH = "/responses";

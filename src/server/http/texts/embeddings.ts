@@ -12,7 +12,7 @@ import {
   writeEmbeddings,
 } from "../../../wire/embeddings.ts";
 import type { TextInput } from "../../../models/task.ts";
-import { inOwnWords } from "../chat/own_param.ts";
+import { inOwnWords } from "../request_names.ts";
 import type { AppDeps, Call, Route } from "../route.ts";
 import { readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
 import {

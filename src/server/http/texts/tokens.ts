@@ -15,11 +15,10 @@ import {
 } from "../../../wire/token_requests.ts";
 import type { TokenizeTask } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
-import { promptOptions } from "../chat/chat_task.ts";
+import { promptOptions, toolOptions } from "../chat/chat_task.ts";
 import { readMessages } from "../chat/chat_messages.ts";
 import { isLocal } from "../locality.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { toolOptions } from "../chat/tool_options.ts";
 
 /** The endpoints. */
 export function tokenRoutes(deps: AppDeps): Route[] {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readPageResolution } from "../../../../src/models/documents/read_page_resolution.ts";
+import { readPageResolution } from "../../../../src/models/documents/document_reader.ts";
 
 Deno.test("readPageResolution() draws pages as large as the model's preprocessor leaves them", () => {
   const read = (preprocessor: Record<string, unknown>, maxImagePixels?: number) =>
