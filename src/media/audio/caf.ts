@@ -1,11 +1,13 @@
 /**
- * Reads Core Audio files (CAF), as phones send them: PCM, G.711, IMA ADPCM, Apple Lossless, AAC, Opus and MP3.
+ * Reads Core Audio files (CAF), as phones send them: PCM, G.711, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus
+ * and MP3.
  *
  * @module
  */
 import { hasText } from "../signature.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
+import { decodeFlac } from "./flac.ts";
 import { readEsDescriptor } from "./mp4_codecs.ts";
 import { decodeOpus } from "./opus.ts";
 import { placeSound } from "./place_sound.ts";
@@ -70,7 +72,7 @@ export async function* readCaf(file: Bytes, decoding: Decoding): AsyncGenerator<
     lengthSeconds: validFrames / description.sampleRateHz,
   };
   const setup = chunks.get("kuki") ?? new Uint8Array();
-  yield* placeSound(decodePackets(description, setup, packets), placement);
+  yield* placeSound(decodePackets(description, { setup, packets, decoding }), placement);
 }
 
 function readChunks(file: Bytes, decoding: Decoding): Map<string, Bytes> {
@@ -186,13 +188,21 @@ function* splitPackets(data: Bytes, sizes: Iterable<number>, decoding: Decoding)
 }
 
 function decodePackets(
-  { format, numChannels, sampleRateHz }: Description,
-  setup: Bytes,
-  packets: Iterable<Bytes>,
+  description: Description,
+  { setup, packets, decoding }: {
+    readonly setup: Bytes;
+    readonly packets: Iterable<Bytes>;
+    readonly decoding: Decoding;
+  },
 ): AsyncGenerator<Sound, void> {
+  const { format, numChannels, sampleRateHz } = description;
   switch (format) {
     case "alac":
       return decodeAlac(setup, packets);
+    case "flac": {
+      const frames = [...packets];
+      return decodeFlac(makeFlacHead(description, frames[0]), frames, decoding);
+    }
     case "aac ":
     case "aach":
     case "aacp": {
@@ -213,7 +223,26 @@ function decodePackets(
       }, packets);
     default:
       throw new UnreadSoundError(
-        `The CAF file's sound is ${format.trim()}; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, AAC, Opus or MP3 is wanted.`,
+        `The CAF file's sound is ${format.trim()}; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus or MP3 is wanted.`,
       );
   }
+}
+
+/** Bits of a sample by the number in the head of a FLAC frame; 0 are those that the metadata name. */
+const FLAC_BITS = [0, 8, 12, 0, 16, 20, 24, 32];
+
+/** FLAC's metadata, of which CAF files need have none: what they say stands in the description and in each frame. */
+function makeFlacHead(
+  { sampleRateHz, numChannels, bitsPerChannel }: Description,
+  frame: Uint8Array | undefined,
+): Uint8Array {
+  const bits = FLAC_BITS[(frame?.[3] ?? 0) >> 1 & 7] || bitsPerChannel || 16;
+  const head = new Uint8Array(42);
+  head.set(new TextEncoder().encode("fLaC"));
+  const view = new DataView(head.buffer);
+  // The only block of metadata, STREAMINFO, and the sizes of frames: from 16 samples on.
+  view.setUint32(4, 0x8000_0022);
+  view.setUint32(8, 16 << 16 | 0xffff);
+  view.setUint32(18, sampleRateHz << 12 | (numChannels - 1) << 9 | (bits - 1) << 4);
+  return head;
 }

@@ -27,6 +27,10 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
+/** Where an entry of the first version has the samples of a block, and its bytes. */
+const SAMPLES_AT = 28;
+const BLOCK_BYTES_AT = 36;
+
 /**
  * The frames of a track in order, those in fragments last.
  *
@@ -85,6 +89,7 @@ function* listTabled(table: Box): Generator<FrameRange> {
   const runs = table.find("stsc");
   if (sizes === undefined || chunks === undefined || runs === undefined) return;
   const commonSize = sizes.u32(4);
+  const block = readBlock(table, commonSize);
   const numFrames = sizes.u32(8);
   const numRuns = runs.u32(4);
   let frame = 0;
@@ -93,12 +98,31 @@ function* listTabled(table: Box): Generator<FrameRange> {
     while (run + 1 < numRuns && runs.u32(8 + 12 * (run + 1)) <= chunk + 1) run++;
     const framesInChunk = run < 0 ? 1 : runs.u32(12 + 12 * run);
     let offset = chunks.type === "co64" ? chunks.u64(8 + 8 * chunk) : chunks.u32(8 + 4 * chunk);
+    if (block !== undefined) {
+      const samples = Math.min(framesInChunk, numFrames - frame);
+      frame += samples;
+      for (let left = samples; left > 0; left -= block.samples, offset += block.bytes) {
+        yield { offset, size: block.bytes };
+      }
+      continue;
+    }
     for (let i = 0; i < framesInChunk && frame < numFrames; i++, frame++) {
       const size = commonSize || sizes.u32(12 + 4 * frame);
       yield { offset, size };
       offset += size;
     }
   }
+}
+
+/** QuickTime's tables count the samples of packed blocks one by one; the first version of entries has their size. */
+function readBlock(
+  table: Box,
+  commonSize: number,
+): { readonly samples: number; readonly bytes: number } | undefined {
+  const [entry] = table.find("stsd")?.children(8) ?? [];
+  if (commonSize !== 1 || entry === undefined || entry.u16(8) !== 1) return undefined;
+  const [samples, bytes] = [entry.u32(SAMPLES_AT), entry.u32(BLOCK_BYTES_AT)];
+  return samples > 1 && bytes > 1 ? { samples, bytes } : undefined;
 }
 
 /** The frames of one track in one fragment. */
