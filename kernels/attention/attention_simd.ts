@@ -27,7 +27,7 @@ interface Part {
   numBlocks: number;
 }
 
-interface Place {
+interface LayerPosition {
   readonly part: Part;
   readonly index: number;
 }
@@ -42,7 +42,7 @@ interface Place {
 export class SimdAttention {
   readonly #parts: readonly Part[];
   /** The part of each layer, and its index there. */
-  readonly #places: readonly Place[];
+  readonly #positions: readonly LayerPosition[];
 
   /**
    * @throws {RangeError} when the kernels cannot run a layer's shape.
@@ -50,7 +50,7 @@ export class SimdAttention {
    */
   constructor(layers: readonly SimdLayer[], limits: SimdLimits) {
     for (const layer of layers) checkLayer(layer);
-    const places: Place[] = [];
+    const positions: LayerPosition[] = [];
     this.#parts = [limits, ...limits.windows ?? []].flatMap(({ numBlocks, maxBlocks }, pool) => {
       const ofPool = { ...limits, numBlocks, maxBlocks };
       const numbered = layers.map((layer, number) => ({ layer, number }))
@@ -59,12 +59,12 @@ export class SimdAttention {
         const memory = new SimdLayers(divided, ofPool);
         const part = { pool, layers: divided, limits: ofPool, memory, numBlocks };
         numbered.splice(0, divided.length).forEach(({ number }, index) => {
-          places[number] = { part, index };
+          positions[number] = { part, index };
         });
         return part;
       });
     });
-    this.#places = places;
+    this.#positions = positions;
   }
 
   /** How many memories the layers are divided among. */
@@ -105,7 +105,7 @@ export class SimdAttention {
   }
 
   inputs(layer: number): SimdInputs {
-    const { part, index } = this.#places[layer]!;
+    const { part, index } = this.#positions[layer]!;
     return part.memory.inputs(index);
   }
 
@@ -121,13 +121,13 @@ export class SimdAttention {
 
   /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
-    const { part, index } = this.#places[layer]!;
+    const { part, index } = this.#positions[layer]!;
     part.memory.write(index);
   }
 
   /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
   attend(layer: number): Float32Array {
-    const { part, index } = this.#places[layer]!;
+    const { part, index } = this.#positions[layer]!;
     return part.memory.attend(index);
   }
 
@@ -142,13 +142,13 @@ export class SimdAttention {
     head: number,
     range: { readonly firstBlock: number; readonly numKeys: number },
   ): Float32Array {
-    const { part, index } = this.#places[layer]!;
+    const { part, index } = this.#positions[layer]!;
     return part.memory.getKeys(index, head, range);
   }
 
   /** Copies a sequence's keys and values of a head. */
   readCache(layer: number, read: CacheRead): void {
-    const { part, index } = this.#places[layer]!;
+    const { part, index } = this.#positions[layer]!;
     part.memory.readCache(index, read);
   }
 

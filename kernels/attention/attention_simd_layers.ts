@@ -42,11 +42,11 @@ export interface CacheRead {
 /** Keys stored side by side, as in `wasm/layout.ts`. */
 export const TILE = 16;
 /** Keys that are read at a time: they stay in the processor's cache until they are copied. */
-const PIECE_KEYS = 256;
+const CHUNK_KEYS = 256;
 
 interface PlacedLayer {
   /** Address of its `Site`. */
-  readonly site: number;
+  readonly node: number;
   readonly inputs: SimdInputs;
   /** f32 `[maxTokens, heads * headSize]`. */
   readonly out: Float32Array;
@@ -65,10 +65,10 @@ function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
     scratchBytes: perThread,
   };
   const headFloats = layers.map(({ shape: { blockSize, headSize } }) =>
-    Math.max(PIECE_KEYS, blockSize) * headSize
+    Math.max(CHUNK_KEYS, blockSize) * headSize
   );
   const read = {
-    table: arena.reserve(PIECE_KEYS / TILE),
+    table: arena.reserve(CHUNK_KEYS / TILE),
     rows: arena.reserve(Math.max(0, ...headFloats)),
     scratch: arena.reserve(Math.max(0, ...layers.map(({ shape }) => TILE * shape.headSize))),
   };
@@ -91,7 +91,7 @@ export class SimdLayers {
   readonly #step: number;
   readonly #steps: StepWriter;
   readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
-  /** Addresses of the blocks of a piece of keys or values, of these as rows, and of a tile of them. */
+  /** Addresses of the blocks of a chunk of keys or values, of these as rows, and of a tile of them. */
   readonly #read: { readonly table: number; readonly rows: number; readonly scratch: number };
   /** Address of the cache's blocks, and bytes of each. */
   readonly #cache: { readonly at: number; readonly blockBytes: number };
@@ -118,14 +118,14 @@ export class SimdLayers {
     const rows = (at: number, width: number) =>
       new Float32Array(memory.buffer, at, limits.maxTokens * width);
     this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out } = placed.layers[i]!;
+      const { node, q, k, v, out } = placed.layers[i]!;
       const outWidth = shape.heads * shape.headSize;
       const inputs = {
         q: rows(q, write.q.stride),
         k: rows(k, write.k.stride),
         v: rows(v, write.v.stride),
       };
-      return { ...{ site, inputs, outWidth, shape }, out: rows(out, outWidth) };
+      return { ...{ node, inputs, outWidth, shape }, out: rows(out, outWidth) };
     });
     this.#step = step.step;
     this.#steps = new StepWriter(memory, step, limits);
@@ -186,18 +186,18 @@ export class SimdLayers {
 
   /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
-    this.#exports.kvWrite(this.#layers[layer]!.site, this.#step);
+    this.#exports.kvWrite(this.#layers[layer]!.node, this.#step);
   }
 
   /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
   attend(layer: number): Float32Array {
-    const { site, out, outWidth, shape } = this.#layers[layer]!;
+    const { node, out, outWidth, shape } = this.#layers[layer]!;
     const items = this.#steps.itemsFor(shape);
     this.#threads.run({
       kernel: "pagedAttention",
       memory: this.#memory,
       exports: this.#exports,
-      site,
+      node,
       step: this.#step,
       items: items.at,
       numWorks: items.count,
@@ -244,18 +244,18 @@ export class SimdLayers {
       readonly into: Float32Array;
     },
   ): void {
-    const { site, shape: { blockSize, headSize } } = this.#layers[layer]!;
+    const { node, shape: { blockSize, headSize } } = this.#layers[layer]!;
     const { buffer } = this.#memory;
     const { table, rows, scratch } = this.#read;
-    const pieceKeys = Math.max(PIECE_KEYS, blockSize);
-    for (let firstKey = 0; firstKey < numKeys; firstKey += pieceKeys) {
-      const count = Math.min(pieceKeys, numKeys - firstKey);
-      const piece = blocks.subarray(firstKey / blockSize, (firstKey + pieceKeys) / blockSize);
-      new Int32Array(buffer, table, piece.length).set(piece);
+    const chunkKeys = Math.max(CHUNK_KEYS, blockSize);
+    for (let firstKey = 0; firstKey < numKeys; firstKey += chunkKeys) {
+      const count = Math.min(chunkKeys, numKeys - firstKey);
+      const chunk = blocks.subarray(firstKey / blockSize, (firstKey + chunkKeys) / blockSize);
+      new Int32Array(buffer, table, chunk.length).set(chunk);
       const read = new Float32Array(buffer, rows, count * headSize);
       const numTiles = Math.ceil(count / TILE);
-      if (what === "keys") this.#exports.readKeys(site, table, head, numTiles, rows, scratch);
-      else this.#exports.readValues(site, table, head, numTiles, rows);
+      if (what === "keys") this.#exports.readKeys(node, table, head, numTiles, rows, scratch);
+      else this.#exports.readValues(node, table, head, numTiles, rows);
       into.set(read, firstKey * headSize);
     }
   }

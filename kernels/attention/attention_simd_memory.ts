@@ -36,11 +36,11 @@ export interface SimdLimits extends StepLimits, CachePool {
 }
 
 /** Words of a `Site`. */
-const SITE_WORDS = 27;
+const NODE_WORDS = 27;
 /** Addresses of one layer. */
 interface LayerOffsets {
   /** Address of its `Site`. */
-  readonly site: number;
+  readonly node: number;
   readonly q: number;
   readonly k: number;
   readonly v: number;
@@ -85,7 +85,7 @@ export function placeLayers(
   };
 
   const reserved = layers.map(({ shape: { heads, headSize }, rotary, sinks }) => ({
-    site: arena.reserve(SITE_WORDS),
+    node: arena.reserve(NODE_WORDS),
     out: arena.reserve(maxTokens * heads * headSize),
     cos: rotary ? arena.place(rotary.cos) : 0,
     sin: rotary ? arena.place(rotary.sin) : 0,
@@ -97,7 +97,7 @@ export function placeLayers(
   const placed = layers.map((layer, i) => {
     const { heads, kvHeads, headSize, blockSize } = layer.shape;
     const { q, k, v } = layer.isPacked ? { q: inputs.q, k: inputs.q, v: inputs.q } : inputs;
-    const { site, out, cos, sin, sinks } = reserved[i]!;
+    const { node, out, cos, sin, sinks } = reserved[i]!;
     const kCache = end;
     const vCache = kCache + bytesPerHalf(layer);
     end = vCache + bytesPerHalf(layer);
@@ -126,8 +126,8 @@ export function placeLayers(
       attend.window,
       sinks,
     );
-    arena.fill(site, words);
-    return { site, q, k, v, out };
+    arena.fill(node, words);
+    return { node, q, k, v, out };
   });
   return { layers: placed, cache, blockBytes };
 }

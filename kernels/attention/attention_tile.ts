@@ -1,7 +1,7 @@
 /**
  * WGSL of attention for many queries at once, after FlashAttention-2 (Dao, 2023), wherever the keys are.
  *
- * Written for a head size and a tiling, with every inner loop and array of a thread written out: naga guards each loop
+ * Written for a head size and a tiling, with every inner loop and array of a thread unrolled: naga guards each loop
  * with a counter and each index with a bound, so that drivers neither unroll loops nor keep arrays in registers.
  *
  * @module

@@ -1,5 +1,5 @@
 /**
- * The form of keys and values in a paged cache on a GPU.
+ * The layout of keys and values in a paged cache on a GPU.
  *
  * @module
  */

@@ -45,7 +45,7 @@ interface Offsets {
   readonly k: number;
   readonly v: number;
   readonly out: number;
-  readonly site: number;
+  readonly node: number;
   readonly batch: number;
   /** Offsets by number of heads. */
   readonly items: ReadonlyMap<string, ItemOffsets>;
@@ -110,7 +110,7 @@ export class SimdPackedAttention {
       end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
       return at;
     };
-    const site = reserve(20);
+    const node = reserve(20);
     const batch = reserve(4);
     const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
     const items = new Map<string, ItemOffsets & { readonly words: Uint32Array }>();
@@ -129,7 +129,7 @@ export class SimdPackedAttention {
     const perThread = scratchBytes(headSize) + Math.ceil(maxKeys / TILE) * TILE * headSize * 4;
     const separate = (layer: SimdPackedLayer, width: number) => layer.isPacked ? 0 : width;
     this.#offsets = {
-      site,
+      node,
       batch,
       items,
       scratch: reserve(perThread * this.#threads.numThreads / 4),
@@ -170,7 +170,7 @@ export class SimdPackedAttention {
     const { heads, kvHeads, headSize } = shape;
     const offsets = this.#offsets!;
     // In the order of `PackedSite`.
-    this.#words(offsets.site, 16).set([
+    this.#words(offsets.node, 16).set([
       heads,
       kvHeads,
       headSize,
@@ -182,13 +182,13 @@ export class SimdPackedAttention {
       0,
       window,
     ]);
-    this.#floats(offsets.site + 13 * 4, 2).set([scale, softcap]);
+    this.#floats(offsets.node + 13 * 4, 2).set([scale, softcap]);
     const items = offsets.items.get(formatHeads(shape))!;
     this.#threads.run({
       kernel: "packedAttention",
       memory: this.#memory,
       exports: this.#exports,
-      site: offsets.site,
+      node: offsets.node,
       step: offsets.batch,
       items: items.at,
       numWorks: items.count,

@@ -1,5 +1,5 @@
 /**
- * Expands WGSL with loops to be written out and parts to be left out, for a tiling that is known when a program is made.
+ * Expands WGSL with loops to be unrolled and parts to be left out, for a tiling that is known when a program is made.
  *
  * Deno's WebGPU (naga) adds a bound to each access of an array and a counter to each loop, so that drivers unroll no loop,
  * and what a loop indexes lies in memory: shaders for graphics cards have a variable for each element instead. Their

@@ -4,14 +4,20 @@
  * @module
  */
 
-const WIDENED = new Float32Array(
-  new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer),
-);
+let widened: Float32Array | undefined;
+
+/** What each half is in single precision; most processes never ask. */
+function getWidened(): Float32Array {
+  return widened ??= new Float32Array(
+    new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer),
+  );
+}
 
 /** Writes `source` as float32 to the front of `into`, which is at least as long. */
 export function widen(source: Float16Array, into: Float32Array): void {
   const bits = new Uint16Array(source.buffer, source.byteOffset, source.length);
-  for (let i = 0; i < bits.length; i++) into[i] = WIDENED[bits[i]!]!;
+  const table = getWidened();
+  for (let i = 0; i < bits.length; i++) into[i] = table[bits[i]!]!;
 }
 
 /** The same with bytes, little-endian, at any address: `into` has twice as many. */

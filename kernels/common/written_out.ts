@@ -14,7 +14,7 @@ export function lines(all: readonly string[]): string {
   return all.join("\n");
 }
 
-/** The lines of a loop over 0 to `count - 1`, written out. */
+/** The lines of a loop over 0 to `count - 1`, unrolled. */
 export function repeat(count: number, write: (index: number) => string): string {
   return lines(range(count).map(write));
 }

@@ -8,7 +8,7 @@ import binary from "./attention_simd.wasm.base64" with { type: "text" };
 
 /** A kernel whose work is divided into parts for any thread; addresses are in bytes. */
 type SharedKernel = (
-  site: number,
+  node: number,
   step: number,
   items: number,
   firstWork: number,
@@ -18,18 +18,18 @@ type SharedKernel = (
 
 /** The exports of the module; see `wasm/`. */
 export interface AttentionExports {
-  kvWrite(site: number, step: number): void;
+  kvWrite(node: number, step: number): void;
   readonly pagedAttention: SharedKernel;
   readonly packedAttention: SharedKernel;
   readKeys(
-    site: number,
+    node: number,
     table: number,
     head: number,
     numTiles: number,
     into: number,
     scratch: number,
   ): void;
-  readValues(site: number, table: number, head: number, numTiles: number, into: number): void;
+  readValues(node: number, table: number, head: number, numTiles: number, into: number): void;
   blockBytes(headSize: number): number;
   readonly product: SharedKernel;
   readonly floatProduct: SharedKernel;

@@ -38,11 +38,11 @@ function help(): void {
   const kernels = instances.get(control[WORD.memory]!);
   if (kernels === undefined) return;
   const kernel = kernels[KERNELS[control[WORD.kernel]!]!];
-  const [site, step, items] = control.subarray(WORD.site, WORD.numWorks);
+  const [node, step, items] = control.subarray(WORD.node, WORD.numWorks);
   const scratch = control[WORD.scratch]! + thread * control[WORD.scratchBytes]!;
   let numDone = 0;
   takeWorks(control, (first, end) => {
-    kernel(site!, step!, items!, first, end, scratch);
+    kernel(node!, step!, items!, first, end, scratch);
     numDone++;
   });
   Atomics.add(control, WORD.helped, numDone);

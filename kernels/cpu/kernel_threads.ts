@@ -25,7 +25,7 @@ export interface KernelJob {
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
   /** Addresses. */
-  readonly site: number;
+  readonly node: number;
   readonly step: number;
   readonly items: number;
   /** Parts of the work. */
@@ -126,7 +126,7 @@ export class KernelThreads {
     control.set([
       KERNELS.indexOf(job.kernel),
       this.#share(job.memory),
-      job.site,
+      job.node,
       job.step,
       job.items,
       job.numWorks,
@@ -142,7 +142,7 @@ export class KernelThreads {
     const kernel = job.exports[job.kernel];
     takeWorks(
       control,
-      (first, end) => kernel(job.site, job.step, job.items, first, end, job.scratch),
+      (first, end) => kernel(job.node, job.step, job.items, first, end, job.scratch),
     );
     // A part may be done twice: it writes the same each time.
     if (!this.#close()) runAlone(job);
@@ -256,6 +256,6 @@ function makeControl(): Int32Array<SharedArrayBuffer> {
   return new Int32Array(new SharedArrayBuffer(NUM_WORDS * 4));
 }
 
-function runAlone({ kernel, exports, site, step, items, numWorks, scratch }: KernelJob): void {
-  exports[kernel](site, step, items, 0, numWorks, scratch);
+function runAlone({ kernel, exports, node, step, items, numWorks, scratch }: KernelJob): void {
+  exports[kernel](node, step, items, 0, numWorks, scratch);
 }

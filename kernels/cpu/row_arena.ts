@@ -26,7 +26,7 @@ export type SumKind = "i16" | "i32";
 export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
-  readonly site = this.arena.reserve(15);
+  readonly node = this.arena.reserve(15);
   readonly rows = this.arena.reserve(4);
   readonly floatRows = this.arena.reserve(3);
   readonly angles = this.arena.reserve(MAX_ANGLES);
@@ -71,10 +71,10 @@ export class RowArena {
    * @throws {StartupError} when there is not enough memory.
    */
   allocate(numThreads: number, spareBytes?: number): RowMemory {
-    const { arena, site, rows, floatRows, angles, staged } = this;
+    const { arena, node, rows, floatRows, angles, staged } = this;
     const scratchBytes = this.#scratchBytes;
     const addresses = {
-      ...{ site, rows, floatRows, angles, scratchBytes, sumsInShorts: this.#sums === "i16" },
+      ...{ node, rows, floatRows, angles, scratchBytes, sumsInShorts: this.#sums === "i16" },
       staged: {
         levels: staged,
         scales: arena.reserve(STAGED_BYTES / 16),
@@ -94,7 +94,7 @@ export class RowArena {
 /** The memory, addresses of what all kernels share, and bytes of a thread's scratch memory. */
 export interface RowMemory {
   readonly memory: WebAssembly.Memory;
-  readonly site: number;
+  readonly node: number;
   readonly rows: number;
   readonly floatRows: number;
   /** Room for a token's angles. */

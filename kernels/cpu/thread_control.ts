@@ -23,7 +23,7 @@ export const WORD = {
   woken: 4 * LINE + 1,
   kernel: 5 * LINE,
   memory: 5 * LINE + 1,
-  site: 5 * LINE + 2,
+  node: 5 * LINE + 2,
   step: 5 * LINE + 3,
   items: 5 * LINE + 4,
   numWorks: 5 * LINE + 5,

@@ -246,7 +246,7 @@ export class SimdExperts {
       kernel: "expertsProduct",
       memory: this.#memory,
       exports: this.#exports,
-      ...{ site, step, items, scratch: perThread, scratchBytes: perThreadBytes },
+      ...{ node: site, step, items, scratch: perThread, scratchBytes: perThreadBytes },
       numWorks: numItems * Math.ceil(count / PART_OUTPUTS),
       flops: 2 * k * outputs * numPairs,
       polls: STEP_POLLS,

@@ -10,7 +10,7 @@ import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
-import { type MaskForm, weighAxis } from "./image_form.ts";
+import { type MaskFormat, weighAxis } from "./image_form.ts";
 import type { ImageBuffer, TensorSlice } from "./resize_normalize.ts";
 
 const BINDINGS = {
@@ -55,17 +55,17 @@ export class CompositeAlpha {
    */
   encode(
     pass: ComputePass,
-    { image, mask, form }: { image: ImageBuffer; mask: TensorSlice; form: MaskForm },
+    { image, mask, format }: { image: ImageBuffer; mask: TensorSlice; format: MaskFormat },
   ): void {
     const { width, height } = image;
-    const across = weighAxis(form.contentWidth, width, form.filter);
-    const down = weighAxis(form.contentHeight, height, form.filter);
+    const across = weighAxis(format.contentWidth, width, format.filter);
+    const down = weighAxis(format.contentHeight, height, format.filter);
     const columns = this.#columns.write(across);
     const rows = this.#rows.write(down);
     const sizes = Uint32Array.of(
       width,
       height,
-      form.width,
+      format.width,
       mask.start,
       across.stride,
       down.stride,

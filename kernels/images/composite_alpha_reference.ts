@@ -1,7 +1,7 @@
 /**
  * `composite_alpha` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
  *
- * With `m` the mask's content and `u`, `v` the weights of the form's filter from its size to the image's:
+ * With `m` the mask's content and `u`, `v` the weights of the format's filter from its size to the image's:
  *
  *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
  *
@@ -14,16 +14,16 @@
 import { BAND_BYTES, type PixelMemory, PixelRoom } from "../../src/media/pixel_simd.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { Weights } from "../../src/media/resample_filter.ts";
-import { type MaskForm, weighAxis } from "./image_form.ts";
+import { type MaskFormat, weighAxis } from "./image_form.ts";
 
 const CHANNELS = 4;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /** A mask. */
 export interface Mask {
-  /** f32 `[height, width]`, after the form. */
+  /** f32 `[height, width]`, as the format says. */
   readonly values: Float32Array;
-  readonly form: MaskForm;
+  readonly format: MaskFormat;
 }
 
 /** A mask, for some rows of its image. */
@@ -94,12 +94,12 @@ interface PlacedMask {
   readonly down: Weights;
 }
 
-function placeMask(room: PixelRoom, width: number, { form, height }: RowsMask): PlacedMask {
-  const across = weighAxis(form.contentWidth, width, form.filter);
-  const down = weighAxis(form.contentHeight, height, form.filter);
+function placeMask(room: PixelRoom, width: number, { format, height }: RowsMask): PlacedMask {
+  const across = weighAxis(format.contentWidth, width, format.filter);
+  const down = weighAxis(format.contentHeight, height, format.filter);
   const reserveRow = () => room.reserve(F32_BYTES * width);
   // As many as any row of the image depends on.
-  const numKept = height < form.contentHeight ? 0 : Math.min(down.stride, form.height);
+  const numKept = height < format.contentHeight ? 0 : Math.min(down.stride, format.height);
   const sums = reserveRow();
   return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
 }
@@ -119,14 +119,14 @@ function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWr
 function stretchThenBlend(
   { kernels, buffer }: PixelMemory,
   { sums, kept, width, across, down }: PlacedMask,
-  { values, form }: Mask,
+  { values, format }: Mask,
 ): MaskWriter {
   const keptRows = new Int32Array(kept.length).fill(-1);
   const stretched = (row: number) => {
     const position = row % kept.length;
     const at = kept[position]!;
     if (keptRows[position] !== row) {
-      stretchRow(values.subarray(row * form.width), across, new Float32Array(buffer, at, width));
+      stretchRow(values.subarray(row * format.width), across, new Float32Array(buffer, at, width));
       keptRows[position] = row;
     }
     return at;
@@ -154,14 +154,14 @@ function stretchThenBlend(
 function shrinkThenStretch(
   { buffer }: PixelMemory,
   { sums, width, across, down }: PlacedMask,
-  { values, form }: Mask,
+  { values, format }: Mask,
 ): MaskWriter {
-  const low = new Float32Array(form.width);
+  const low = new Float32Array(format.width);
   return (y) => {
     low.fill(0);
     for (let k = 0; k < down.count[y]!; k++) {
       const weight = down.values[y * down.stride + k]!;
-      const row = values.subarray((down.first[y]! + k) * form.width);
+      const row = values.subarray((down.first[y]! + k) * format.width);
       for (let x = 0; x < low.length; x++) low[x]! += weight * row[x]!;
     }
     stretchRow(low, across, new Float32Array(buffer, sums, width));

@@ -10,8 +10,8 @@ import {
   type Weights,
 } from "../../src/media/resample_filter.ts";
 
-/** The form in which a model takes an image. */
-export interface TensorForm {
+/** The format in which a model takes an image. */
+export interface TensorFormat {
   /** Whether the channels are separate planes, or interleaved. */
   readonly layout: "nchw" | "nhwc";
   /** Width of the tensor. */
@@ -28,7 +28,7 @@ export interface TensorForm {
 }
 
 /** A mask as a model made it: f32 `[height, width]`, of which the upper left part belongs to the image. */
-export interface MaskForm {
+export interface MaskFormat {
   readonly width: number;
   readonly height: number;
   /** Columns that belong to the image; they need not be whole. */

@@ -9,7 +9,7 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
-import { type TensorForm, weighAxis } from "./image_form.ts";
+import { type TensorFormat, weighAxis } from "./image_form.ts";
 import source from "./resize_normalize.wgsl" with { type: "text" };
 import rowsSource from "./resize_rows.wgsl" with { type: "text" };
 
@@ -24,13 +24,13 @@ const BINDINGS = {
   wide: "read",
   rows: "read",
   weights: "read",
-  form: "read",
+  format: "read",
   output: "read_write",
 } as const;
 
 const WORKGROUP = { WG_X: 16, WG_Y: 8 } as const;
 const SIZES_WORDS = 4;
-/** A `Form` of the shader, whose size is a multiple of 16 bytes. */
+/** The `Form` of the shader, whose size is a multiple of 16 bytes. */
 const FORM_WORDS = 16;
 const BYTES_PER_WIDE_PIXEL = 4;
 const CHANNELS = 3;
@@ -51,7 +51,7 @@ export interface TensorSlice {
 }
 
 /** Bytes of the intermediate image in one binding. */
-export function intermediateBytes(imageHeight: number, { contentWidth }: TensorForm): number {
+export function intermediateBytes(imageHeight: number, { contentWidth }: TensorFormat): number {
   return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
 }
 
@@ -63,7 +63,7 @@ export class ResizeNormalize {
   readonly #columns: AxisTable;
   readonly #rows: AxisTable;
   readonly #sizes: GPUBuffer;
-  readonly #form: GPUBuffer;
+  readonly #format: GPUBuffer;
   #wide: GPUBuffer | undefined;
 
   constructor(gpu: GpuContext) {
@@ -83,7 +83,7 @@ export class ResizeNormalize {
     this.#columns = new AxisTable(gpu, "resize_normalize columns");
     this.#rows = new AxisTable(gpu, "resize_normalize rows");
     this.#sizes = this.#allocate("sizes", 4 * SIZES_WORDS);
-    this.#form = this.#allocate("form", 4 * FORM_WORDS);
+    this.#format = this.#allocate("format", 4 * FORM_WORDS);
   }
 
   /**
@@ -92,18 +92,18 @@ export class ResizeNormalize {
    */
   encode(
     pass: ComputePass,
-    { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorSlice },
+    { image, format, output }: { image: ImageBuffer; format: TensorFormat; output: TensorSlice },
   ): void {
     const { width, height } = image;
-    const { contentWidth, contentHeight, filter } = form;
+    const { contentWidth, contentHeight, filter } = format;
     const across = weighAxis(width, contentWidth, filter);
     const down = weighAxis(height, contentHeight, filter);
     const columns = this.#columns.write(across);
     const rows = this.#rows.write(down);
     const sizes = Uint32Array.of(width, height, contentWidth, across.stride);
     this.#gpu.device.queue.writeBuffer(this.#sizes, 0, sizes);
-    this.#writeForm(form, down.stride, output.start);
-    const wide = this.#reserve(intermediateBytes(height, form));
+    this.#writeForm(format, down.stride, output.start);
+    const wide = this.#reserve(intermediateBytes(height, format));
     this.#shrinkRows.encode(pass, {
       image: image.buffer,
       columns: columns.spans,
@@ -115,9 +115,9 @@ export class ResizeNormalize {
       wide,
       rows: rows.spans,
       weights: rows.weights,
-      form: this.#form,
+      format: this.#format,
       output: output.buffer,
-    }, workgroups(form.width, form.height));
+    }, workgroups(format.width, format.height));
   }
 
   /** Frees its buffers; work submitted before still runs. */
@@ -125,12 +125,12 @@ export class ResizeNormalize {
     this.#columns.dispose();
     this.#rows.dispose();
     this.#sizes.destroy();
-    this.#form.destroy();
+    this.#format.destroy();
     this.#wide?.destroy();
   }
 
-  #writeForm(form: TensorForm, stride: number, start: number): void {
-    const { layout, width, height, contentWidth, contentHeight, scale, offset } = form;
+  #writeForm(format: TensorFormat, stride: number, start: number): void {
+    const { layout, width, height, contentWidth, contentHeight, scale, offset } = format;
     const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
     const words = new Uint32Array(FORM_WORDS);
     const floats = new Float32Array(words.buffer);
@@ -141,7 +141,7 @@ export class ResizeNormalize {
       [height, contentWidth, contentHeight, stride, start, channelStep, pixelStep],
       7,
     );
-    this.#gpu.device.queue.writeBuffer(this.#form, 0, words);
+    this.#gpu.device.queue.writeBuffer(this.#format, 0, words);
   }
 
   #reserve(size: number): GPUBuffer {

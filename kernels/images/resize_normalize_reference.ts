@@ -1,12 +1,12 @@
 /**
  * `resize_normalize` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
  *
- * With `p` the image and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
+ * With `p` the image and `u`, `v` the weights of the format's filter along x and y, each row of which adds up to 1:
  *
  *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
  *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
- * for x and y within the form's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255: models are trained
+ * for x and y within the format's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255: models are trained
  * on images that Pillow resized, with whole levels after each of its two passes, and small models are sensitive to
  * that. What rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that
  * every pixel counts (antialiasing).
@@ -15,7 +15,7 @@
  */
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resizeChannels } from "../../src/media/resample.ts";
-import type { TensorForm } from "./image_form.ts";
+import type { TensorFormat } from "./image_form.ts";
 
 const CHANNELS = 3;
 
@@ -23,20 +23,20 @@ const CHANNELS = 3;
  * Writes an image as a tensor.
  *
  * @param image of any channels; grey has three that are equal.
- * @param output f32 `[3, height, width]` or `[height, width, 3]`, after the form.
+ * @param output f32 `[3, height, width]` or `[height, width, 3]`, as the format says.
  */
 export function resizeNormalize(
   image: Pixels,
-  form: TensorForm,
+  format: TensorFormat,
   output: Float32Array,
 ): void {
-  const { contentWidth: width, contentHeight: height, filter } = form;
-  normalize(resizeChannels(image, { width, height, filter }), form, output);
+  const { contentWidth: width, contentHeight: height, filter } = format;
+  normalize(resizeChannels(image, { width, height, filter }), format, output);
 }
 
 function normalize(
   { channels, data }: Pixels,
-  { layout, width, height, contentWidth, contentHeight, scale, offset }: TensorForm,
+  { layout, width, height, contentWidth, contentHeight, scale, offset }: TensorFormat,
   output: Float32Array,
 ): void {
   const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];

@@ -67,10 +67,10 @@ export async function packFloats(
   if (most === 0) throw new RangeError(`Rows of ${rowBytes} bytes do not fit the kernel's memory.`);
   const bytes = new Uint8Array(memory.buffer);
   // Files are not read into shared memory.
-  const piece = new Uint8Array(Math.min(most, numRows) * rowBytes);
+  const chunk = new Uint8Array(Math.min(most, numRows) * rowBytes);
   for (let first = 0; first < numRows; first += most) {
     const count = Math.min(most, numRows - first);
-    const rows = piece.subarray(0, count * rowBytes);
+    const rows = chunk.subarray(0, count * rowBytes);
     await read(first * rowBytes, rows);
     bytes.set(rows, staged.at);
     if (kind === "columns") exports.packColumns(staged.at, outputs, k, first, count, at);
@@ -83,8 +83,8 @@ interface FloatProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a site of 13 words, and of a step of 3. */
-  readonly site: number;
+  /** Address of a node of 13 words, and of a step of 3. */
+  readonly node: number;
   readonly rows: number;
   /** f32 `[rows, k]`. */
   readonly normed: number;
@@ -101,7 +101,7 @@ interface FloatProductMemory {
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function floatProduct(
-  { site, rows, normed, polls, ...own }: FloatProductMemory,
+  { node, rows, normed, polls, ...own }: FloatProductMemory,
   params: MatvecParams,
   { tensors, normRows }: {
     readonly tensors: Addresses<"x" | "weights" | "out" | "bias" | "residual">;
@@ -120,13 +120,13 @@ export function floatProduct(
     ...new Uint32Array(Float32Array.of(params.scale, params.softcap).buffer),
   );
   const [from, stride] = norm ? [normed, k * 4] : [tensors.x! + x.offset * 4, x.stride * 4];
-  const siteWords = new Uint32Array(own.memory.buffer, site, words.length);
+  const nodeWords = new Uint32Array(own.memory.buffer, node, words.length);
   const rowWords = new Uint32Array(own.memory.buffer, rows, 3);
   const { threads, ...memory } = own;
   const job = {
     kernel: "floatProduct",
     ...memory,
-    ...{ site, step: rows, items: 0, polls },
+    ...{ node, step: rows, items: 0, polls },
     numWorks: Math.ceil(n / GROUP / partGroups),
   } as const;
   const numWeights = k * n * (gate ? 2 : 1);
@@ -136,7 +136,7 @@ export function floatProduct(
     rowWords[0] = numRows;
     rowWords[1] = from;
     rowWords[2] = stride;
-    siteWords.set(words);
+    nodeWords.set(words);
     threads.run({ ...job, flops: Math.max(FLOPS_PER_WEIGHT, 2 * numRows) * numWeights });
   };
 }

@@ -1,7 +1,7 @@
 // Products of one row in 8 bits with weights of 4 bits. Each workgroup rounds the row for itself while its weights are on
 // their way: as many threads as blocks wait for memory together. See int8_row.ts.
 
-// Words of the row at even places, and at odd ones.
+// Words of the row at even indices, and at odd ones.
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> odd_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> row_scales: array<f32, $BLOCKS>;

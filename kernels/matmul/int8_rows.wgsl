@@ -1,5 +1,5 @@
 // Rows rounded to 8 bits, as products of whole numbers take them: every 32 elements have a scale of their own, 1/127 of
-// their largest. Eight elements are two words: those at even places, and those at odd ones, as the levels of 4 bits of
+// their largest. Eight elements are two words: those at even indices, and those at odd ones, as the levels of 4 bits of
 // a word are taken apart.
 //
 // Rows lie in groups of 64: of each block of 32 elements the even words of 64 rows, then the odd ones; then of each

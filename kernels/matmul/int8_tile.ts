@@ -3,7 +3,7 @@
  * each workgroup, staged in workgroup memory some blocks of 32 elements at a time while the next are on their way.
  *
  * The products of a block are whole numbers, exact; blocks are added one after the other in f32. So a row's result
- * depends neither on the tile nor on the rows beside it. Loops are written out, see matvec_unrolled.ts.
+ * depends neither on the tile nor on the rows beside it. Loops are unrolled, see matvec_unrolled.ts.
  *
  * @module
  */

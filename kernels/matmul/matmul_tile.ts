@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MatrixForm, MatvecParams } from "./matvec_params.ts";
+import type { MatrixFormat, MatvecParams } from "./matvec_params.ts";
 import { TILE } from "./matvec_shape.ts";
 import { expand, type Values } from "../common/expand.ts";
 import template from "./matmul_tile.wgsl" with { type: "text" };
@@ -53,7 +53,7 @@ export function tileSource({ k, weights, norm, gate }: MatvecParams): string {
 /** How weights in blocks lie in words. */
 function nbitsValues(
   k: number,
-  { bits, blockSize, hasZeroPoints }: MatrixForm & { readonly kind: "nbits" },
+  { bits, blockSize, hasZeroPoints }: MatrixFormat & { readonly kind: "nbits" },
 ): Values {
   const chunkWords = Math.min(4, blockSize * bits / 32);
   return {

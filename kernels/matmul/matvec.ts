@@ -28,9 +28,9 @@ import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
 import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
 import {
   chooseMatvecTiling,
-  chooseRowForm,
-  type MatvecForm,
+  chooseRowCount,
   type MatvecTiling,
+  type MatvecVariant,
   numSums,
   TILE,
 } from "./matvec_shape.ts";
@@ -91,7 +91,7 @@ export class Matvec {
   readonly #gpu: GpuContext;
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
-  readonly #forms = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
+  readonly #layouts = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
   /** Numbers of rows whose program is still to be compiled: meanwhile that of the fewest rows takes them. */
   readonly #deferred = new Set<number>();
   readonly #takesTiles: boolean;
@@ -125,9 +125,9 @@ export class Matvec {
   compile(maxRows: number): void {
     if (this.#int8 !== undefined) return this.#int8.compile(maxRows);
     if (this.#takesTiles) return void this.#chooseKernel("tile");
-    const [least, ...others] = this.#tiling.rowForms;
+    const [least, ...others] = this.#tiling.rowCounts;
     this.#chooseKernel(least!);
-    const largest = chooseRowForm(this.#tiling, maxRows);
+    const largest = chooseRowCount(this.#tiling, maxRows);
     for (const rows of others.filter((rows) => rows <= largest)) {
       this.#deferred.add(rows);
       this.#gpu.later.push(() => {
@@ -155,35 +155,35 @@ export class Matvec {
       this.#chooseKernel("tile").encode(pass, bound, tiles as [number, number]);
       return;
     }
-    const wanted = chooseRowForm(this.#tiling, numRows);
-    const rows = this.#deferred.has(wanted) ? this.#tiling.rowForms[0]! : wanted;
+    const wanted = chooseRowCount(this.#tiling, numRows);
+    const rows = this.#deferred.has(wanted) ? this.#tiling.rowCounts[0]! : wanted;
     this.#chooseKernel(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
 
   #chooseKernel(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
-    let form = this.#forms.get(rows);
-    if (form === undefined) {
+    let variant = this.#layouts.get(rows);
+    if (variant === undefined) {
       const spec = rows === "tile"
         ? describeTile(this.#params)
         : describeKernel(this.#params, { ...this.#tiling, rows });
-      form = Kernel.get(this.#gpu, spec);
-      this.#forms.set(rows, form);
+      variant = Kernel.get(this.#gpu, spec);
+      this.#layouts.set(rows, variant);
     }
-    return form;
+    return variant;
   }
 }
 
-function describeKernel(params: MatvecParams, form: MatvecForm) {
-  const { lanes, groups, outs, rows } = form;
-  const isUnrolled = form.isUnrolled && !isPadded(params);
+function describeKernel(params: MatvecParams, variant: MatvecVariant) {
+  const { lanes, groups, outs, rows } = variant;
+  const isUnrolled = variant.isUnrolled && !isPadded(params);
   const division = {
     ...{ GROUPS: groups, OUTS: outs, ROWS: rows, THREADS: lanes * groups },
-    SUMS: numSums(params, { ...form, isUnrolled }),
+    SUMS: numSums(params, { ...variant, isUnrolled }),
     ...isUnrolled
       ? {}
-      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: form.unitsFirst ? 1 : 0 },
+      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: variant.unitsFirst ? 1 : 0 },
   };
-  const source = isUnrolled ? unrolledSource(params, form) : loopsSource;
+  const source = isUnrolled ? unrolledSource(params, variant) : loopsSource;
   return kernelSpec(params, { division, source, isUnrolled });
 }
 
@@ -239,7 +239,7 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
   };
 }
 
-/** What declares the matrix; where loops are not written out, with the loop over it. */
+/** What declares the matrix; where loops are not unrolled, with the loop over it. */
 function describeMatrix(params: MatvecParams, isUnrolled: boolean): {
   readonly source: string;
   readonly constants: Readonly<Record<string, number>>;

@@ -1,4 +1,4 @@
-// Products of rows with a weight matrix; what all ways to loop over it in f32 share. See matvec.ts for formula and shapes;
+// Products of rows with a weight matrix; what all loops over it in f32 share. See matvec.ts for formula and shapes;
 // the entry point is that of matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
 //
 // But for tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by

@@ -1,4 +1,4 @@
-// The products by loops, for software adapters and for forms of the matrix that matvec_unrolled.ts does not take.
+// The products by loops, for software adapters and for formats of the matrix that matvec_unrolled.ts does not take.
 
 // Threads that sum a unit; what each has is in `acc`.
 override LANES: u32;
@@ -23,7 +23,7 @@ fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32
     }
     return;
   }
-  // Rows are written out by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
+  // Rows are unrolled by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
   for (var four = 0u; four < ROW_FOURS; four++) {
     let value0 = load_x(row0, four * 4u, at, normed);
     let value1 = load_x(row0, four * 4u + 1u, at, normed);

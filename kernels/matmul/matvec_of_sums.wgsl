@@ -23,8 +23,8 @@ fn prepare_rows(row0: u32, thread: u32) {
     let scale = inverseSqrt(total(r) / f32(K_FOURS * 4u) + SUM_EPSILON);
     for (var at = thread; at < K_FOURS; at += THREADS) {
       let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]) * scale * unpack(affine[at]);
-      let place = (row0 + r) * K_FOURS + at;
-      summed[place] = pack(unpack(addend[place]) + value);
+      let index = (row0 + r) * K_FOURS + at;
+      summed[index] = pack(unpack(addend[index]) + value);
     }
   }
   storageBarrier();

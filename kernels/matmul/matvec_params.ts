@@ -12,7 +12,7 @@ export const LEVEL_BITS = [1, 2, 4, 8] as const;
 export type LevelBits = typeof LEVEL_BITS[number];
 
 /** How a matrix of `outputs` by `k` is stored. */
-export type MatrixForm =
+export type MatrixFormat =
   /** Blocks along K of levels, a scale each, as `MatMulNBits` has them. */
   | {
     readonly kind: "nbits";
@@ -49,7 +49,7 @@ export interface MatvecParams {
   readonly out?: RowLayout | undefined;
   /** Outputs of the matrix: `n`, or more where it is gated. */
   readonly matrixRows: number;
-  readonly weights: MatrixForm;
+  readonly weights: MatrixFormat;
   readonly norm?: NormParams | undefined;
   /** Where the rows are sums of another tensor and of `x` after a root mean square, whose epsilon this is. */
   readonly sum?: { readonly epsilon: number } | undefined;

@@ -14,8 +14,8 @@ export interface MatvecTiling {
   /** Whether neighbouring threads take neighbouring units. */
   readonly unitsFirst: boolean;
   /** How many rows one workgroup may take, ascending: each is a program of its own. */
-  readonly rowForms: readonly number[];
-  /** Whether loops are written out, as graphics cards want it; see matvec_unrolled.ts. */
+  readonly rowCounts: readonly number[];
+  /** Whether loops are unrolled, as graphics cards want it; see matvec_unrolled.ts. */
   readonly isUnrolled: boolean;
   /** Whether rows are taken 64 at a time, where that is possible; see matmul_tile.ts. */
   readonly hasTiles: boolean;
@@ -31,29 +31,29 @@ export function roomForRows(most: number): number {
   return Math.ceil(most / TILE) * TILE;
 }
 
-/** The form for a number of rows: the smallest that holds all, or the largest. */
-export function chooseRowForm({ rowForms }: MatvecTiling, numRows: number): number {
-  return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
+/** The variant for a number of rows: that of the fewest that holds all, or of the most. */
+export function chooseRowCount({ rowCounts }: MatvecTiling, numRows: number): number {
+  return rowCounts.find((rows) => rows >= numRows) ?? rowCounts.at(-1)!;
 }
 
-/** A tiling with the number of rows of one of its forms. */
-export type MatvecForm = MatvecTiling & { readonly rows: number };
+/** A tiling with the number of rows of one of its variants. */
+export type MatvecVariant = MatvecTiling & { readonly rows: number };
 
-/** Floats of workgroup memory besides the 64 of a norm, and the totals where loops are written out. */
+/** Floats of workgroup memory besides the 64 of a norm, and the totals where loops are unrolled. */
 export function numSums(
   params: Pick<MatvecParams, "norm" | "sum" | "gate">,
-  form: MatvecForm,
+  variant: MatvecVariant,
 ): number {
-  const { lanes, groups, rows, isUnrolled } = form;
+  const { lanes, groups, rows, isUnrolled } = variant;
   if (!isUnrolled) return lanes * groups * rows * (lanes > 1 && params.gate ? 2 : 1);
   const ofRows = params.sum || params.norm?.kind === "layer" ? lanes * groups * rows : 0;
-  return Math.max(ofRows, numSumsPerPass(params, form) * groups * (lanes + 1));
+  return Math.max(ofRows, numSumsPerPass(params, variant) * groups * (lanes + 1));
 }
 
-/** The sums of a thread where loops are written out: a row's outputs, and its squares where a norm wants them. */
+/** The sums of a thread where loops are unrolled: a row's outputs, and its squares where a norm wants them. */
 export function chooseValues(
   { norm }: Pick<MatvecParams, "norm">,
-  { outs, rows }: Pick<MatvecForm, "outs" | "rows">,
+  { outs, rows }: Pick<MatvecVariant, "outs" | "rows">,
 ): { readonly perRow: number; readonly count: number; readonly hasSquares: boolean } {
   const hasSquares = norm?.kind === "rms";
   const perRow = outs + (hasSquares ? 1 : 0);
@@ -66,16 +66,16 @@ const PASS_FLOATS = 2560;
 /** How many of the {@linkcode chooseValues} are added up at a time. */
 export function numSumsPerPass(
   params: Pick<MatvecParams, "norm">,
-  form: MatvecForm,
+  variant: MatvecVariant,
 ): number {
-  const { lanes, groups } = form;
+  const { lanes, groups } = variant;
   const most = Math.max(1, Math.floor(PASS_FLOATS / (groups * (lanes + 1))));
-  return Math.min(most, chooseValues(params, form).count);
+  return Math.min(most, chooseValues(params, variant).count);
 }
 
-const HARDWARE = { rowForms: [1, 4, 8], isUnrolled: true, isInt8: true };
+const HARDWARE = { rowCounts: [1, 4, 8], isUnrolled: true, isInt8: true };
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
-const SOFTWARE = { rowForms: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
+const SOFTWARE = { rowCounts: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {
@@ -96,9 +96,9 @@ export function chooseMatvecTiling(
 ): MatvecTiling {
   const isGated = gate !== undefined;
   if (weights.kind === "columns") {
-    const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
-    if (isFallbackAdapter) return { ...form, ...SOFTWARE, lanes: 1 };
-    return { ...form, ...HARDWARE, hasTiles, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
+    const variant = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
+    if (isFallbackAdapter) return { ...variant, ...SOFTWARE, lanes: 1 };
+    return { ...variant, ...HARDWARE, hasTiles, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
   }
   if (isFallbackAdapter) return { ...SOFTWARE, lanes: 1, groups: 8, outs: 8, unitsFirst: false };
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;

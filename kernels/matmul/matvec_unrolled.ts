@@ -8,7 +8,7 @@
  */
 import { expand, type Values } from "../common/expand.ts";
 import type { MatvecParams } from "./matvec_params.ts";
-import { chooseValues, type MatvecForm, numSumsPerPass } from "./matvec_shape.ts";
+import { chooseValues, type MatvecVariant, numSumsPerPass } from "./matvec_shape.ts";
 import template from "./matvec_unrolled.wgsl" with { type: "text" };
 
 /** Most chunks of a lane whose loads all stand before the first use. */
@@ -17,11 +17,11 @@ const MOST_CHUNKS = 4;
 const FOURS_AT_ONCE = 4;
 
 /** What follows matvec_common.wgsl and the declarations of the matrix: products, their sums over lanes, the entry point. */
-export function unrolledSource(params: MatvecParams, form: MatvecForm): string {
+export function unrolledSource(params: MatvecParams, variant: MatvecVariant): string {
   const { k, norm, weights } = params;
-  const { lanes, groups, outs, rows, unitsFirst } = form;
-  const { count, perRow } = chooseValues(params, form);
-  const perPass = numSumsPerPass(params, form);
+  const { lanes, groups, outs, rows, unitsFirst } = variant;
+  const { count, perRow } = chooseValues(params, variant);
+  const perPass = numSumsPerPass(params, variant);
   const units = weights.kind === "nbits" ? k / chunkLevels(weights) : k / 4;
   const steps = chooseSteps(weights.kind, units / lanes);
   return expand(template, {

@@ -1,7 +1,7 @@
 /**
  * How a matrix of `MatMulNBits` lies in the memory of `nbits_product.ts`.
  *
- * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix of another form is a sum of planes,
+ * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix of another format is a sum of planes,
  * each such a matrix: one of 8 bits of the upper and of the lower halves of its levels, and one in blocks of 16 of its even
  * and of its odd blocks. The planes of a block lie one after the other, and rows have a copy of the block for each.
  *

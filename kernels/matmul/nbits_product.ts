@@ -7,7 +7,7 @@ import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
 import { divideGroups } from "../cpu/divide_groups.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
-import type { MatrixForm, MatvecParams } from "./matvec_params.ts";
+import type { MatrixFormat, MatvecParams } from "./matvec_params.ts";
 import { BLOCK, GROUP, hasZeros, numPlanes } from "./nbits_matrix.ts";
 import type { Addresses, RowKernel } from "../cpu/row_kernel.ts";
 
@@ -28,7 +28,7 @@ export interface RowLevels {
 /** @throws {RangeError} when the kernel cannot run it. */
 export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): void {
   if (out !== undefined) throw new RangeError("Products on the CPU have rows of their own.");
-  const { blockSize } = weights as MatrixForm & { readonly kind: "nbits" };
+  const { blockSize } = weights as MatrixFormat & { readonly kind: "nbits" };
   if (blockSize !== BLOCK / 2 && blockSize % BLOCK !== 0) {
     throw new RangeError(
       `Blocks of ${blockSize} weights: kernels on the CPU read blocks of 16, or of a multiple of 32.`,
@@ -43,7 +43,7 @@ export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): v
  * Where rows may be rounded to 8 bits for each block (accuracy level 4) they are. Else they have 16, which is more than a
  * half precision number has: the levels of 8 bits, and those of what these leave over.
  */
-export function chooseRowLevels(weights: MatrixForm & { readonly kind: "nbits" }): RowLevels {
+export function chooseRowLevels(weights: MatrixFormat & { readonly kind: "nbits" }): RowLevels {
   return { copies: numPlanes(weights), isPaired: weights.allowsInt8 !== true };
 }
 
@@ -62,8 +62,8 @@ interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a site of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
-  readonly site: number;
+  /** Address of a node of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
+  readonly node: number;
   readonly rows: number;
   readonly scratch: number;
   readonly scratchBytes: number;
@@ -78,7 +78,7 @@ interface NbitsProductMemory {
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function nbitsProduct(
-  { threads, site, rows, ...own }: NbitsProductMemory,
+  { threads, node, rows, ...own }: NbitsProductMemory,
   params: MatvecParams,
   { tensors, quantizeRows }: {
     readonly tensors: Addresses<"weights" | "out" | "bias" | "residual">;
@@ -87,7 +87,7 @@ export function nbitsProduct(
 ): RowKernel {
   checkNbitsProduct(params);
   const { k, n, matrixRows, gate } = params;
-  const weights = params.weights as MatrixForm & { readonly kind: "nbits" };
+  const weights = params.weights as MatrixFormat & { readonly kind: "nbits" };
   const { copies, isPaired } = chooseRowLevels(weights);
   const perRow = isPaired ? 2 : 1;
   const partGroups = divideGroups(n / GROUP, threads.numThreads, PARTS);
@@ -100,18 +100,18 @@ export function nbitsProduct(
     ...new Uint32Array(Float32Array.of(params.scale, params.softcap).buffer),
     ...[hasZeros(weights) ? 1 : 0, isPaired ? 1 : 0],
   );
-  const siteWords = new Uint32Array(own.memory.buffer, site, words.length);
+  const nodeWords = new Uint32Array(own.memory.buffer, node, words.length);
   const rowWords = new Uint32Array(own.memory.buffer, rows, 1);
   const job = {
     kernel: "product",
     ...own,
-    ...{ site, step: rows, items: 0 },
+    ...{ node, step: rows, items: 0 },
     numWorks: Math.ceil(n / GROUP / partGroups),
   } as const;
   return (numRows) => {
     rowWords[0] = numRows * perRow;
     quantizeRows?.(numRows);
-    siteWords.set(words);
+    nodeWords.set(words);
     threads.run({ ...job, flops: 2 * k * matrixRows * numRows * copies * perRow });
   };
 }

@@ -1,7 +1,7 @@
 // Chooses a token per row of logits. See sample_reference.ts for formula, sample.ts for shapes.
 //
 // One workgroup takes one row and walks the whole vocabulary in passes: the largest logit, then the sums of weights and
-// the best of all tokens. Rows that cut tokens off go one of two ways. A small top-k is gathered into a list and ranked
+// the best of all tokens. Rows that cut tokens off take one of two paths. A small top-k is gathered into a list and ranked
 // there. Else the best of all is tried, and as long as top-k or top-p cuts it off, the best of the tokens ahead of it
 // replaces it: every token draws the same number each time, so what stands is the best of all that are kept.
 //

@@ -167,7 +167,7 @@ export class SimdStates {
       kernel: site.kernel,
       memory: this.#memory,
       exports: this.#exports,
-      ...{ site: this.#siteAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
+      ...{ node: this.#siteAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
       numWorks: site.parts * ranges.length,
       scratch: this.#scratch,
       scratchBytes: this.#scratchBytes,

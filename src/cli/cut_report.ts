@@ -16,7 +16,7 @@ import { unpacksWeights } from "../program/unpacked_weights.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { FeatureCut } from "../graph/cut/split_features.ts";
-import type { AttentionSite, GraphCut, Segment } from "../graph/graph_cut.ts";
+import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 
 /** Names of a cut's attentions to an encoder. */
 export type CrossSites = ReadonlySet<string>;
@@ -80,7 +80,7 @@ export function describeSegment({ index, model, weightBytes }: Segment): string 
 export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, Infinity);
   return compileCut(onGpu, {
-    takesForm: ({ name }) => !crossSites.has(name),
+    takesLayout: ({ name }) => !crossSites.has(name),
     contextLength: 1,
     writesSums: true,
   });
@@ -88,7 +88,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 
 /** Compiles a cut's segments as the kernels on the CPU run them. */
 export function compileForCpu(cut: GraphCut): CompiledSegment[] {
-  const options = { takesForm: () => false, contextLength: 1, writesSums: false, rotates: true };
+  const options = { takesLayout: () => false, contextLength: 1, writesSums: false, rotates: true };
   return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), findRefusal);
 }
 
@@ -125,20 +125,20 @@ const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
 };
 
 /** What a token takes in the cache of a GPU. */
-function describeCache(attentions: readonly AttentionSite[]): string {
+function describeCache(attentions: readonly AttentionNode[]): string {
   const dtypes = [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
   const inWindows = bytesPerToken(attentions.filter(({ localWindow }) => localWindow));
   return `cache      ${dtypes}, ${bytesPerToken(attentions).toLocaleString("en")} bytes per token` +
     (inWindows > 0 ? `, ${inWindows.toLocaleString("en")} of them in layers with a window` : "");
 }
 
-function bytesPerToken(attentions: readonly AttentionSite[]): number {
+function bytesPerToken(attentions: readonly AttentionNode[]): number {
   return attentions.reduce((sum, each) => sum + bytesPerBlock(each, HEAD_BYTES.gpu), 0) /
     BLOCK_SIZE;
 }
 
 /** The longest sequence, and what its keys and values take. */
-function describeContext(attentions: readonly AttentionSite[], tokens: number): string {
+function describeContext(attentions: readonly AttentionNode[], tokens: number): string {
   const [onGpu, onCpu] = (["gpu", "cpu"] as const).map((device) => {
     const pools = divideLayers(attentions, {
       contextLength: tokens,

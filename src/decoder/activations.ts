@@ -33,13 +33,13 @@ export class Activations {
     this.#plan = planStorage(cut, (port) => computeBytes(port, room));
   }
 
-  get #pieces(): readonly (Storage | undefined)[] {
-    return this.#storages ??= this.#plan.pieces.map((bytes) => this.#backend.allocate(bytes));
+  get #chunks(): readonly (Storage | undefined)[] {
+    return this.#storages ??= this.#plan.chunks.map((bytes) => this.#backend.allocate(bytes));
   }
 
   /** Whether ONNX Runtime has to allocate what it computes. */
   get isMissing(): boolean {
-    return this.#pieces.includes(undefined);
+    return this.#chunks.includes(undefined);
   }
 
   /** Memory of a tensor in a run of these sizes. */
@@ -52,15 +52,15 @@ export class Activations {
     }
     let output = outputs.get(port.name);
     if (output === undefined) {
-      const piece = this.#pieces[this.#plan.pieceByTensor.get(port.name)!];
-      output = piece?.tensor(port.dtype as "float32" | "float16", resolveDims(port, sizes));
+      const chunk = this.#chunks[this.#plan.chunkByTensor.get(port.name)!];
+      output = chunk?.tensor(port.dtype as "float32" | "float16", resolveDims(port, sizes));
       outputs.set(port.name, output);
     }
     return output;
   }
 
   dispose(): void {
-    for (const piece of this.#storages ?? []) piece?.dispose();
+    for (const chunk of this.#storages ?? []) chunk?.dispose();
   }
 }
 

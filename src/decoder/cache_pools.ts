@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { AttentionNode } from "../graph/graph_cut.ts";
 
 /** Tokens per block. */
 export const BLOCK_SIZE = 16;
 
 /** Bytes of a cached head of a token, keys or values, of an attention that works in `dtype`. */
-export type HeadBytes = (dtype: AttentionSite["dtype"], headSize: number) => number;
+export type HeadBytes = (dtype: AttentionNode["dtype"], headSize: number) => number;
 
 /** The layers that share a pool. */
 interface LayerPool {
@@ -53,28 +53,28 @@ export function mostWindowBlocks(
  * @returns the main pool first, also where no layer is in it: its blocks take no memory then.
  */
 export function divideLayers(
-  sites: readonly AttentionSite[],
+  nodes: readonly AttentionNode[],
   { contextLength, maxBatchTokens, maxBufferBytes, headBytes }: PoolsOptions,
 ): LayerPool[] {
   const full = Math.ceil(contextLength / BLOCK_SIZE);
   const heldIn = (window: number) =>
     mostWindowBlocks({ window, blockSize: BLOCK_SIZE, maxBatchTokens });
-  const windows = [...new Set(sites.flatMap(({ localWindow }) => localWindow || []))]
+  const windows = [...new Set(nodes.flatMap(({ localWindow }) => localWindow || []))]
     .filter((window) => heldIn(window) < full);
-  const getPool = (own: readonly AttentionSite[]) => {
-    const bytes = own.flatMap((site) => bytesOfKinds(site, headBytes));
+  const getPool = (own: readonly AttentionNode[]) => {
+    const bytes = own.flatMap((node) => bytesOfKinds(node, headBytes));
     return {
       blockBytes: bytes.reduce((sum, each) => sum + each, 0),
       inBuffers: Math.floor(maxBufferBytes / Math.max(0, ...bytes)),
     };
   };
-  const isInMain = ({ localWindow }: AttentionSite) => !windows.includes(localWindow ?? 0);
+  const isInMain = ({ localWindow }: AttentionNode) => !windows.includes(localWindow ?? 0);
   return [
-    { mostHeld: full, ...getPool(sites.filter(isInMain)) },
+    { mostHeld: full, ...getPool(nodes.filter(isInMain)) },
     ...windows.map((window) => ({
       window,
       mostHeld: heldIn(window),
-      ...getPool(sites.filter(({ localWindow }) => localWindow === window)),
+      ...getPool(nodes.filter(({ localWindow }) => localWindow === window)),
     })),
   ];
 }
@@ -121,13 +121,13 @@ export function sharePools(
 }
 
 /** Bytes of a block of a layer, keys and values together. */
-export function bytesPerBlock(site: AttentionSite, headBytes: HeadBytes): number {
-  return bytesOfKinds(site, headBytes).reduce((sum, bytes) => sum + bytes);
+export function bytesPerBlock(node: AttentionNode, headBytes: HeadBytes): number {
+  return bytesOfKinds(node, headBytes).reduce((sum, bytes) => sum + bytes);
 }
 
 /** Bytes of the keys of a block, and of its values. */
 function bytesOfKinds(
-  { kvHeads, headDim, vHeadDim, dtype }: AttentionSite,
+  { kvHeads, headDim, vHeadDim, dtype }: AttentionNode,
   headBytes: HeadBytes,
 ): number[] {
   return [headDim, vHeadDim].map((size) => BLOCK_SIZE * kvHeads * headBytes(dtype, size));

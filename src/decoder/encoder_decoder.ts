@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import type { SiteHeads } from "../device/cross_alignment.ts";
+import type { NodeHeads } from "../device/cross_alignment.ts";
 import type { Tensor } from "../device/ort/ort.ts";
 import type { CrossProjection } from "./cross_projection.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
@@ -33,7 +33,7 @@ interface AlignedText {
   /** How many of the encoder's positions, from the first on, the text may be aligned with. */
   readonly numPositions: number;
   /** The alignment heads. */
-  readonly sites: readonly SiteHeads[];
+  readonly nodes: readonly NodeHeads[];
 }
 
 /** What it is made of; it owns all of it. */
@@ -147,7 +147,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   async #keep(inputs: readonly Input[], slots: readonly number[]): Promise<void> {
     const { encoder, projection, attention } = this.#parts;
     const hidden = await encoder.encode(inputs);
-    await projection.run(hidden, (site, tensors) => attention.keep(site, tensors, slots));
+    await projection.run(hidden, (node, tensors) => attention.keep(node, tensors, slots));
     hidden.dispose();
     inputs.forEach((input, i) => this.#slots.keep(input, slots[i]!));
   }

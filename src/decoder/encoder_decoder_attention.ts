@@ -5,23 +5,23 @@
  */
 import type { Backend } from "../device/backend.ts";
 import type {
-  AttentionForm,
   AttentionOptions,
   AttentionStep,
-  FormConstants,
+  LayoutConstants,
   PagedAttention,
+  RecordAttention,
 } from "../device/paged_attention.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../device/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../device/cross_attention.ts";
-import type { SiteForm } from "../program/program.ts";
-import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { OperandLayout } from "../program/program.ts";
+import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "../device/ort/ort.ts";
 
 /** How to open them. */
 interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
-  /** Whether a site attends to the encoder. */
-  readonly isCross: (site: AttentionSite) => boolean;
+  /** Whether a node attends to the encoder. */
+  readonly isCross: (node: AttentionNode) => boolean;
   /** Most positions of the encoder's output for one input. */
   readonly numPositions: number;
   /** Most inputs whose keys and values are kept at once. */
@@ -40,27 +40,27 @@ interface QueryCapture {
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
-  /** Self- or cross-attention of each site, and its index there. */
+  /** Self- or cross-attention of each node, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
-  readonly #sites: readonly AttentionSite[];
+  readonly #nodes: readonly AttentionNode[];
   #capture: QueryCapture | undefined;
 
-  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  /** @throws {RangeError} when the kernels cannot run a node's shape. */
   constructor(
     { backend, isCross, numPositions, numSlots, maxInputs, ...options }: EncoderDecoderOptions,
   ) {
-    const { sites, maxTokens } = options;
-    const own = sites.filter((site) => !isCross(site));
-    const cross = sites.filter(isCross);
-    this.#sites = sites;
-    this.#layers = sites.map((site) =>
-      isCross(site)
-        ? { isCross: true, layer: cross.indexOf(site) }
-        : { isCross: false, layer: own.indexOf(site) }
+    const { nodes, maxTokens } = options;
+    const own = nodes.filter((node) => !isCross(node));
+    const cross = nodes.filter(isCross);
+    this.#nodes = nodes;
+    this.#layers = nodes.map((node) =>
+      isCross(node)
+        ? { isCross: true, layer: cross.indexOf(node) }
+        : { isCross: false, layer: own.indexOf(node) }
     );
-    this.#own = backend.openAttention({ ...options, sites: own });
+    this.#own = backend.openAttention({ ...options, nodes: own });
     this.#cross = backend.openCrossAttention({
-      sites: cross,
+      nodes: cross,
       numPositions,
       numSlots,
       maxInputs,
@@ -68,9 +68,9 @@ export class EncoderDecoderAttention implements PagedAttention {
     });
   }
 
-  /** Keeps the keys and values of a cross-attention site, by the site's index in the cut. */
-  keep(site: number, tensors: CrossTensors, slots: readonly number[]): void {
-    this.#cross.keep(this.#layers[site]!.layer, tensors, slots);
+  /** Keeps the keys and values of a cross-attention node, by the node's index in the cut. */
+  keep(node: number, tensors: CrossTensors, slots: readonly number[]): void {
+    this.#cross.keep(this.#layers[node]!.layer, tensors, slots);
   }
 
   /** The aligner of texts with the encoder's output. The caller owns it. */
@@ -94,27 +94,30 @@ export class EncoderDecoderAttention implements PagedAttention {
   }
 
   run(
-    site: number,
+    node: number,
     tensors: ReadonlyMap<string, Tensor>,
     output: Tensor | undefined,
   ): Tensor | Promise<Tensor> {
-    const { isCross, layer } = this.#layers[site]!;
+    const { isCross, layer } = this.#layers[node]!;
     if (!isCross) return this.#own.run(layer, tensors, output);
     if (this.#capture !== undefined) {
       const { alignment, firstToken } = this.#capture;
-      alignment.take(layer, tensors.get(this.#sites[site]!.q.tensor)!, firstToken);
+      alignment.take(layer, tensors.get(this.#nodes[node]!.q.tensor)!, firstToken);
     }
     return this.#cross.run(layer, tensors, output);
   }
 
   /** The encoder's keys are in their cache already. */
-  takesForm(site: number): boolean {
-    const { isCross, layer } = this.#layers[site]!;
-    return !isCross && (this.#own.takesForm?.(layer) ?? false);
+  takesLayout(node: number): boolean {
+    const { isCross, layer } = this.#layers[node]!;
+    return !isCross && (this.#own.takesLayout?.(layer) ?? false);
   }
 
-  openForm(form: SiteForm, constants: FormConstants): AttentionForm {
-    return this.#own.openForm!({ ...form, layer: this.#layers[form.layer]!.layer }, constants);
+  openLayout(layout: OperandLayout, constants: LayoutConstants): RecordAttention {
+    return this.#own.openLayout!(
+      { ...layout, layer: this.#layers[layout.layer]!.layer },
+      constants,
+    );
   }
 
   dispose(): void {

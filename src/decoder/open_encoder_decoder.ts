@@ -10,7 +10,7 @@ import type { Backend } from "../device/backend.ts";
 import { cutForGpu } from "../program/gpu_cut.ts";
 import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
-import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
+import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
 import { cutStep, type DecoderGraphs } from "../graph/cut/merged_decoder.ts";
 import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
@@ -68,19 +68,19 @@ export async function openEncoderDecoder<Input extends object>(
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, backend.maxBufferBytes)
     : takeEmbedding(lookUpInputs(result.cut));
-  const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
-  const fitting = sequencesThatFit(cut, options, isCrossSite);
+  const isCrossAttention = ({ name }: AttentionNode) => crossInputs.has(name);
+  const fitting = sequencesThatFit(cut, options, isCrossAttention);
   const maxSequences = Math.min(options.maxSequences, fitting);
-  const { decoder, attention } = await openCut(cut, { ...options, maxSequences }, isCrossSite);
+  const { decoder, attention } = await openCut(cut, { ...options, maxSequences }, isCrossAttention);
   const { maxInputs } = encoder;
-  const sites = new Map(
-    cut.attentions.filter(isCrossSite).map((site) => [
-      site,
-      crossInputs.get(site.name)!,
+  const nodes = new Map(
+    cut.attentions.filter(isCrossAttention).map((node) => [
+      node,
+      crossInputs.get(node.name)!,
     ]),
   );
   const projection = await CrossProjection.open(graphs.project, {
-    ...{ backend, files, sites, maxInputs },
+    ...{ backend, files, nodes, maxInputs },
     numPositions: options.numPositions,
   });
   return new EncoderDecoder({ backend, encoder, projection, decoder, attention });
@@ -90,18 +90,18 @@ export async function openEncoderDecoder<Input extends object>(
 function sequencesThatFit<Input extends object>(
   cut: GraphCut,
   { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,
-  isCross: (site: AttentionSite) => boolean,
+  isCross: (node: AttentionNode) => boolean,
 ): number {
-  const perSite = cut.attentions.map((site) => {
-    const elementBytes = site.dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
-    const numKeys = isCross(site) ? numPositions : contextLength;
-    return Math.ceil(numKeys / BLOCK_SIZE) * BLOCK_SIZE * site.kvHeads * site.headDim *
+  const perNode = cut.attentions.map((node) => {
+    const elementBytes = node.dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
+    const numKeys = isCross(node) ? numPositions : contextLength;
+    return Math.ceil(numKeys / BLOCK_SIZE) * BLOCK_SIZE * node.kvHeads * node.headDim *
       elementBytes;
   });
-  const perSequence = 2 * perSite.reduce((sum, bytes) => sum + bytes, 0);
+  const perSequence = 2 * perNode.reduce((sum, bytes) => sum + bytes, 0);
   const fitting = Math.min(
     CACHE_BYTES / perSequence,
-    backend.maxBufferBytes / Math.max(...perSite),
+    backend.maxBufferBytes / Math.max(...perNode),
   );
   return Math.max(1, Math.floor(fitting));
 }
@@ -109,7 +109,7 @@ function sequencesThatFit<Input extends object>(
 async function openCut<Input extends object>(
   cut: GraphCut,
   options: EncoderDecoderOptions<Input>,
-  isCross: (site: AttentionSite) => boolean,
+  isCross: (node: AttentionNode) => boolean,
 ): Promise<{ decoder: PagedDecoder; attention: EncoderDecoderAttention }> {
   const { backend, encoder, numPositions, maxSequences } = options;
   const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);

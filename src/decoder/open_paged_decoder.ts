@@ -19,7 +19,7 @@ import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
-import type { AttentionSite, GraphCut } from "../graph/graph_cut.ts";
+import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 import { type AxisSizes, computeBytes } from "./activations.ts";
 import type { DecoderLimits } from "./decoder.ts";
@@ -79,7 +79,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   // Frees what is open when something after it cannot be opened.
   await using opened = new AsyncDisposableStack();
   const attention = openAttention({
-    sites: cut.attentions,
+    nodes: cut.attentions,
     numBlocks: limits.numBlocks,
     maxBlocks: limits.maxBlocks,
     windows: limits.windows,
@@ -92,7 +92,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   });
   opened.defer(() => attention.dispose());
   const states = cut.states.length === 0 ? undefined : backend.openStates({
-    sites: cut.states,
+    nodes: cut.states,
     numSlots: limits.numStateSlots!,
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
@@ -102,7 +102,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
   const experts = cut.experts.length === 0 ? undefined : await backend.openExperts({
-    ...{ sites: cut.experts, maxTokens: limits.maxBatchTokens, files, weights },
+    ...{ nodes: cut.experts, maxTokens: limits.maxBatchTokens, files, weights },
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
   opened.defer(() => experts?.dispose());
@@ -179,7 +179,7 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   });
   opened.defer(() => releaseSessions(sessions));
   const kernels = await opening;
-  note(kernels === undefined ? [] : segments, options);
+  logSegments(kernels === undefined ? [] : segments, options);
   opened.move();
   return { programs: kernels === undefined ? lowerCut(cut) : programs, sessions, kernels };
 }
@@ -190,7 +190,7 @@ function indicesOfUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<nu
   return new Set(cut.segments.filter(unpacksWeights).map(({ index }) => index));
 }
 
-function note(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {
+function logSegments(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {
   const refusals = segments.flatMap((each) => "refused" in each ? each.refused : []);
   log.info("segments of the decoder run in Hearth's kernels, others in ONNX Runtime", {
     segments: `${segments.length - refusals.length} of ${cut.segments.length}`,
@@ -206,13 +206,13 @@ function compile({ backend, cut, attention, ...options }: PartsOptions): Compile
   const { limits, maxCompiledFloatBytes = Infinity, rule } = options;
   if (rule.kernels.length === 0) return [];
   if (sumWeightBytes(cut, "float32") > maxCompiledFloatBytes) return [];
-  const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
+  const takesLayout = ({ layer }: AttentionNode) => attention.takesLayout?.(layer) ?? false;
   const contextLength = limits.contextLength + (cut.longFrom ?? 0);
   const writesSums = backend.kind === "webgpu";
   // For a GPU the cut that ONNX Runtime runs was adapted before.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const rotates = backend.kind === "cpu";
-  const segments = compileCut(adapted, { takesForm, contextLength, writesSums, rotates });
+  const segments = compileCut(adapted, { takesLayout, contextLength, writesSums, rotates });
   return refuseSegments(segments, (program) => backend.findRefusal(program));
 }
 
@@ -230,7 +230,7 @@ async function openKernels(
     maxRows: limits.maxBatchTokens,
     getBuffers: (program) => buffers?.[many.has(program) ? "many" : "few"] ?? new Map(),
     countMaxRows: (program) => maxRows.get(program)!,
-    siteOutputs: cut.attentions.map(({ output }) => output.name),
+    attentionOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
 }

@@ -31,7 +31,7 @@ export interface PagedLimitsOptions {
   /** Tokens that the model was made for. */
   readonly contextLength: number;
   readonly settings: EngineSettings;
-  /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
+  /** Most bytes that one buffer of the device may have: each node has one for keys and one for values. */
   readonly maxBufferBytes: number;
   readonly headBytes: HeadBytes;
   /** Memory for keys and values where no setting says how much; what the device gives if absent. */
@@ -53,8 +53,8 @@ export function computeBlockBytes(
   headBytes: HeadBytes,
 ): number[] {
   const bytes = [0, ...windows.map(() => 0)];
-  for (const site of attentions) {
-    bytes[choosePool(site.localWindow ?? 0, windows)]! += bytesPerBlock(site, headBytes);
+  for (const node of attentions) {
+    bytes[choosePool(node.localWindow ?? 0, windows)]! += bytesPerBlock(node, headBytes);
   }
   return bytes;
 }

@@ -13,7 +13,7 @@ const [MIN_SNAPSHOTS, MAX_SNAPSHOTS] = [4, 128];
 
 /**
  * A slot for each sequence of a step, and others for states that are kept for the prompts to come, as far as one of the
- * device's buffers holds a site's.
+ * device's buffers holds a node's.
  *
  * @returns `undefined` for a cut without states.
  */
@@ -37,9 +37,9 @@ export function chooseStateSlots(
 
 /** Bytes of so many slots of a cut. */
 export function computeStateBytes({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
-  return states.reduce((sum, site) => sum + computeSlotBytes(site), 0) * numSlots;
+  return states.reduce((sum, node) => sum + computeSlotBytes(node), 0) * numSlots;
 }
 
-function computeSlotBytes(site: GraphCut["states"][number]): number {
-  return Float32Array.BYTES_PER_ELEMENT * stateSize(site);
+function computeSlotBytes(node: GraphCut["states"][number]): number {
+  return Float32Array.BYTES_PER_ELEMENT * stateSize(node);
 }

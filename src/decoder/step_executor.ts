@@ -29,7 +29,7 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
    * @param run.output where the result goes; allocated where it is absent.
    */
   readonly attend: (
-    site: Cut["attentions"][number],
+    node: Cut["attentions"][number],
     run: {
       readonly tensors: ReadonlyMap<string, Tensor>;
       readonly output: Tensor | undefined;
@@ -220,18 +220,18 @@ export class StepExecutor<Cut extends PlannedCut> {
   }
 
   #attend(
-    { site: index, form }: Instruction & { kind: "attention" },
+    { node: index, layout }: Instruction & { kind: "attention" },
     { tensors, sizes, activations, slices }: Run,
   ): void | Promise<void> {
     const { cut, attend } = this.#options;
-    const site = cut.attentions[index]!;
-    const output = this.#allocateOutput(site.output, { sizes, activations });
-    const keep = (result: Tensor) => void tensors.set(site.output.name, result);
-    if (form !== undefined) {
-      this.#parts.kernels!.attend(form);
+    const node = cut.attentions[index]!;
+    const output = this.#allocateOutput(node.output, { sizes, activations });
+    const keep = (result: Tensor) => void tensors.set(node.output.name, result);
+    if (layout !== undefined) {
+      this.#parts.kernels!.attend(layout);
       return keep(output!);
     }
-    const result = attend(site, { tensors, output, sizes, slices });
+    const result = attend(node, { tensors, output, sizes, slices });
     return result instanceof Promise ? result.then(keep) : keep(result);
   }
 
@@ -246,11 +246,11 @@ export class StepExecutor<Cut extends PlannedCut> {
   #mix(instruction: Instruction & { kind: "experts" }, run: Run): void | Promise<void> {
     const { cut, mix } = this.#options;
     const { tensors, sizes, lowering, slices } = run;
-    const { output: port } = cut.experts![instruction.site]!;
+    const { output: port } = cut.experts![instruction.node]!;
     const output = this.#allocateOutput(port, run);
     const runRows = (firstRow: number, end: number) => {
       const rows = { firstRow, numRows: end - firstRow };
-      const result = mix!(instruction.site, { tensors, output, ...rows, lowering });
+      const result = mix!(instruction.node, { tensors, output, ...rows, lowering });
       tensors.set(port.name, result);
     };
     if (!slices?.divides || output === undefined) return runRows(0, sizes.tokens);

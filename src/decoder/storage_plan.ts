@@ -1,5 +1,5 @@
 /**
- * Which tensors that cross between segments may share one piece of memory, because they are never needed at once.
+ * Which tensors that cross between segments may share one chunk of memory, because they are never needed at once.
  *
  * @module
  */
@@ -25,9 +25,9 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
 /** The allocation of each crossing tensor. */
 export interface StoragePlan {
   /** Bytes of each piece of memory. */
-  readonly pieces: readonly number[];
+  readonly chunks: readonly number[];
   /** The piece of a tensor, by the tensor's name. */
-  readonly pieceByTensor: ReadonlyMap<string, number>;
+  readonly chunkByTensor: ReadonlyMap<string, number>;
 }
 
 interface Lifetime {
@@ -48,20 +48,20 @@ export function planStorage(
   cut: PlannedCut,
   countBytes: (port: TensorPort) => number,
 ): StoragePlan {
-  const pieces: { bytes: number; freeFrom: number }[] = [];
-  const pieceByTensor = new Map<string, number>();
+  const chunks: { bytes: number; freeFrom: number }[] = [];
+  const chunkByTensor = new Map<string, number>();
   for (const { port, from, to } of computeLifetimes(cut)) {
     const bytes = countBytes(port);
     let best = -1;
-    pieces.forEach((piece, index) => {
-      if (piece.freeFrom > from || piece.bytes < bytes) return;
-      if (best < 0 || piece.bytes < pieces[best]!.bytes) best = index;
+    chunks.forEach((chunk, index) => {
+      if (chunk.freeFrom > from || chunk.bytes < bytes) return;
+      if (best < 0 || chunk.bytes < chunks[best]!.bytes) best = index;
     });
-    if (best < 0) best = pieces.push({ bytes, freeFrom: 0 }) - 1;
-    pieces[best]!.freeFrom = to + 1;
-    pieceByTensor.set(port.name, best);
+    if (best < 0) best = chunks.push({ bytes, freeFrom: 0 }) - 1;
+    chunks[best]!.freeFrom = to + 1;
+    chunkByTensor.set(port.name, best);
   }
-  return { pieces: pieces.map(({ bytes }) => bytes), pieceByTensor };
+  return { chunks: chunks.map(({ bytes }) => bytes), chunkByTensor };
 }
 
 /** Lists lifetimes in order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import type { CrossAlignment, SiteHeads } from "../device/cross_alignment.ts";
+import type { CrossAlignment, NodeHeads } from "../device/cross_alignment.ts";
 import type { StepBatch } from "./decoder.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
@@ -25,25 +25,25 @@ interface SlotText {
   readonly slot: number;
   readonly tokens: readonly number[];
   readonly numPositions: number;
-  readonly sites: readonly SiteHeads[];
+  readonly nodes: readonly NodeHeads[];
 }
 
 export class TextAligner {
   readonly #options: TextAlignerOptions;
   /** Created at the first text with alignment heads: most decoders never align. */
-  readonly #alignments = new Map<readonly SiteHeads[], CrossAlignment>();
+  readonly #alignments = new Map<readonly NodeHeads[], CrossAlignment>();
 
   constructor(options: TextAlignerOptions) {
     this.#options = options;
   }
 
   /** @returns f32 `[tokens, numPositions]`: how much more than other tokens each attends to each position. */
-  async align({ slot, tokens, numPositions, sites }: SlotText): Promise<Float32Array> {
+  async align({ slot, tokens, numPositions, nodes }: SlotText): Promise<Float32Array> {
     const { backend, decoder, attention } = this.#options;
     const { contextLength, maxBatchTokens } = decoder.limits;
-    const alignment = this.#alignments.get(sites) ??
-      attention.openAlignment({ sites, maxTokens: contextLength });
-    this.#alignments.set(sites, alignment);
+    const alignment = this.#alignments.get(nodes) ??
+      attention.openAlignment({ nodes, maxTokens: contextLength });
+    this.#alignments.set(nodes, alignment);
     try {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
         attention.captureQueries({ alignment, firstToken: first });

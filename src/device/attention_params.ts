@@ -1,5 +1,5 @@
 /**
- * An attention site of a cut graph in the kernels' terms.
+ * An attention node of a cut graph in the kernels' terms.
  *
  * @module
  */
@@ -7,10 +7,10 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import type { HeadNormParams, KvWriteParams } from "../../kernels/attention/kv_write.ts";
 import type { AttentionParams } from "../../kernels/attention/paged_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { AttentionSite, HeadRows } from "../graph/graph_cut.ts";
+import type { AttentionNode, HeadRows } from "../graph/graph_cut.ts";
 
-/** The kernels' parameters for one site. */
-export interface SiteParams {
+/** The kernels' parameters for one node. */
+export interface KernelParams {
   readonly shape: AttentionShape;
   readonly write: KvWriteParams;
   readonly attend: AttentionParams;
@@ -20,8 +20,8 @@ export interface SiteParams {
  * @param elem the element type of the cache and of what the kernels read and write.
  * @throws {RangeError} when keys and values have heads of different sizes.
  */
-export function paramsOfSite(
-  site: AttentionSite,
+export function toKernelParams(
+  node: AttentionNode,
   options: {
     readonly blockSize: number;
     readonly elem: Elem;
@@ -29,11 +29,11 @@ export function paramsOfSite(
     /** Whether the cache is in 8 bits. */
     readonly isQuantized?: boolean | undefined;
   },
-): SiteParams {
-  const { heads, kvHeads, headDim, vHeadDim, rotary } = site;
+): KernelParams {
+  const { heads, kvHeads, headDim, vHeadDim, rotary } = node;
   if (headDim !== vHeadDim) {
     throw new RangeError(
-      `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
+      `"${node.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
     );
   }
   // Rotated or normalised queries are written packed; others are read in place.
@@ -49,17 +49,17 @@ export function paramsOfSite(
         isByToken: rotary.sections !== undefined,
       },
       norms: options.norms,
-      q: toLayout(site.q),
-      k: toLayout(site.k),
-      v: toLayout(site.v),
+      q: toLayout(node.q),
+      k: toLayout(node.k),
+      v: toLayout(node.v),
     },
     attend: {
-      scale: site.scale,
-      softcap: site.softcap ?? 0,
-      window: site.localWindow ?? 0,
-      hasSinks: site.sinks !== undefined,
-      queryStride: isWritten ? heads * headDim : site.q.tokenStride,
-      queryOffset: isWritten ? 0 : site.q.offset,
+      scale: node.scale,
+      softcap: node.softcap ?? 0,
+      window: node.localWindow ?? 0,
+      hasSinks: node.sinks !== undefined,
+      queryStride: isWritten ? heads * headDim : node.q.tokenStride,
+      queryOffset: isWritten ? 0 : node.q.offset,
     },
   };
 }

@@ -85,13 +85,13 @@ export interface Backend {
   /**
    * The paged attention of a cut graph, with its KV cache and rotary tables in device memory.
    *
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
   /**
    * The states that a cut graph keeps beside keys and values, in device memory.
    *
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    */
   openStates(options: StatesOptions): SequenceStates;
   /**
@@ -107,13 +107,13 @@ export interface Backend {
   /**
    * The attention of a cut encoder.
    *
-   * @throws {RangeError} when the kernel cannot run a site's shape.
+   * @throws {RangeError} when the kernel cannot run a node's shape.
    */
   openPackedAttention(options: PackedAttentionOptions): PackedAttention;
   /**
    * The attention of a cut decoder to an encoder's output.
    *
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    */
   openCrossAttention(options: CrossAttentionOptions): CrossAttention;
   openSampler(options: SamplerOptions): TokenSampler;

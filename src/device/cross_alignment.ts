@@ -7,7 +7,7 @@
 import type { Tensor } from "./ort/ort.ts";
 
 /** Heads of one attention to the encoder. */
-export interface SiteHeads {
+export interface NodeHeads {
   /** The attention's index among the cross-attentions. */
   readonly layer: number;
   /** Heads, at least one. */
@@ -16,8 +16,8 @@ export interface SiteHeads {
 
 /** Its parameters. */
 export interface CrossAlignmentOptions {
-  /** Sites, at least one, each layer once. */
-  readonly sites: readonly SiteHeads[];
+  /** Nodes, at least one, each layer once. */
+  readonly nodes: readonly NodeHeads[];
   /** Most tokens of a text. */
   readonly maxTokens: number;
 }

@@ -6,15 +6,15 @@
  */
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
-import { paramsOfSite, type SiteParams } from "./attention_params.ts";
+import { type KernelParams, toKernelParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
 /** Its parameters. */
 export interface CrossAttentionOptions {
   /** The decoder's cross-attentions, in order; their k and v are not used. */
-  readonly sites: readonly AttentionSite[];
+  readonly nodes: readonly AttentionNode[];
   /** Most positions of the encoder's output for one input. */
   readonly numPositions: number;
   /** Most inputs whose keys and values are kept at once. */
@@ -25,21 +25,21 @@ export interface CrossAttentionOptions {
   readonly maxTokens: number;
 }
 
-/** Keys and values, `[inputs, positions, kvHeads, headDim]`, of the site's dtype; at most `numPositions`. */
+/** Keys and values, `[inputs, positions, kvHeads, headDim]`, of the node's dtype; at most `numPositions`. */
 export interface CrossTensors {
   readonly keys: Tensor;
   readonly values: Tensor;
 }
 
 export interface CrossAttention {
-  /** Keeps the keys and values of one site, input `i` in slot `slots[i]`; at most `maxInputs`. */
+  /** Keeps the keys and values of one node, input `i` in slot `slots[i]`; at most `maxInputs`. */
   keep(layer: number, tensors: CrossTensors, slots: readonly number[]): void;
   /** Takes the slot of each token of the next step. */
   begin(slots: readonly number[]): void;
   /**
-   * Attends at site `layer`, and writes the result to `output`.
+   * Attends at node `layer`, and writes the result to `output`.
    *
-   * @param tensors by name, the one that the site names as q.
+   * @param tensors by name, the one that the node names as q.
    * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
@@ -49,21 +49,21 @@ export interface CrossAttention {
 }
 
 /** Positions per block of the cache; the CPU's kernels require a power of two. */
-export const PLACES_PER_BLOCK = 16;
+export const POSITIONS_PER_BLOCK = 16;
 
 /** Blocks that an input's keys take. */
 export function blocksPerSlot(numPositions: number): number {
-  return Math.ceil(numPositions / PLACES_PER_BLOCK);
+  return Math.ceil(numPositions / POSITIONS_PER_BLOCK);
 }
 
-/** A site in the kernels' terms. Its keys and values come as rows of their own. */
-export function paramsOfCrossSite(site: AttentionSite, elem: Elem): SiteParams {
-  const params = paramsOfSite(site, { blockSize: PLACES_PER_BLOCK, elem });
-  const rows = { stride: site.kvHeads * site.headDim, offset: 0 };
+/** A node in the kernels' terms. Its keys and values come as rows of their own. */
+export function toCrossParams(node: AttentionNode, elem: Elem): KernelParams {
+  const params = toKernelParams(node, { blockSize: POSITIONS_PER_BLOCK, elem });
+  const rows = { stride: node.kvHeads * node.headDim, offset: 0 };
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }
 
-/** The step that writes `numPositions` positions of each input from `first` on, in the kernels' form. */
+/** The step that writes `numPositions` positions of each input from `first` on, as the kernels take it. */
 export function stepOfPositions(
   slots: readonly number[],
   { first, numPositions, numBlocks }: {

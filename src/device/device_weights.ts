@@ -14,9 +14,9 @@ import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { readRange } from "../graph/file/stored_range.ts";
 
 /** Bytes held in JavaScript at a time, for tensors of any size. */
-const PIECE_BYTES = 16 * 2 ** 20;
+const CHUNK_BYTES = 16 * 2 ** 20;
 /** Bytes that the queue may hold before the device has taken them. */
-const QUEUED_BYTES = 4 * PIECE_BYTES;
+const QUEUED_BYTES = 4 * CHUNK_BYTES;
 
 /** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
 export interface DeviceTensor {
@@ -42,7 +42,7 @@ export class DeviceWeights {
   readonly #tensors = new Map<string, DeviceTensor>();
   /** Buffers by file range: names that share a range share its buffer. */
   readonly #buffers = new Map<string, GPUBuffer>();
-  #piece = new Uint8Array(0);
+  #chunk = new Uint8Array(0);
   /** Memory for tensors that are joined from others. */
   readonly #scratch = { bytes: new Uint8Array(0) };
   #numBytes = 0;
@@ -76,7 +76,7 @@ export class DeviceWeights {
       await this.#flush();
     });
     // Data read only for the upload is no longer needed.
-    this.#piece = new Uint8Array(0);
+    this.#chunk = new Uint8Array(0);
     this.#scratch.bytes = new Uint8Array(0);
   }
 
@@ -111,10 +111,10 @@ export class DeviceWeights {
   async #fill(buffer: GPUBuffer, tensor: StoredTensor): Promise<void> {
     const files = this.#files;
     const size = storedBytes(tensor);
-    for (let offset = 0; offset < size; offset += PIECE_BYTES) {
-      const piece = this.#take(Math.min(PIECE_BYTES, size - offset));
-      await readRange(tensor, { files, offset, scratch: this.#scratch }, piece);
-      await this.#write(buffer, offset, piece);
+    for (let offset = 0; offset < size; offset += CHUNK_BYTES) {
+      const chunk = this.#take(Math.min(CHUNK_BYTES, size - offset));
+      await readRange(tensor, { files, offset, scratch: this.#scratch }, chunk);
+      await this.#write(buffer, offset, chunk);
     }
   }
 
@@ -154,16 +154,16 @@ export class DeviceWeights {
 
   /** The start of the shared read buffer, which grows to the largest piece. */
   #take(numBytes: number): Uint8Array<ArrayBuffer> {
-    if (this.#piece.length < numBytes) this.#piece = new Uint8Array(Math.ceil(numBytes / 4) * 4);
-    return this.#piece.subarray(0, numBytes);
+    if (this.#chunk.length < numBytes) this.#chunk = new Uint8Array(Math.ceil(numBytes / 4) * 4);
+    return this.#chunk.subarray(0, numBytes);
   }
 
-  /** @param piece may be reused afterwards; queues write multiples of 4 bytes. */
-  async #write(buffer: GPUBuffer, offset: number, piece: Uint8Array<ArrayBuffer>): Promise<void> {
-    const { length } = piece;
+  /** @param chunk may be reused afterwards; queues write multiples of 4 bytes. */
+  async #write(buffer: GPUBuffer, offset: number, chunk: Uint8Array<ArrayBuffer>): Promise<void> {
+    const { length } = chunk;
     const padded = Math.ceil(length / 4) * 4;
-    this.#piece.fill(0, length, padded);
-    this.#gpu.device.queue.writeBuffer(buffer, offset, this.#piece, 0, padded);
+    this.#chunk.fill(0, length, padded);
+    this.#gpu.device.queue.writeBuffer(buffer, offset, this.#chunk, 0, padded);
     this.#queuedBytes += padded;
     if (this.#queuedBytes >= QUEUED_BYTES) await this.#flush();
     this.#onProgress(this.#numBytes + offset + length);

@@ -7,14 +7,14 @@ import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import { expertsParams } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
-import type { ExpertsSite, HeadRows } from "../graph/graph_cut.ts";
+import type { ExpertsNode, HeadRows } from "../graph/graph_cut.ts";
 import type { Lowering } from "../program/program.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** How to open the mixtures of a cut. */
 export interface ExpertsOptions {
-  readonly sites: readonly ExpertsSite[];
+  readonly nodes: readonly ExpertsNode[];
   /** Most tokens of a step. */
   readonly maxTokens: number;
   /** Where the weights are read. */
@@ -27,7 +27,7 @@ export interface ExpertsOptions {
 
 /** One mixture of a step. */
 export interface ExpertsRun {
-  /** By name, those that the site names as operands. */
+  /** By name, those that the node names as operands. */
   readonly tensors: ReadonlyMap<string, Tensor>;
   /** Destination of the result; allocated if absent. */
   readonly output: Tensor | undefined;
@@ -46,8 +46,8 @@ export interface ExpertLayers {
   dispose(): void;
 }
 
-/** A site in the kernels' terms. */
-export function paramsOfSite({ mixture, operands, dtype }: ExpertsSite): ExpertsParams {
+/** A node in the kernels' terms. */
+export function toExpertParams({ mixture, operands, dtype }: ExpertsNode): ExpertsParams {
   const [x, logits] = operands.map(({ tokenStride, offset }: HeadRows) => ({
     stride: tokenStride,
     offset,

@@ -9,13 +9,13 @@ const CHANNELS = 3;
 
 /** Elements of one image. */
 export function elementsPerRow([row]: readonly TensorRow[]): number {
-  const { width, height } = row!.form;
+  const { width, height } = row!.format;
   return CHANNELS * width * height;
 }
 
 /** The whole shape. */
 export function tensorDims(rows: readonly TensorRow[]): number[] {
-  const { layout, width, height } = rows[0]!.form;
+  const { layout, width, height } = rows[0]!.format;
   const numRows = rows.length;
   return layout === "nchw"
     ? [numRows, CHANNELS, height, width]

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Mask } from "../../kernels/images/composite_alpha_reference.ts";
-import type { MaskForm, TensorForm } from "../../kernels/images/image_form.ts";
+import type { MaskFormat, TensorFormat } from "../../kernels/images/image_form.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "./ort/ort.ts";
 
@@ -14,18 +14,18 @@ export interface OpenImage {
   close(): void;
 }
 
-/** An image and the form in which a model takes it. */
+/** An image and the format in which a model takes it. */
 export interface TensorRow {
   readonly image: OpenImage;
-  readonly form: TensorForm;
+  readonly format: TensorFormat;
 }
 
 /** One of the masks of a tensor. */
 export interface MaskRow {
-  /** f32 `[masks, …]`, each of `form.height` rows of `form.width`. */
+  /** f32 `[masks, …]`, each of `format.height` rows of `format.width`. */
   readonly masks: Tensor;
   readonly index: number;
-  readonly form: MaskForm;
+  readonly format: MaskFormat;
 }
 
 /** An image with a mask. */
@@ -44,7 +44,7 @@ export interface ImageKernels {
    * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: valid until the next call, not owned
    * by the caller.
    *
-   * @param rows at least one, their forms of one layout and size.
+   * @param rows at least one, their formats of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
   /** Applies a mask to an image. Its own pixels are not changed. */

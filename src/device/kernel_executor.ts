@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Program, SiteForm } from "../program/program.ts";
+import type { OperandLayout, Program } from "../program/program.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { Tensor } from "./ort/ort.ts";
@@ -28,7 +28,7 @@ export interface KernelsOptions {
   /** Memory of tensors that cross between a program's segments, with room for all rows of a tile; none on the CPU. */
   readonly getBuffers: (program: Program) => ReadonlyMap<string, GPUBuffer>;
   /** Names of the attentions' outputs, by layer. */
-  readonly siteOutputs: readonly string[];
+  readonly attentionOutputs: readonly string[];
   /** Reads a constant. */
   readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
@@ -48,7 +48,7 @@ export interface KernelExecutor {
   readonly isExact?: boolean;
   /** Records a program's dispatches, which are submitted with what comes after them; on the CPU they run at once. */
   run(program: Program, step: KernelStep): void;
-  /** Records the attention on operands in this form; its result goes to the buffer of the attention's output. */
-  attend(form: SiteForm): void;
+  /** Records the attention on operands in this layout; its result goes to the buffer of the attention's output. */
+  attend(layout: OperandLayout): void;
   dispose(): void;
 }

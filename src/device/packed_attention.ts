@@ -6,23 +6,23 @@
 import type { PackedParams } from "../../kernels/attention/packed_attention.ts";
 import type { PackedBounds, PackedLimits } from "../../kernels/attention/packed_bounds.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { EncoderSite } from "../graph/cut/encoder_cut.ts";
+import type { EncoderNode } from "../graph/cut/encoder_cut.ts";
 import type { HeadRows } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** The parameters of a packed attention. */
 export interface PackedAttentionOptions extends PackedLimits {
-  readonly sites: readonly EncoderSite[];
+  readonly nodes: readonly EncoderNode[];
 }
 
-/** Packed attention, one call per site and batch. */
+/** Packed attention, one call per node and batch. */
 export interface PackedAttention {
   /** Takes the bounds of the next batch. */
   begin(bounds: PackedBounds): void;
   /**
-   * Attends at site `layer`, and writes the result to `output`.
+   * Attends at node `layer`, and writes the result to `output`.
    *
-   * @param tensors by name, those the site names as q, k and v.
+   * @param tensors by name, those the node names as q, k and v.
    * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
@@ -35,19 +35,19 @@ export interface PackedAttention {
  * @param elem the element type that the kernel reads and writes.
  * @throws {RangeError} when keys and values have heads of different sizes.
  */
-export function paramsOfEncoderSite(site: EncoderSite, elem: Elem): PackedParams {
-  const { heads, kvHeads, headDim, vHeadDim, scale, softcap = 0, window = 0 } = site;
+export function toPackedParams(node: EncoderNode, elem: Elem): PackedParams {
+  const { heads, kvHeads, headDim, vHeadDim, scale, softcap = 0, window = 0 } = node;
   if (headDim !== vHeadDim) {
     throw new RangeError(
-      `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernel wants equal ones.`,
+      `"${node.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernel wants equal ones.`,
     );
   }
   const toLayout = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
   return {
     shape: { heads, kvHeads, headSize: headDim, elem },
-    q: toLayout(site.q),
-    k: toLayout(site.k),
-    v: toLayout(site.v),
+    q: toLayout(node.q),
+    k: toLayout(node.k),
+    v: toLayout(node.v),
     scale,
     softcap,
     window,

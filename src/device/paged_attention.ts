@@ -5,15 +5,15 @@
  */
 import type { CachePool, WindowPool } from "../../kernels/attention/kv_cache.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
-import type { SiteForm } from "../program/program.ts";
-import type { AttentionSite } from "../graph/graph_cut.ts";
+import type { OperandLayout } from "../program/program.ts";
+import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { Slices } from "./slices.ts";
 
 /** The parameters of a paged attention. */
 export interface AttentionOptions extends CachePool {
-  readonly sites: readonly AttentionSite[];
-  /** Pools of the sites with a window; all sites are in the main one if absent. */
+  readonly nodes: readonly AttentionNode[];
+  /** Pools of the nodes with a window; all nodes are in the main one if absent. */
   readonly windows?: readonly WindowPool[] | undefined;
   readonly blockSize: number;
   /** Whether keys and values are kept in 8 bits. */
@@ -23,7 +23,7 @@ export interface AttentionOptions extends CachePool {
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly maxBlocksPerSequence: number;
-  /** Rotary tables and sinks that the sites name, as f32. */
+  /** Rotary tables and sinks that the nodes name, as f32. */
   readonly constants: ReadonlyMap<string, Float32Array>;
 }
 
@@ -35,7 +35,7 @@ export interface AttentionStep extends PackedStep {
   readonly sectionPositions?: readonly Int32Array[] | undefined;
 }
 
-/** Attention over a paged KV cache, one call per site and step. */
+/** Attention over a paged KV cache, one call per node and step. */
 export interface PagedAttention {
   /**
    * Takes the layout of the next step; its arrays may change once the step is over. A step that goes on after another
@@ -43,9 +43,9 @@ export interface PagedAttention {
    */
   begin(step: AttentionStep): void;
   /**
-   * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
+   * Writes the keys and values of node `layer` into the cache, attends, and writes the result to `output`.
    *
-   * @param tensors by name, those the site names as q, k and v.
+   * @param tensors by name, those the node names as q, k and v.
    * @param output destination of the result; allocated if absent.
    * @param slices divide the work; on the CPU alone.
    */
@@ -55,14 +55,14 @@ export interface PagedAttention {
     output: Tensor | undefined,
     slices?: Slices,
   ): Tensor | Promise<Tensor>;
-  /** Whether site `layer` takes its operands by {@linkcode openForm}; none does if absent. */
-  takesForm?(layer: number): boolean;
+  /** Whether node `layer` takes its operands by {@linkcode openLayout}; none does if absent. */
+  takesLayout?(layer: number): boolean;
   /**
-   * Lets a site take its operands in a compiled segment's layout.
+   * Lets a node take its operands in a compiled segment's layout.
    *
    * @throws {RangeError} when the kernels do not support the layout.
    */
-  openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
+  openLayout?(layout: OperandLayout, constants: LayoutConstants): RecordAttention;
   /**
    * Changes the number of blocks of a pool between steps; what the blocks hold that stay is kept.
    *
@@ -73,11 +73,11 @@ export interface PagedAttention {
   dispose(): void;
 }
 
-/** What an attention reads in the form that a compiled segment leaves it. */
-export interface FormConstants {
-  /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the form's norms. */
+/** What an attention reads in the layout in which a compiled segment leaves it. */
+export interface LayoutConstants {
+  /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the layout's norms. */
   readonly gammas?: Float32Array | undefined;
-  /** f32 `[positions, headDim / 2]` each: what the form's rotation is by. */
+  /** f32 `[positions, headDim / 2]` each: the angles of the layout's rotation. */
   readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
 }
 
@@ -89,5 +89,5 @@ export interface OperandBuffers {
   readonly out: GPUBuffer;
 }
 
-/** Records the attention of one site on operands in one form. */
-export type AttentionForm = (buffers: OperandBuffers) => void;
+/** Records the attention of one node on operands in one layout. */
+export type RecordAttention = (buffers: OperandBuffers) => void;

@@ -9,12 +9,12 @@ import type { LinearAttentionParams } from "../../kernels/states/linear_attentio
 import type { StateStep } from "../../kernels/states/state_step.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
-import type { Convolution, HeadRows, LinearAttention, StateSite } from "../graph/graph_cut.ts";
+import type { Convolution, HeadRows, LinearAttention, RecurrenceNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** The parameters of states. */
 export interface StatesOptions {
-  readonly sites: readonly StateSite[];
+  readonly nodes: readonly RecurrenceNode[];
   readonly numSlots: number;
   readonly maxTokens: number;
   readonly maxSequences: number;
@@ -35,7 +35,7 @@ export interface SequenceStates {
   /**
    * Goes through the step's tokens of a recurrence, and writes its results to `output`.
    *
-   * @param tensors by name, those that the site names as operands.
+   * @param tensors by name, those that the node names as operands.
    * @param output destination of the result; allocated if absent.
    */
   run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
@@ -43,14 +43,14 @@ export interface SequenceStates {
 }
 
 /** Numbers that a recurrence keeps of a sequence. */
-export function stateSize({ recurrence }: Pick<StateSite, "recurrence">): number {
+export function stateSize({ recurrence }: Pick<RecurrenceNode, "recurrence">): number {
   if (recurrence.kind === "convolution") return recurrence.channels * (recurrence.taps - 1);
   return recurrence.heads * recurrence.keyDim * recurrence.valueDim;
 }
 
 /** Constants that recurrences read. */
-export function stateConstants(sites: readonly StateSite[]): StoredTensor[] {
-  return sites.flatMap(({ recurrence }) =>
+export function stateConstants(nodes: readonly RecurrenceNode[]): StoredTensor[] {
+  return nodes.flatMap(({ recurrence }) =>
     recurrence.kind === "convolution"
       ? [recurrence.weights, ...recurrence.bias ? [recurrence.bias] : []]
       : []
@@ -59,7 +59,7 @@ export function stateConstants(sites: readonly StateSite[]): StoredTensor[] {
 
 /** A convolution in the kernel's terms. */
 export function convParams(
-  { operands, dtype }: StateSite,
+  { operands, dtype }: RecurrenceNode,
   { channels, taps, activation }: Convolution,
 ): CausalConvParams {
   return { elem: toElem(dtype), channels, taps, activation, ...toRowLayout(operands[0]) };
@@ -67,7 +67,7 @@ export function convParams(
 
 /** A linear attention in the kernel's terms, and the names of its gates. */
 export function linearParams(
-  { operands: [q, k, v, ...gates], dtype }: StateSite,
+  { operands: [q, k, v, ...gates], dtype }: RecurrenceNode,
   { kind: _, ...shape }: LinearAttention,
 ): LinearAttentionParams & { readonly decaysName?: string; readonly betasName?: string } {
   const decays = shape.decay === undefined ? undefined : gates[0];
@@ -87,7 +87,7 @@ export function linearParams(
   };
 }
 
-function toElem(dtype: StateSite["dtype"]): Elem {
+function toElem(dtype: RecurrenceNode["dtype"]): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }
 

@@ -68,7 +68,7 @@ export interface Rotary {
  * values and their own. Score of query `i` for key `j`, both counted from the sequence's start:
  * `s = scale * q·k`, then `softcap * tanh(s / softcap)` where there is one; visible when `i - localWindow < j <= i`.
  */
-export interface AttentionSite {
+export interface AttentionNode {
   /** Index among the sites, in the order they run: the layer of the KV cache. */
   readonly layer: number;
   /** The segment that must have run before; the next one may need this site's output. */
@@ -101,7 +101,7 @@ export interface AttentionSite {
  * A recurrence of the decoder, over a state of fixed size that each sequence has: it goes through the step's tokens of
  * each sequence in order, from what their predecessors left, or from zeros.
  */
-export interface StateSite {
+export interface RecurrenceNode {
   /** Index among these sites, in the order they run. */
   readonly index: number;
   /** The segment that must have run before; the next one may need this site's output. */
@@ -118,7 +118,7 @@ export interface StateSite {
 }
 
 /** A mixture of experts of the decoder: a router chooses some for each token. */
-export interface ExpertsSite {
+export interface ExpertsNode {
   /** Index among these sites, in the order they run. */
   readonly index: number;
   /** The segment that must have run before; the next one may need this site's output. */
@@ -144,9 +144,9 @@ export interface SharedWeight {
 /** A decoder graph cut at its attentions. */
 export interface GraphCut {
   readonly segments: readonly Segment[];
-  readonly attentions: readonly AttentionSite[];
-  readonly states: readonly StateSite[];
-  readonly experts: readonly ExpertsSite[];
+  readonly attentions: readonly AttentionNode[];
+  readonly states: readonly RecurrenceNode[];
+  readonly experts: readonly ExpertsNode[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /**

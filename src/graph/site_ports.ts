@@ -4,8 +4,14 @@
  * @module
  */
 import { countElements } from "./file/dtype.ts";
-import type { EncoderSite } from "./cut/encoder_cut.ts";
-import type { AttentionSite, ExpertsSite, HeadRows, StateSite, TensorPort } from "./graph_cut.ts";
+import type { EncoderNode } from "./cut/encoder_cut.ts";
+import type {
+  AttentionNode,
+  ExpertsNode,
+  HeadRows,
+  RecurrenceNode,
+  TensorPort,
+} from "./graph_cut.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { TokenwiseGraph } from "./cut/prepare_graph.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";
@@ -69,7 +75,7 @@ function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
 export function describeStates(
   { states, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
-): StateSite[] {
+): RecurrenceNode[] {
   return states.flatMap(({ found: { name, recurrence }, node }) => {
     const level = levels.get(node);
     if (level === undefined) return [];
@@ -86,7 +92,7 @@ export function describeStates(
 export function describeMixtures(
   { mixtures, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
-): ExpertsSite[] {
+): ExpertsNode[] {
   return mixtures.flatMap(({ found: { name, mixture }, node }) => {
     const level = levels.get(node);
     if (level === undefined) return [];
@@ -104,7 +110,7 @@ export function describeMixtures(
 export function describeSites(
   { sites, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
-): (AttentionSite & Pick<EncoderSite, "window">)[] {
+): (AttentionNode & Pick<EncoderNode, "window">)[] {
   const described = sites.map(({ found, node }) => {
     const heads = [found.q, found.k, found.v].map(({ offset }, i) =>
       rowsAt(node.inputs[i]!, axes, offset)

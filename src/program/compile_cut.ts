@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { AttentionSite, GraphCut, Segment } from "../graph/graph_cut.ts";
+import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
-import type { SiteOperand } from "./site_forms.ts";
+import type { AttentionOperand } from "./site_forms.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
@@ -18,7 +18,7 @@ export type CompiledSegment = Readonly<Record<Lowering, Program>> | { readonly r
 /** How to compile. */
 interface CompileCutOptions {
   /** Whether an attention takes operands as the dispatches leave them: packed, their heads not normalised yet. */
-  readonly takesForm: (site: AttentionSite) => boolean;
+  readonly takesLayout: (node: AttentionNode) => boolean;
   /** Tokens of the longest sequence. */
   readonly contextLength: number;
   /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
@@ -44,7 +44,7 @@ export function compileCut(
   cut:
     & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
     & Partial<Pick<GraphCut, "states" | "experts">>,
-  { takesForm, contextLength, writesSums, rotates = false }: CompileCutOptions,
+  { takesLayout, contextLength, writesSums, rotates = false }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
@@ -72,10 +72,10 @@ export function compileCut(
       indices.find((index) => index?.name === port.name) ?? port
     );
     const segment = { ...own, inputs };
-    const sites = cut.attentions.filter((site) =>
-      site.afterSegment === segment.index && takesForm(site)
+    const nodes = cut.attentions.filter((node) =>
+      node.afterSegment === segment.index && takesLayout(node)
     );
-    const others = cut.attentions.filter((site) => !sites.includes(site));
+    const others = cut.attentions.filter((node) => !nodes.includes(node));
     const kept = new Set([
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
@@ -87,7 +87,7 @@ export function compileCut(
     // The last segment is for wanted rows alone.
     const hasTiles = own.index < cut.segments.length - 1;
     const operands = rotates ? listOperands(others) : undefined;
-    const options = { sites, kept, tables, writesSums, operands };
+    const options = { nodes, kept, tables, writesSums, operands };
     const few = compileSegment(segment, { ...options, allRows: true, hasTiles: false });
     const many = compileSegment(segment, { ...options, allRows: false, hasTiles });
     if ("refused" in few) return few;
@@ -115,10 +115,10 @@ export function refuseSegments(
 }
 
 /** Operands by name. */
-function listOperands(sites: readonly AttentionSite[]): Map<string, SiteOperand> {
+function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOperand> {
   return new Map(
-    sites.flatMap((site) =>
-      (["q", "k", "v"] as const).map((kind) => [site[kind].tensor, { kind, site }] as const)
+    nodes.flatMap((node) =>
+      (["q", "k", "v"] as const).map((kind) => [node[kind].tensor, { kind, node }] as const)
     ),
   );
 }

@@ -9,14 +9,14 @@
  */
 import { codeOfDtype } from "../graph/file/dtype.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { AttentionSite, Segment, TensorPort } from "../graph/graph_cut.ts";
+import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, readVector } from "../graph/constants.ts";
 import { findOriginal, isReshape } from "./reshapes.ts";
-import { formOfSite, type SiteOperand } from "./site_forms.ts";
+import { type AttentionOperand, findOperandLayout } from "./site_forms.ts";
 import { computeOperand } from "./site_operands.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
@@ -33,7 +33,7 @@ import { findDtype, rowsOfPort } from "./segment_types.ts";
 /** What a segment is compiled for. */
 interface CompileOptions {
   /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
-  readonly sites: readonly AttentionSite[];
+  readonly nodes: readonly AttentionNode[];
   /** What the cut computes from positions alone. */
   readonly tables: PositionTables;
   /** Outputs that are read by more than these attentions. */
@@ -45,7 +45,7 @@ interface CompileOptions {
   /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
   readonly writesSums: boolean;
   /** Operands that attentions take normalised and rotated, by name; none if absent. */
-  readonly operands?: ReadonlyMap<string, SiteOperand> | undefined;
+  readonly operands?: ReadonlyMap<string, AttentionOperand> | undefined;
 }
 
 /** Compiles a segment, or says in one sentence why not. */
@@ -66,7 +66,7 @@ class Compiler {
   readonly #planner: ProductPlanner;
   readonly #program: ProgramBuilder;
   /** By the names of what they are but for their shape. */
-  readonly #operands: ReadonlyMap<string, SiteOperand>;
+  readonly #operands: ReadonlyMap<string, AttentionOperand>;
   readonly #known = new Map<string, Rows>();
 
   constructor(segment: Segment, options: CompileOptions) {
@@ -74,7 +74,7 @@ class Compiler {
     this.#options = options;
     const { outputs, model: { graph } } = segment;
     const dtype = findDtype(new GraphIndex(graph), segment);
-    const operands = options.sites.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
+    const operands = options.nodes.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
     this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
@@ -90,17 +90,19 @@ class Compiler {
   }
 
   compile() {
-    const { sites, kept: names, tables } = this.#options;
+    const { nodes, kept: names, tables } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
     const getRows = (name: string) => this.#rows(name);
     // First: products may compute what is kept.
-    const forms = sites.map((site) => formOfSite({ index: this.#index, tables, getRows }, site));
+    const layouts = nodes.map((node) =>
+      findOperandLayout({ index: this.#index, tables, getRows }, node)
+    );
     for (const output of kept) this.#settle(output);
-    return { ...this.#program.finish(), forms };
+    return { ...this.#program.finish(), layouts };
   }
 
-  /** Lets the tensor that an output is another shape of be written where the output is. */
+  /** If an output only reshapes a tensor, computes that tensor into the output's buffer. */
   #aliasOutput(name: string): void {
     const root = findOriginal(this.#index, name);
     if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
@@ -177,8 +179,8 @@ class Compiler {
 
   /** Whether it is an operand whose heads turn, token after token. */
   #isRotated(name: string): boolean {
-    const { site } = this.#operands.get(name) ?? {};
-    return site !== undefined && findRotation(this.#index, name, site.headDim) !== undefined;
+    const { node } = this.#operands.get(name) ?? {};
+    return node !== undefined && findRotation(this.#index, name, node.headDim) !== undefined;
   }
 
   #operand(name: string, node: Node): Rows {

@@ -44,15 +44,15 @@ export function lowerCut(
         afterSegment === segment;
       return [
         program ? { kind: "kernels", segment, program } : { kind: "ort", segment },
-        ...findIndices(cut.attentions, isNext).map((site) => ({
-          ...{ kind: "attention", site } as const,
-          form: program?.forms.find(({ layer }) => layer === site),
+        ...findIndices(cut.attentions, isNext).map((node) => ({
+          ...{ kind: "attention", node } as const,
+          layout: program?.layouts.find(({ layer }) => layer === node),
         })),
         ...findIndices(cut.states ?? [], isNext).map((state) =>
           ({ kind: "state_update", state }) as const
         ),
-        ...findIndices(cut.experts ?? [], isNext).map((site) =>
-          ({ kind: "experts", site }) as const
+        ...findIndices(cut.experts ?? [], isNext).map((node) =>
+          ({ kind: "experts", node }) as const
         ),
       ];
     });

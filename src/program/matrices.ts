@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LEVEL_BITS, type MatrixForm } from "../../kernels/matmul/matvec_params.ts";
+import { LEVEL_BITS, type MatrixFormat } from "../../kernels/matmul/matvec_params.ts";
 import type { GraphIndex } from "../graph/graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
@@ -11,7 +11,7 @@ import { readVector } from "../graph/constants.ts";
 
 /** A matrix, as a graph stores it. */
 export interface Matrix {
-  readonly form: MatrixForm;
+  readonly format: MatrixFormat;
   readonly k: number;
   readonly outputs: number;
   readonly weights: Tensor;
@@ -27,18 +27,18 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
   if (opType === "MatMulNBits" && weights !== undefined) return readBlocks(index, node, weights);
   if (opType === "MatMul" && weights?.shape.length === 2) {
     const [k, outputs] = weights.shape as [number, number];
-    return { form: { kind: "columns" }, k, outputs, weights };
+    return { format: { kind: "columns" }, k, outputs, weights };
   }
   const turned = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
   const isTransposed = intAttribute(node, "transB") === 1;
   const table = turned ?? (opType === "Gemm" && isTransposed ? weights : undefined);
   if (table?.shape.length === 2) {
     const [outputs, k] = table.shape as [number, number];
-    return { form: { kind: "rows" }, k, outputs, weights: table };
+    return { format: { kind: "rows" }, k, outputs, weights: table };
   }
   if (opType !== "Gemm" || weights === undefined) return undefined;
   const [k, outputs] = weights.shape as [number, number];
-  return { form: { kind: "columns" }, k, outputs, weights };
+  return { format: { kind: "columns" }, k, outputs, weights };
 }
 
 /** Whether a `Gemm` is a product and a bias, without factors of its own. */
@@ -74,7 +74,7 @@ function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
     throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
   }
   return {
-    form: {
+    format: {
       ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
       ...(intAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
     },

@@ -12,7 +12,7 @@ import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
 import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 
-/** Positions that are looked at to know a table's form. */
+/** Positions that are looked at to tell what a table is. */
 const PROBED = 7;
 /** Positions that are computed at a time. */
 const AT_ONCE = 2048;

@@ -13,7 +13,7 @@ import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 
 /**
- * The two forms of a program. `few` is for decoding: one token of each sequence, whose logits are all wanted, so that
+ * The two lowerings of a program. `few` is for decoding: one token of each sequence, whose logits are all wanted, so that
  * reading the weights is what takes time. `many` is for prompts, of whose rows few are wanted at the end.
  */
 export type Lowering = "few" | "many";
@@ -61,7 +61,7 @@ export function listTensors({ tensors }: Dispatch): [role: string, name: string]
 }
 
 /** How the operands of the attention after a segment are left by its dispatches. */
-export interface SiteForm {
+export interface OperandLayout {
   readonly layer: number;
   readonly q: HeadRows;
   readonly k: HeadRows;
@@ -92,7 +92,7 @@ export interface Program {
   readonly weights: readonly Tensor[];
   /** Tensors that do not leave the segment or go to its attention alone: bytes of a row by name. */
   readonly scratch: ReadonlyMap<string, number>;
-  readonly forms: readonly SiteForm[];
+  readonly layouts: readonly OperandLayout[];
 }
 
 /**
@@ -103,11 +103,15 @@ export type Instruction =
   | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }
   /** What cannot be compiled runs in ONNX Runtime. */
   | { readonly kind: "ort"; readonly segment: number }
-  /** `form`: how kernels leave its operands, if not as ordinary tensors. */
-  | { readonly kind: "attention"; readonly site: number; readonly form?: SiteForm | undefined }
+  /** `layout`: how kernels leave its operands, if not as ordinary tensors. */
+  | {
+    readonly kind: "attention";
+    readonly node: number;
+    readonly layout?: OperandLayout | undefined;
+  }
   | { readonly kind: "state_update"; readonly state: number }
   /** Chooses experts for each token and adds up what they make of its row. */
-  | { readonly kind: "experts"; readonly site: number };
+  | { readonly kind: "experts"; readonly node: number };
 
 /** A step in each lowering. */
 export type StepPrograms = Readonly<Record<Lowering, readonly Instruction[]>>;

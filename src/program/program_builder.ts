@@ -33,7 +33,7 @@ interface Pointwise {
   readonly scale?: number;
 }
 
-/** A product, and what of its rows is computed before it. */
+/** A product, and the norm of its rows before it. */
 interface Product {
   readonly plan: ProductPlan;
   readonly x: Rows;
@@ -61,7 +61,7 @@ export class ProgramBuilder {
   readonly #dispatches: Dispatch[] = [];
   readonly #weights = new Map<string, Tensor>();
   readonly #scratch = new Map<string, number>();
-  /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
+  /** Outputs of the segment, by the tensor that each only reshapes. */
   readonly #outputAliases = new Map<string, string>();
 
   /**
@@ -78,12 +78,12 @@ export class ProgramBuilder {
     this.#kept = kept;
   }
 
-  /** Lets a tensor be written where an output is that has the same elements. */
+  /** Has a tensor computed into the buffer of an output with the same elements. */
   writeInto(output: string, name: string): void {
     this.#outputAliases.set(name, output);
   }
 
-  finish(): Omit<Program, "forms"> {
+  finish(): Omit<Program, "layouts"> {
     return {
       dispatches: this.#dispatches,
       weights: [...this.#weights.values()],
@@ -132,7 +132,7 @@ export class ProgramBuilder {
     operands: () => Pick<MatvecDispatch["tensors"], "affine" | "bias" | "residual" | "sum">,
   ): Rows {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
-    const { form, k, outputs } = matrix;
+    const { format, k, outputs } = matrix;
     const n = gate?.n ?? outputs;
     const elem = elemOfPlan(plan);
     const params: MatvecParams = {
@@ -142,7 +142,7 @@ export class ProgramBuilder {
       x: { stride: x.stride, offset: x.offset },
       out: within && { stride: within.stride, offset: within.offset },
       matrixRows: outputs,
-      weights: form,
+      weights: format,
       norm: norm?.params,
       hasBias: bias !== undefined,
       gate: gate && { gateRow: gate.gateRow, upRow: gate.upRow },
@@ -153,7 +153,7 @@ export class ProgramBuilder {
     };
     checkMatvec(params);
     requireElem(x, elem);
-    const isPacked = form.kind === "nbits";
+    const isPacked = format.kind === "nbits";
     if (within) requireElem(within, elem);
     const out = within?.tensor ?? this.#target(name, n, elem);
     this.#dispatches.push({
@@ -172,7 +172,7 @@ export class ProgramBuilder {
     return within ?? this.#whole(out, n, elem);
   }
 
-  /** Rows that others write the parts of. */
+  /** Rows whose parts other dispatches write. */
   reserve(name: string, width: number, elem: Elem): Rows {
     return this.#whole(this.#target(name, width, elem), width, elem);
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_write.ts";
-import type { AttentionSite, HeadRows, Rotary } from "../graph/graph_cut.ts";
+import type { AttentionNode, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
@@ -12,13 +12,13 @@ import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { readScale } from "./product_plan.ts";
-import type { SiteForm } from "./program.ts";
+import type { OperandLayout } from "./program.ts";
 import type { Rows } from "./program_builder.ts";
 import { isReshape } from "./reshapes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
-/** What a site's form is found in. */
-export interface FormSearch {
+/** Where the layout of an attention's operands is searched. */
+export interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
   /** Where a tensor's rows are; computes them if that has not been done. */
@@ -29,9 +29,9 @@ export interface FormSearch {
 type OperandNorm = FoundNorm & { readonly ofRows: boolean };
 
 /** An operand of an attention, by its kind. */
-export interface SiteOperand {
+export interface AttentionOperand {
   readonly kind: "q" | "k" | "v";
-  readonly site: AttentionSite;
+  readonly node: AttentionNode;
 }
 
 /** An operand before what the attention does to it. */
@@ -47,9 +47,9 @@ interface Operand {
  *
  * @throws {Refusal} when its queries and keys are normalised or rotated differently.
  */
-export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
+export function findOperandLayout(search: LayoutSearch, node: AttentionNode): OperandLayout {
   const [q, k, v] = (["q", "k", "v"] as const).map((kind) =>
-    readOperand(search, { kind, site })
+    readOperand(search, { kind, node })
   ) as [
     Operand,
     Operand,
@@ -60,55 +60,59 @@ export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
   const [epsilon] = epsilons;
   const [ofRows, ...others] = new Set([q, k].flatMap(({ norm }) => norm?.ofRows ?? []));
   if (others.length > 0) throw new Refusal("The norms of its queries and keys differ.");
-  const numHeads = ofRows ? [site.heads, site.kvHeads] as const : [1, 1] as const;
-  const sizes = [numHeads[0] * site.headDim, numHeads[1] * site.headDim] as const;
+  const numHeads = ofRows ? [node.heads, node.kvHeads] as const : [1, 1] as const;
+  const sizes = [numHeads[0] * node.headDim, numHeads[1] * node.headDim] as const;
   const norms = epsilon === undefined
     ? undefined
     : { epsilon, ofRows: ofRows!, sizes, q: q.norm?.gamma, k: k.norm?.gamma };
-  const rotary = findRotary(search.tables, [q, k], site);
-  return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
+  const rotary = findRotary(search.tables, [q, k], node);
+  return { layer: node.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
 
 /** Goes back from an operand as far as the attention can do what lies between. */
 export function readOperand(
-  { index, getRows }: FormSearch,
-  { kind, site }: SiteOperand,
+  { index, getRows }: LayoutSearch,
+  { kind, node }: AttentionOperand,
 ): Operand {
-  const { tensor, offset } = site[kind];
-  if (!index.producers.has(tensor)) return { rows: site[kind], scale: 1 };
+  const { tensor, offset } = node[kind];
+  if (!index.producers.has(tensor)) return { rows: node[kind], scale: 1 };
   let name = tensor;
   let isHeadMajor = false;
   let scale = 1;
   let rotation: FoundRotation | undefined;
   let norm: OperandNorm | undefined;
-  for (let node = index.producers.get(name); node; node = index.producers.get(name)) {
-    if (isReshape(node) && !isHeadMajor) {
-      name = node.inputs[0]!;
+  for (
+    let producer = index.producers.get(name);
+    producer;
+    producer = index.producers.get(name)
+  ) {
+    if (isReshape(producer) && !isHeadMajor) {
+      name = producer.inputs[0]!;
       continue;
     }
-    if (node.opType === "Transpose" && intsAttribute(node, "perm")?.join() === "0,2,1,3") {
+    if (producer.opType === "Transpose" && intsAttribute(producer, "perm")?.join() === "0,2,1,3") {
       isHeadMajor = !isHeadMajor;
-      name = node.inputs[0]!;
+      name = producer.inputs[0]!;
       continue;
     }
     if (kind === "v" || offset !== 0 || norm !== undefined) break;
     // What the cache holds is not scaled by the attention.
-    const isScaled = kind === "q" && (node.opType === "Mul" || node.opType === "Div");
-    const scaled = isScaled ? readScale(index, node) : undefined;
+    const isScaled = kind === "q" && (producer.opType === "Mul" || producer.opType === "Div");
+    const scaled = isScaled ? readScale(index, producer) : undefined;
     if (scaled !== undefined) {
       scale *= scaled.scale;
       name = scaled.input;
       continue;
     }
-    const mayRotate = rotation === undefined && site.rotary === undefined;
-    const found = mayRotate ? findRotation(index, name, site.headDim) : undefined;
+    const mayRotate = rotation === undefined && node.rotary === undefined;
+    const found = mayRotate ? findRotation(index, name, node.headDim) : undefined;
     if (found !== undefined) {
       rotation = found;
       name = found.input;
       continue;
     }
-    norm = findHeadNorm(index, name, site.headDim) ??
-      (isHeadMajor ? undefined : findRowNorm(index, name, { kind, site }));
+    norm = findHeadNorm(index, name, node.headDim) ??
+      (isHeadMajor ? undefined : findRowNorm(index, name, { kind, node }));
     if (norm === undefined) break;
     name = norm.inputs[0]!;
   }
@@ -136,10 +140,10 @@ function findHeadNorm(index: GraphIndex, name: string, headDim: number): Operand
 function findRowNorm(
   index: GraphIndex,
   name: string,
-  { kind, site }: SiteOperand,
+  { kind, node }: AttentionOperand,
 ): OperandNorm | undefined {
   const norm = findNorm(index, name);
-  const { heads, kvHeads, headDim } = site;
+  const { heads, kvHeads, headDim } = node;
   const width = (kind === "q" ? heads : kvHeads) * headDim;
   const isRow = norm?.params.kind === "rms" && norm.inputs.length === 1 &&
     norm.gamma.shape[0] === width;
@@ -151,7 +155,7 @@ function findRowNorm(
 function findRotary(
   tables: PositionTables,
   [q, k]: readonly [Operand, Operand],
-  { headDim }: AttentionSite,
+  { headDim }: AttentionNode,
 ): Rotary | undefined {
   const rotation = q.rotation ?? k.rotation;
   if (rotation === undefined) return undefined;

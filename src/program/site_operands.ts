@@ -7,10 +7,10 @@ import { Refusal } from "../graph/refusal.ts";
 import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
 import {
   angleTable,
+  type AttentionOperand,
   findSections,
-  type FormSearch,
+  type LayoutSearch,
   readOperand,
-  type SiteOperand,
 } from "./site_forms.ts";
 
 /** Adds one dispatch: what it computes from rows is the tensor `name`. */
@@ -23,14 +23,14 @@ type Step = (name: string, x: Rows) => Rows;
  * @throws {Refusal} where something else lies between.
  */
 export function computeOperand(
-  search: FormSearch & { readonly program: ProgramBuilder },
-  operand: SiteOperand,
+  search: LayoutSearch & { readonly program: ProgramBuilder },
+  operand: AttentionOperand,
 ): Rows {
   const { program, tables } = search;
-  const { kind, site } = operand;
+  const { kind, node } = operand;
   const { rows, norm, rotation, scale } = readOperand(search, operand);
-  const heads = kind === "q" ? site.heads : site.kvHeads;
-  const headSize = kind === "v" ? site.vHeadDim : site.headDim;
+  const heads = kind === "q" ? node.heads : node.kvHeads;
+  const headSize = kind === "v" ? node.vHeadDim : node.headDim;
   const { positions } = tables;
   const steps: Step[] = [];
   if (norm !== undefined) steps.push((name, x) => program.norm(name, { x, norm }));
@@ -46,8 +46,8 @@ export function computeOperand(
   }
   if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));
   const { tensor, tokenStride: stride, offset } = rows;
-  const source = { tensor, stride, offset, width: heads * headSize, elem: toElem(site.dtype) };
-  const { tensor: name } = site[kind];
+  const source = { tensor, stride, offset, width: heads * headSize, elem: toElem(node.dtype) };
+  const { tensor: name } = node[kind];
   return steps.reduce<Rows>(
     (x, step, i) => step(i === steps.length - 1 ? name : `${name}/before_${i}`, x),
     source,

@@ -3,7 +3,7 @@ import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
 import { compositeAlpha, compositeBands } from "../../kernels/images/composite_alpha_reference.ts";
-import { type MaskForm, weighAxis } from "../../kernels/images/image_form.ts";
+import { type MaskFormat, weighAxis } from "../../kernels/images/image_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
@@ -15,10 +15,10 @@ import { noiseImage } from "./image_case.ts";
 interface Case {
   readonly name: string;
   readonly image: Pixels;
-  readonly form: MaskForm;
+  readonly format: MaskFormat;
 }
 
-function makeForm(width: number, height: number, changes: Partial<MaskForm> = {}): MaskForm {
+function makeForm(width: number, height: number, changes: Partial<MaskFormat> = {}): MaskFormat {
   return {
     width,
     height,
@@ -30,24 +30,24 @@ function makeForm(width: number, height: number, changes: Partial<MaskForm> = {}
 }
 
 const CASES: readonly Case[] = [
-  { name: "growing", image: noiseImage(101, 67), form: makeForm(16, 12) },
-  { name: "shrinking", image: noiseImage(7, 5), form: makeForm(64, 64) },
-  { name: "the same size", image: noiseImage(9, 9), form: makeForm(9, 9) },
-  { name: "to one pixel", image: noiseImage(1, 1), form: makeForm(64, 48) },
-  { name: "from one pixel", image: noiseImage(31, 3), form: makeForm(1, 1) },
-  { name: "a line", image: noiseImage(2000, 1), form: makeForm(32, 32, { filter: "lanczos" }) },
-  { name: "wide and low", image: noiseImage(301, 3), form: makeForm(64, 64) },
-  { name: "narrow and high", image: noiseImage(3, 301), form: makeForm(64, 64) },
-  { name: "bicubic", image: noiseImage(77, 91), form: makeForm(20, 30, { filter: "bicubic" }) },
+  { name: "growing", image: noiseImage(101, 67), format: makeForm(16, 12) },
+  { name: "shrinking", image: noiseImage(7, 5), format: makeForm(64, 64) },
+  { name: "the same size", image: noiseImage(9, 9), format: makeForm(9, 9) },
+  { name: "to one pixel", image: noiseImage(1, 1), format: makeForm(64, 48) },
+  { name: "from one pixel", image: noiseImage(31, 3), format: makeForm(1, 1) },
+  { name: "a line", image: noiseImage(2000, 1), format: makeForm(32, 32, { filter: "lanczos" }) },
+  { name: "wide and low", image: noiseImage(301, 3), format: makeForm(64, 64) },
+  { name: "narrow and high", image: noiseImage(3, 301), format: makeForm(64, 64) },
+  { name: "bicubic", image: noiseImage(77, 91), format: makeForm(20, 30, { filter: "bicubic" }) },
   {
     name: "a part of the mask",
     image: noiseImage(50, 40),
-    form: makeForm(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
+    format: makeForm(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
   },
 ];
 
 /** Probabilities, some of them beyond 0 and 1; what does not belong to the image is far off. */
-function makeMask({ width, height, contentHeight }: MaskForm): Float32Array<ArrayBuffer> {
+function makeMask({ width, height, contentHeight }: MaskFormat): Float32Array<ArrayBuffer> {
   const random = new Random(7);
   return Float32Array.from(
     { length: width * height },
@@ -57,16 +57,16 @@ function makeMask({ width, height, contentHeight }: MaskForm): Float32Array<Arra
 }
 
 /** Alpha by the formula as it stands, before it is rounded. */
-function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, form: MaskForm) {
-  const across = weighAxis(form.contentWidth, width, form.filter);
-  const down = weighAxis(form.contentHeight, height, form.filter);
+function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, format: MaskFormat) {
+  const across = weighAxis(format.contentWidth, width, format.filter);
+  const down = weighAxis(format.contentHeight, height, format.filter);
   return Float64Array.from({ length: width * height }, (_, at) => {
     const [x, y] = [at % width, Math.floor(at / width)];
     let sum = 0;
     for (let j = 0; j < down.count[y]!; j++) {
       for (let i = 0; i < across.count[x]!; i++) {
         sum += down.values[y * down.stride + j]! * across.values[x * across.stride + i]! *
-          mask[(down.first[y]! + j) * form.width + across.first[x]! + i]!;
+          mask[(down.first[y]! + j) * format.width + across.first[x]! + i]!;
       }
     }
     return Math.min(1, Math.max(0, sum)) * data[4 * at + 3]!;
@@ -88,12 +88,12 @@ function assertColors(got: Pixels, want: Pixels): void {
   assertSameValues(colors(got.data), colors(seen));
 }
 
-for (const { name, image, form } of CASES) {
+for (const { name, image, format } of CASES) {
   Deno.test(`compositeAlpha() follows its formula: ${name}`, () => {
-    const mask = makeMask(form);
+    const mask = makeMask(format);
     const got = { ...image, data: image.data.slice() };
-    compositeAlpha(got, { values: mask, form });
-    assertAlpha(got, byTheFormula(image, mask, form), name);
+    compositeAlpha(got, { values: mask, format });
+    assertAlpha(got, byTheFormula(image, mask, format), name);
     assertColors(got, image);
   });
 }
@@ -103,17 +103,17 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   const before = rgb.data.slice();
-  const form = makeForm(5, 6);
-  const mask = { values: makeMask(form), form };
+  const format = makeForm(5, 6);
+  const mask = { values: makeMask(format), format };
   const got = compositeAlpha(rgb, mask);
   assert.deepEqual(rgb.data, before);
   assert.deepEqual(got, compositeAlpha(opaque, mask));
 });
 
 Deno.test("compositeBands() makes of some rows what they are in the whole image", () => {
-  for (const { name, image, form } of CASES) {
+  for (const { name, image, format } of CASES) {
     const { width, height, channels, data } = image;
-    const mask = { values: makeMask(form), form };
+    const mask = { values: makeMask(format), format };
     const whole = compositeAlpha({ ...image, data: data.slice() }, mask).data;
     for (const [firstRow, endRow] of [[0, 1], [Math.floor(height / 3), height]] as const) {
       const [start, end] = [channels * width * firstRow, channels * width * endRow];
@@ -129,7 +129,7 @@ Deno.test("compositeBands() makes of some rows what they are in the whole image"
 
 Deno.test("compositeAlpha() takes NaN for 0", () => {
   const image = noiseImage(4, 4);
-  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), form: makeForm(2, 2) });
+  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), format: makeForm(2, 2) });
   assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));
 });
 
@@ -144,8 +144,8 @@ async function readImage(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Prom
 kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
   const kernel = new CompositeAlpha(gpu);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
-  for (const { name, image, form } of CASES) {
-    const mask = makeMask(form);
+  for (const { name, image, format } of CASES) {
+    const mask = makeMask(format);
     // The second of two masks; the first must not be read.
     const masks = new Float32Array(2 * mask.length).fill(NaN);
     masks.set(mask, mask.length);
@@ -158,12 +158,12 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
     kernel.encode(pass, {
       image: { buffer, width: image.width, height: image.height },
       mask: { buffer: maskBuffer, start: mask.length },
-      form,
+      format,
     });
     pass.end();
     gpu.device.queue.submit([encoder.finish()]);
     const got = await readImage(gpu, buffer, image);
-    assertAlpha(got, byTheFormula(image, mask, form), name);
+    assertAlpha(got, byTheFormula(image, mask, format), name);
     assertColors(got, image);
     buffer.destroy();
     maskBuffer.destroy();
@@ -174,10 +174,10 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
 kernelTest("CompositeAlpha takes masks that are no numbers as its reference does", async (gpu) => {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
-  const form = makeForm(3, 3);
+  const format = makeForm(3, 3);
   const image = { width: 17, height: 7, channels: 4, data: new Uint8Array(17 * 7 * 4).fill(255) };
   const want = { ...image, data: image.data.slice() } as Pixels;
-  compositeAlpha(want, { values, form });
+  compositeAlpha(want, { values, format });
   const mask = upload(gpu, values, "f32");
   const buffer = createBuffer(gpu, { size: image.data.byteLength, usage });
   gpu.device.queue.writeBuffer(buffer, 0, image.data);
@@ -185,7 +185,7 @@ kernelTest("CompositeAlpha takes masks that are no numbers as its reference does
   const encoder = gpu.device.createCommandEncoder();
   const pass = encoder.beginComputePass();
   const source = { buffer, width: image.width, height: image.height };
-  kernel.encode(pass, { image: source, mask: { buffer: mask, start: 0 }, form });
+  kernel.encode(pass, { image: source, mask: { buffer: mask, start: 0 }, format });
   pass.end();
   gpu.device.queue.submit([encoder.finish()]);
   const got = await readImage(gpu, buffer, want);

@@ -15,7 +15,7 @@ import { LinearAttentionKernel } from "../../kernels/states/linear_attention.ts"
 import { LogMel } from "../../kernels/log_mel/log_mel.ts";
 import { readLogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";
 import { Matvec } from "../../kernels/matmul/matvec.ts";
-import type { MatrixForm, MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import type { MatrixFormat, MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { Norm } from "../../kernels/norm/norm.ts";
 import { PackedAttention, PackedBuffer } from "../../kernels/attention/packed_attention.ts";
@@ -38,7 +38,7 @@ const ROW_COUNTS = [1, 3, 8, 20, 100, 2000];
 const HEAD_SIZES = [12, 64, 128, 256];
 const RMS = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
 const LAYER = { kind: "layer", epsilon: 1e-6, hasBeta: true } as const;
-const MATRICES: readonly MatrixForm[] = [
+const MATRICES: readonly MatrixFormat[] = [
   { kind: "rows" },
   { kind: "columns" },
   { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false, allowsInt8: true },

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorForm } from "../../kernels/images/image_form.ts";
+import type { TensorFormat } from "../../kernels/images/image_form.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { ResampleFilter } from "../../src/media/resample.ts";
 import { Random } from "../unit/engine/random.ts";
@@ -23,10 +23,10 @@ export function noiseImage(width: number, height: number, seed = 1): Pixels {
 export interface ResizeCase {
   readonly name: string;
   readonly image: Pixels;
-  readonly form: TensorForm;
+  readonly format: TensorFormat;
 }
 
-function makeForm(changes: Partial<TensorForm>): TensorForm {
+function makeForm(changes: Partial<TensorFormat>): TensorFormat {
   const { width = 16, height = 12 } = changes;
   return {
     layout: "nchw",
@@ -52,27 +52,27 @@ const FILTERS: readonly ResampleFilter[] = [
 
 export const RESIZE_CASES: readonly ResizeCase[] = [
   ...FILTERS.flatMap((filter): ResizeCase[] => [
-    { name: `${filter}, shrinking`, image: noiseImage(101, 67), form: makeForm({ filter }) },
-    { name: `${filter}, growing`, image: noiseImage(5, 7), form: makeForm({ filter }) },
+    { name: `${filter}, shrinking`, image: noiseImage(101, 67), format: makeForm({ filter }) },
+    { name: `${filter}, growing`, image: noiseImage(5, 7), format: makeForm({ filter }) },
   ]),
-  { name: "one pixel", image: noiseImage(1, 1), form: makeForm({}) },
-  { name: "to one pixel", image: noiseImage(37, 41), form: makeForm({ width: 1, height: 1 }) },
-  { name: "a long line", image: noiseImage(3000, 1), form: makeForm({ filter: "lanczos" }) },
-  { name: "a high line", image: noiseImage(1, 3000), form: makeForm({ filter: "bicubic" }) },
-  { name: "the same size", image: noiseImage(16, 12), form: makeForm({}) },
+  { name: "one pixel", image: noiseImage(1, 1), format: makeForm({}) },
+  { name: "to one pixel", image: noiseImage(37, 41), format: makeForm({ width: 1, height: 1 }) },
+  { name: "a long line", image: noiseImage(3000, 1), format: makeForm({ filter: "lanczos" }) },
+  { name: "a high line", image: noiseImage(1, 3000), format: makeForm({ filter: "bicubic" }) },
+  { name: "the same size", image: noiseImage(16, 12), format: makeForm({}) },
   {
     name: "channels side by side",
     image: noiseImage(33, 9),
-    form: makeForm({ layout: "nhwc", width: 17, height: 5 }),
+    format: makeForm({ layout: "nhwc", width: 17, height: 5 }),
   },
   {
     name: "with a border, planes",
     image: noiseImage(40, 20),
-    form: makeForm({ contentWidth: 16, contentHeight: 8 }),
+    format: makeForm({ contentWidth: 16, contentHeight: 8 }),
   },
   {
     name: "with a border, channels side by side",
     image: noiseImage(20, 40),
-    form: makeForm({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
+    format: makeForm({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
   },
 ];

@@ -1,7 +1,7 @@
 /** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
 import {
   LEVEL_BITS,
-  type MatrixForm,
+  type MatrixFormat,
   type MatvecParams,
 } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
@@ -24,7 +24,7 @@ function makeParams({ int, pick }: Random): MatvecParams {
   const n = unit * int(1, 70 / unit);
   const gap = isGated ? unit * int(0, 2) : 0;
   const rows = pick([[0, n + gap], [n + gap, 0]]) as [number, number];
-  const weights: MatrixForm = kind === "nbits"
+  const weights: MatrixFormat = kind === "nbits"
     ? {
       kind,
       bits: pick(LEVEL_BITS),

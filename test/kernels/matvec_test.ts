@@ -27,7 +27,7 @@ const HARDWARE: MatvecTiling = {
   groups: 4,
   outs: 2,
   unitsFirst: false,
-  rowForms: [1, 4, 8],
+  rowCounts: [1, 4, 8],
   isUnrolled: true,
   hasTiles: false,
   isInt8: false,
@@ -37,7 +37,7 @@ const HARDWARE_COLUMNS: MatvecTiling = {
   groups: 4,
   outs: 4,
   unitsFirst: true,
-  rowForms: [2, 8],
+  rowCounts: [2, 8],
   isUnrolled: true,
   hasTiles: false,
   isInt8: false,
@@ -189,7 +189,7 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
         norm: { kind: "rms", epsilon: 1e-5, hasBeta: false },
       };
       const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
-      for (const rows of tiling.rowForms) {
+      for (const rows of tiling.rowCounts) {
         // Not every device refuses what it has no memory for.
         const form = { ...tiling, rows };
         const totals = chooseValues(params, form).count * tiling.groups;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
-import { type TensorForm, weighAxis } from "../../kernels/images/image_form.ts";
+import { type TensorFormat, weighAxis } from "../../kernels/images/image_form.ts";
 import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
 import { resizeNormalize } from "../../kernels/images/resize_normalize_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
@@ -16,8 +16,8 @@ function roundHalfUp(sum: number): number {
 }
 
 /** The formula as it stands, element by element. */
-function byTheFormula(image: Pixels, form: TensorForm): Float32Array {
-  const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = form;
+function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
+  const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = format;
   const across = weighAxis(image.width, contentWidth, filter);
   const down = weighAxis(image.height, contentHeight, filter);
   const output = new Float32Array(3 * width * height);
@@ -45,7 +45,7 @@ function byTheFormula(image: Pixels, form: TensorForm): Float32Array {
 }
 
 /** Where a sum lies in the middle of two levels, either may come of it; means of a few levels often lie there. */
-function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorForm): void {
+function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFormat): void {
   assert.equal(got.length, want.length);
   const level = Math.max(...scale);
   let numOff = 0;
@@ -57,12 +57,12 @@ function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFo
   assert.ok(numOff <= want.length / 10, `${numOff} of ${want.length} are off by a level`);
 }
 
-for (const { name, image, form } of RESIZE_CASES) {
+for (const { name, image, format } of RESIZE_CASES) {
   Deno.test(`resizeNormalize() follows its formula: ${name}`, () => {
     // What was there before must not shine through.
-    const output = new Float32Array(3 * form.width * form.height).fill(NaN);
-    resizeNormalize(image, form, output);
-    assertLevels(output, byTheFormula(image, form), form);
+    const output = new Float32Array(3 * format.width * format.height).fill(NaN);
+    resizeNormalize(image, format, output);
+    assertLevels(output, byTheFormula(image, format), format);
   });
 }
 
@@ -72,7 +72,7 @@ Deno.test("resizeNormalize() has the levels of the image that resize() makes, al
   const [width, height] = [31, 29];
   const resized = resize(opaque, { width, height, filter: "bilinear" });
   const output = new Float32Array(3 * width * height);
-  const form: TensorForm = {
+  const format: TensorFormat = {
     layout: "nhwc",
     width,
     height,
@@ -82,7 +82,7 @@ Deno.test("resizeNormalize() has the levels of the image that resize() makes, al
     scale: [1, 1, 1],
     offset: [0, 0, 0],
   };
-  resizeNormalize(opaque, form, output);
+  resizeNormalize(opaque, format, output);
   let numOff = 0;
   for (let i = 0; i < width * height; i++) {
     for (let c = 0; c < 3; c++) {
@@ -95,10 +95,10 @@ Deno.test("resizeNormalize() has the levels of the image that resize() makes, al
   assert.ok(numOff <= output.length / 200, `${numOff} of ${output.length} are off by a level`);
   const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
   const same = new Float32Array(output.length);
-  resizeNormalize(clear, form, same);
+  resizeNormalize(clear, format, same);
   assertSameValues(same, output);
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
-  resizeNormalize(rgb, form, same);
+  resizeNormalize(rgb, format, same);
   assertSameValues(same, output);
 });
 
@@ -115,8 +115,8 @@ kernelTest(
   "ResizeNormalize makes what its reference makes, and writes nothing else",
   async (gpu) => {
     const kernel = new ResizeNormalize(gpu);
-    for (const { name, image, form } of RESIZE_CASES) {
-      const length = 3 * form.width * form.height;
+    for (const { name, image, format } of RESIZE_CASES) {
+      const length = 3 * format.width * format.height;
       // The middle one of three images' places.
       const poison = new Float32Array(3 * length).fill(NaN);
       const buffer = createBuffer(gpu, {
@@ -126,12 +126,12 @@ kernelTest(
       gpu.device.queue.writeBuffer(buffer, 0, poison);
       const source = uploadImage(gpu, image);
       const got = await runAndRead(gpu, (pass) => {
-        kernel.encode(pass, { image: source, form, output: { buffer, start: length } });
+        kernel.encode(pass, { image: source, format, output: { buffer, start: length } });
       }, { buffer, length: poison.length, elem: "f32" });
       const want = new Float32Array(length);
-      resizeNormalize(image, form, want);
+      resizeNormalize(image, format, want);
       try {
-        assertLevels(got.subarray(length, 2 * length), want, form);
+        assertLevels(got.subarray(length, 2 * length), want, format);
       } catch (error) {
         throw new Error(name, { cause: error });
       }

@@ -115,7 +115,7 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
     await using files = new FolderFiles(FOLDER);
     const cut = cutForGpu(await readCut(files, name), Infinity);
     const compiled = compileCut(cut, {
-      takesForm: () => true,
+      takesLayout: () => true,
       contextLength: CONTEXT,
       writesSums: true,
     });
@@ -186,7 +186,7 @@ Deno.test("heads whose queries, keys and values lie side by side are left to ONN
   await using files = new FolderFiles(FOLDER);
   const cut = cutForGpu(await readCut(files, "gpt_neox_dynamo_18"), Infinity);
   const compiled = compileCut(cut, {
-    takesForm: () => true,
+    takesLayout: () => true,
     contextLength: CONTEXT,
     writesSums: true,
   });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import type { AttentionSite } from "../../src/graph/graph_cut.ts";
+import type { AttentionNode } from "../../src/graph/graph_cut.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
@@ -52,7 +52,7 @@ async function onWebGpu(gpu: GpuContext): Promise<Device> {
 }
 
 const rows = { tensor: "q", tokenStride: WIDTH, offset: 0 };
-const SITE: AttentionSite = {
+const SITE: AttentionNode = {
   ...{ layer: 0, afterSegment: 0, name: "cross", q: rows, k: rows, v: rows },
   output: { name: "out", dtype: "float32", shape: [1, "tokens", WIDTH] },
   ...{ heads: HEADS, kvHeads: HEADS, headDim: SIZE, vHeadDim: SIZE },
@@ -91,7 +91,7 @@ async function assertCross(device: Device): Promise<void> {
   const normal = makeNormal(11);
   const draw = (length: number) => new Float32Array(length).map(() => normal());
   const attention = backend.openCrossAttention({
-    sites: [SITE, { ...SITE, layer: 1 }],
+    nodes: [SITE, { ...SITE, layer: 1 }],
     ...{ numPositions: NUM_POSITIONS, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
   });
   const keep = (layer: number, memories: readonly Memory[], slots: readonly number[]) => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { CpuAttention } from "../../src/device/cpu/attention.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import type { AttentionSite } from "../../src/graph/graph_cut.ts";
+import type { AttentionNode } from "../../src/graph/graph_cut.ts";
 import { Tensor } from "../../src/device/ort/ort.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
@@ -13,7 +13,7 @@ const [HEADS, KV_HEADS, SIZE, BLOCK] = [6, 2, 32, 16];
 const [Q_WIDTH, KV_WIDTH] = [HEADS * SIZE, KV_HEADS * SIZE];
 const MAX_KEYS = 400;
 
-function site(options: Partial<AttentionSite> & { readonly isPacked?: boolean }): AttentionSite {
+function site(options: Partial<AttentionNode> & { readonly isPacked?: boolean }): AttentionNode {
   const { isPacked = false, ...rest } = options;
   const stride = Q_WIDTH + 2 * KV_WIDTH;
   const rows = (name: string, width: number, offset: number) =>
@@ -59,12 +59,12 @@ function promptTest(name: string, options: Parameters<typeof site>[0]): void {
   Deno.test(`PromptAttention gives what the kernels give: ${name}`, async () => {
     await using backend = await openNative();
     const { steps, numBlocks } = makeSteps();
-    const sites = [site(options)];
+    const nodes = [site(options)];
     const normal = makeNormal(4);
     const table = (of: (x: number) => number) =>
       Float32Array.from({ length: MAX_KEYS * SIZE / 2 }, (_, i) => of(i / 7));
     const attentionOptions = {
-      ...{ sites, numBlocks, blockSize: BLOCK, maxTokens: 400, maxSequences: 4 },
+      ...{ nodes, numBlocks, blockSize: BLOCK, maxTokens: 400, maxSequences: 4 },
       maxBlocksPerSequence: steps[0]!.maxBlocksPerSequence,
       constants: new Map([["cos", table(Math.cos)], ["sin", table(Math.sin)]]),
     };
@@ -76,7 +76,7 @@ function promptTest(name: string, options: Parameters<typeof site>[0]): void {
         return backend.cpu.openSession(model);
       },
     });
-    const { dtype } = sites[0]!;
+    const { dtype } = nodes[0]!;
     for (const step of steps) {
       const tensor = (width: number) => {
         const data = new Float32Array(step.numTokens * width).map(normal);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { LEAST_DEVIATION } from "../../kernels/alignment/alignment.ts";
 import type { Backend } from "../../src/device/backend.ts";
-import type { SiteHeads } from "../../src/device/cross_alignment.ts";
+import type { NodeHeads } from "../../src/device/cross_alignment.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
@@ -21,7 +21,7 @@ import { makeNormal } from "../kernels/exact_sampling.ts";
 
 const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const [NUM_POSITIONS, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
-const SITES: readonly SiteHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
+const SITES: readonly NodeHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
 /** One of the decoder's steps has room for sixteen tokens. */
 const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 33, 19];
 const OTHER = [51, 8, 21];
@@ -153,7 +153,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   // Between two steps of another row, which notices nothing; and again, as the first time.
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
-      ...{ encoderInput, tokens: TEXT, sites: SITES },
+      ...{ encoderInput, tokens: TEXT, nodes: SITES },
       numPositions: NUM_POSITIONS,
     });
     assert.equal(got.length, TEXT.length * NUM_POSITIONS);
@@ -168,7 +168,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   alone.forEach((x, i) => assert.ok(Math.abs(beside[i]! - x) < 1e-4));
 
   const short = await decoder.align({
-    ...{ encoderInput, tokens: TEXT.slice(0, 5), sites: SITES },
+    ...{ encoderInput, tokens: TEXT.slice(0, 5), nodes: SITES },
     numPositions: 7,
   });
   assert.equal(short.length, 5 * 7);

@@ -7,9 +7,9 @@ import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attent
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { choosePool } from "../../../kernels/attention/kv_cache.ts";
 import { type PackedStep, sliceStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
-import type { AttentionSite } from "../../graph/graph_cut.ts";
+import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { paramsOfSite, type SiteParams } from "../attention_params.ts";
+import { type KernelParams, toKernelParams } from "../attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
 import type { Slices } from "../slices.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
@@ -27,7 +27,7 @@ interface CpuAttentionHelp {
 
 /** The memory of the cache is allocated when it is made, or when it is resized. */
 export class CpuAttention implements PagedAttention {
-  readonly #sites: readonly AttentionSite[];
+  readonly #nodes: readonly AttentionNode[];
   readonly #windows: AttentionOptions["windows"];
   readonly #prompts: PromptAttention | undefined;
   #kernels: SimdAttention | undefined;
@@ -36,13 +36,13 @@ export class CpuAttention implements PagedAttention {
   #prompted: readonly number[] = [];
 
   /**
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(options: AttentionOptions, { threads, openSession }: CpuAttentionHelp = {}) {
-    this.#sites = options.sites;
+    this.#nodes = options.nodes;
     this.#windows = options.windows;
-    const layers = options.sites.map((site) => describeLayer(site, options));
+    const layers = options.nodes.map((node) => describeLayer(node, options));
     this.#kernels = new SimdAttention(layers, { ...options, threads });
     if (openSession !== undefined && PromptAttention.canRun(layers)) {
       this.#prompts = new PromptAttention(layers, openSession);
@@ -65,14 +65,14 @@ export class CpuAttention implements PagedAttention {
     output?: Tensor,
     slices?: Slices,
   ): Tensor | Promise<Tensor> {
-    const site = this.#sites[layer]!;
+    const node = this.#nodes[layer]!;
     const kernels = this.#kernels!;
-    const { dtype, heads, vHeadDim } = site;
+    const { dtype, heads, vHeadDim } = node;
     const out = output ?? makeTensor(dtype, [1, this.#step!.numTokens, heads * vHeadDim]);
     if (this.#prompted.length === 0 && slices?.divides) {
       return this.#runRows(layer, { tensors, out, slices });
     }
-    copyOperands(site, tensors, kernels.inputs(layer));
+    copyOperands(node, tensors, kernels.inputs(layer));
     kernels.write(layer);
     if (this.#prompted.length > 0) return this.#runPrompts(layer, out, slices);
     // A copy, since ONNX Runtime takes no shared memory.
@@ -97,7 +97,7 @@ export class CpuAttention implements PagedAttention {
     const work = { key: this, length: step.numTokens, least: LEAST_ROWS, weight };
     await slices.divide(work, (first, end) => {
       kernels.begin(sliceStep(step, first, end));
-      copyOperands(this.#sites[layer]!, tensors, kernels.inputs(layer), [first, end]);
+      copyOperands(this.#nodes[layer]!, tensors, kernels.inputs(layer), [first, end]);
       kernels.write(layer);
       elements.set(kernels.attend(layer), first * width);
     });
@@ -106,7 +106,7 @@ export class CpuAttention implements PagedAttention {
 
   async #runPrompts(layer: number, out: Tensor, slices?: Slices): Promise<Tensor> {
     const kernels = this.#kernels!;
-    const pool = choosePool(this.#sites[layer]!.localWindow ?? 0, this.#windows);
+    const pool = choosePool(this.#nodes[layer]!.localWindow ?? 0, this.#windows);
     const step = stepInPool(this.#step!, pool);
     const sequences = this.#prompted;
     const into = viewElements(out);
@@ -124,17 +124,17 @@ export class CpuAttention implements PagedAttention {
 }
 
 function describeLayer(
-  site: AttentionSite,
+  node: AttentionNode,
   { blockSize, isQuantized, constants }: AttentionOptions,
-): SimdLayer & SiteParams {
-  const params = paramsOfSite(site, { blockSize, elem: "f32", isQuantized });
+): SimdLayer & KernelParams {
+  const params = toKernelParams(node, { blockSize, elem: "f32", isQuantized });
   return {
     ...params,
-    isPacked: isPacked(site),
-    rotary: site.rotary && {
-      cos: constants.get(site.rotary.cos.name)!,
-      sin: constants.get(site.rotary.sin.name)!,
+    isPacked: isPacked(node),
+    rotary: node.rotary && {
+      cos: constants.get(node.rotary.cos.name)!,
+      sin: constants.get(node.rotary.sin.name)!,
     },
-    sinks: site.sinks && constants.get(site.sinks.name)!,
+    sinks: node.sinks && constants.get(node.sinks.name)!,
   };
 }

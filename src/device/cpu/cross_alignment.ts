@@ -5,18 +5,18 @@
  */
 import { addAlignment } from "../../../kernels/alignment/alignment_reference.ts";
 import { Tensor } from "../ort/ort.ts";
-import type { SiteParams } from "../attention_params.ts";
+import type { KernelParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
 import { copyElements } from "./tensors.ts";
 
 /** An attention to the encoder. */
-interface KeptSite {
-  readonly params: SiteParams;
+interface KeptNode {
+  readonly params: KernelParams;
   /** The keys of a head in a slot, from its first on: f32 `[numKeys, headSize]`. */
   readonly getKeys: (head: number, slot: number, numKeys: number) => Float32Array;
 }
 
-interface Layer extends KeptSite {
+interface Layer extends KeptNode {
   readonly heads: readonly number[];
   /** f32 `[maxTokens, stride]`. */
   readonly queries: Float32Array;
@@ -28,13 +28,13 @@ export class CpuCrossAlignment implements CrossAlignment {
   readonly #numHeads: number;
 
   /** @param kept every cross-attention. */
-  constructor({ sites, maxTokens }: CrossAlignmentOptions, kept: readonly KeptSite[]) {
-    this.#layers = new Map(sites.map(({ layer, heads }) => {
-      const site = kept[layer]!;
-      const queries = new Float32Array(maxTokens * site.params.write.q.stride);
-      return [layer, { ...site, heads, queries }];
+  constructor({ nodes, maxTokens }: CrossAlignmentOptions, kept: readonly KeptNode[]) {
+    this.#layers = new Map(nodes.map(({ layer, heads }) => {
+      const node = kept[layer]!;
+      const queries = new Float32Array(maxTokens * node.params.write.q.stride);
+      return [layer, { ...node, heads, queries }];
     }));
-    this.#numHeads = sites.reduce((sum, { heads }) => sum + heads.length, 0);
+    this.#numHeads = nodes.reduce((sum, { heads }) => sum + heads.length, 0);
   }
 
   take(layer: number, queries: Tensor, firstToken: number): void {

@@ -5,29 +5,29 @@
  */
 import { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import type { AttentionSite } from "../../graph/graph_cut.ts";
+import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
   blocksPerSlot,
   type CrossAttention,
   type CrossAttentionOptions,
   type CrossTensors,
-  paramsOfCrossSite,
   stepOfPositions,
   stepOfTokens,
+  toCrossParams,
 } from "../cross_attention.ts";
-import type { SiteParams } from "../attention_params.ts";
+import type { KernelParams } from "../attention_params.ts";
 import { CpuCrossAlignment } from "./cross_alignment.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
 import { copyElements, makeTensor } from "./tensors.ts";
 
 /** Positions written at a time: room for all would be as large as the cache itself. */
-const PLACES_AT_ONCE = 64;
+const POSITIONS_AT_ONCE = 64;
 
 /** All its memory is allocated when it is made. */
 export class CpuCrossAttention implements CrossAttention {
-  readonly #sites: readonly AttentionSite[];
-  readonly #params: readonly SiteParams[];
+  readonly #nodes: readonly AttentionNode[];
+  readonly #params: readonly KernelParams[];
   /** Blocks of a slot. */
   readonly #numBlocks: number;
   /** Positions of each slot's input. */
@@ -36,22 +36,22 @@ export class CpuCrossAttention implements CrossAttention {
   #numTokens = 0;
 
   /**
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(
-    { sites, numPositions, numSlots, maxTokens }: CrossAttentionOptions,
+    { nodes, numPositions, numSlots, maxTokens }: CrossAttentionOptions,
     threads?: KernelThreads,
   ) {
-    this.#sites = sites;
-    this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
+    this.#nodes = nodes;
+    this.#params = nodes.map((node) => toCrossParams(node, "f32"));
     const maxBlocksPerSequence = blocksPerSlot(numPositions);
     this.#numBlocks = maxBlocksPerSequence;
     this.#lengths = new Int32Array(numSlots);
     this.#kernels = new SimdAttention(
       this.#params.map((params) => ({ ...params, isPacked: false })),
       {
-        maxTokens: Math.max(maxTokens, PLACES_AT_ONCE),
+        maxTokens: Math.max(maxTokens, POSITIONS_AT_ONCE),
         maxSequences: maxTokens,
         maxBlocksPerSequence,
         numBlocks: numSlots * maxBlocksPerSequence,
@@ -70,8 +70,8 @@ export class CpuCrossAttention implements CrossAttention {
     const numBlocks = this.#numBlocks;
     slots.forEach((slot, input) => {
       this.#lengths[slot] = length;
-      for (let first = 0; first < length; first += PLACES_AT_ONCE) {
-        const numPositions = Math.min(PLACES_AT_ONCE, length - first);
+      for (let first = 0; first < length; first += POSITIONS_AT_ONCE) {
+        const numPositions = Math.min(POSITIONS_AT_ONCE, length - first);
         const from = (input * length + first) * width;
         copyElements(keys, k, from, from + numPositions * width);
         copyElements(values, v, from, from + numPositions * width);
@@ -89,11 +89,11 @@ export class CpuCrossAttention implements CrossAttention {
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
-    const site = this.#sites[layer]!;
-    copyElements(tensors.get(site.q.tensor)!, this.#kernels!.inputs(layer).q);
-    const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
+    const node = this.#nodes[layer]!;
+    copyElements(tensors.get(node.q.tensor)!, this.#kernels!.inputs(layer).q);
+    const dims = [1, this.#numTokens, node.heads * node.vHeadDim];
     // A copy, since ONNX Runtime takes no shared memory.
-    return makeTensor(site.dtype, dims, this.#kernels!.attend(layer));
+    return makeTensor(node.dtype, dims, this.#kernels!.attend(layer));
   }
 
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {

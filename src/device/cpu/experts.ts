@@ -12,12 +12,12 @@ import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { ExpertWeights } from "../../graph/experts/mixture.ts";
-import type { ExpertsSite } from "../../graph/graph_cut.ts";
+import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import {
   type ExpertLayers,
   type ExpertsOptions,
   type ExpertsRun,
-  paramsOfSite,
+  toExpertParams,
 } from "../experts.ts";
 import type { Tensor } from "../ort/ort.ts";
 import { makeTensor, viewElements } from "./tensors.ts";
@@ -33,16 +33,16 @@ interface Placed {
 
 export class CpuExperts implements ExpertLayers {
   readonly isExact = true;
-  readonly #sites: readonly ExpertsSite[];
+  readonly #nodes: readonly ExpertsNode[];
   readonly #placed: readonly Placed[];
   readonly #memories: readonly SimdExperts[];
 
   private constructor(
-    sites: readonly ExpertsSite[],
+    nodes: readonly ExpertsNode[],
     placed: readonly Placed[],
     memories: readonly SimdExperts[],
   ) {
-    this.#sites = sites;
+    this.#nodes = nodes;
     this.#placed = placed;
     this.#memories = memories;
   }
@@ -57,12 +57,12 @@ export class CpuExperts implements ExpertLayers {
     using opening = new DisposableStack();
     const placed: Placed[] = [];
     const memories: SimdExperts[] = [];
-    for (let from = 0; from < options.sites.length;) {
+    for (let from = 0; from < options.nodes.length;) {
       // Constants of layers that are in memory already are not held.
       const layers: ExpertLayer[] = [];
       let bytes = 0;
-      for (const site of options.sites.slice(from)) {
-        const layer = await describeLayer(site, options);
+      for (const node of options.nodes.slice(from)) {
+        const layer = await describeLayer(node, options);
         bytes += layerBytes(layer);
         if (layers.length > 0 && bytes > MAX_MEMORY_BYTES) break;
         layers.push(layer);
@@ -74,11 +74,11 @@ export class CpuExperts implements ExpertLayers {
       from += layers.length;
     }
     opening.move();
-    return new CpuExperts(options.sites, placed, memories);
+    return new CpuExperts(options.nodes, placed, memories);
   }
 
   run(index: number, { tensors, output, firstRow, numRows }: ExpertsRun): Tensor {
-    const { operands, dtype, output: port } = this.#sites[index]!;
+    const { operands, dtype, output: port } = this.#nodes[index]!;
     const dims = port.shape.map((size) => typeof size === "number" ? size : numRows);
     const result = output ?? makeTensor(dtype, dims);
     const viewRows = (tensor: Tensor) =>
@@ -97,10 +97,10 @@ export class CpuExperts implements ExpertLayers {
   }
 }
 
-async function describeLayer(site: ExpertsSite, options: ExpertsOptions): Promise<ExpertLayer> {
-  const { mixture: { router, first, second } } = site;
+async function describeLayer(node: ExpertsNode, options: ExpertsOptions): Promise<ExpertLayer> {
+  const { mixture: { router, first, second } } = node;
   return {
-    params: paramsOfSite(site),
+    params: toExpertParams(node),
     routerBias: router.bias && await options.readFloats(router.bias),
     first: await makeSource(first, options),
     second: await makeSource(second, options),

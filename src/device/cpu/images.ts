@@ -22,18 +22,18 @@ export class CpuImages implements ImageKernels {
       this.#elements = new Float32Array(rows.length * perRow);
     }
     const elements = this.#elements.subarray(0, rows.length * perRow);
-    rows.forEach(({ image, form }, row) => {
+    rows.forEach(({ image, format }, row) => {
       const output = elements.subarray(row * perRow, (row + 1) * perRow);
-      resizeNormalize(image.pixels, form, output);
+      resizeNormalize(image.pixels, format, output);
     });
     return new Tensor("float32", elements, tensorDims(rows));
   }
 
-  mask({ pixels }: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
-    const size = form.width * form.height;
+  mask({ pixels }: OpenImage, { masks, index, format }: MaskRow): Promise<MaskedImage> {
+    const size = format.width * format.height;
     const elements = masks.data as Float32Array;
     const values = elements.slice(index * size, (index + 1) * size);
-    return Promise.resolve({ pixels, mask: { values, form } });
+    return Promise.resolve({ pixels, mask: { values, format } });
   }
 
   dispose(): void {}

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../../kernels/matmul/matvec_params.ts";
+import type { MatrixFormat } from "../../../kernels/matmul/matvec_params.ts";
 import type { ReadBytes } from "../../../kernels/cpu/row_kernel.ts";
 import type { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import type { RowMemory } from "../../../kernels/cpu/row_arena.ts";
@@ -19,7 +19,7 @@ export interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;
-  readonly form: MatrixForm;
+  readonly format: MatrixFormat;
   readonly weights: StoredTensor;
   /** Of weights in blocks. */
   readonly scales: StoredTensor | undefined;
@@ -47,14 +47,14 @@ export async function packMatrices(
   const scratch = { bytes: new Uint8Array(0) };
   const makeReader = (tensor: StoredTensor): ReadBytes => (offset, into) =>
     readRange(tensor, { files, offset, scratch }, into);
-  for (const { at, form, k, outputs, ...matrix } of matrices) {
+  for (const { at, format, k, outputs, ...matrix } of matrices) {
     const weights = makeReader(matrix.weights);
-    if (form.kind !== "nbits") {
-      await rows.packFloatMatrix(at, { kind: form.kind, k, outputs }, weights);
+    if (format.kind !== "nbits") {
+      await rows.packFloatMatrix(at, { kind: format.kind, k, outputs }, weights);
       continue;
     }
     const { scales, zeroPoints } = matrix;
-    await rows.packMatrix(at, { ...form, k, outputs }, {
+    await rows.packMatrix(at, { ...format, k, outputs }, {
       levels: weights,
       scales: makeReader(scales!),
       zeroPoints: zeroPoints && makeReader(zeroPoints),

@@ -6,25 +6,25 @@
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../../kernels/attention/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
-import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
+import type { EncoderNode } from "../../graph/cut/encoder_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
   type PackedAttention,
   type PackedAttentionOptions,
-  paramsOfEncoderSite,
+  toPackedParams,
 } from "../packed_attention.ts";
 import { copyOperands, isPacked, makeTensor } from "./tensors.ts";
 
 export class CpuPackedAttention implements PackedAttention {
-  readonly #sites: readonly EncoderSite[];
+  readonly #nodes: readonly EncoderNode[];
   #kernel: SimdPackedAttention | undefined;
   #numRows = 0;
 
-  /** @throws {RangeError} when the kernel cannot run a site's shape. */
-  constructor({ sites }: PackedAttentionOptions, threads?: KernelThreads) {
-    this.#sites = sites;
+  /** @throws {RangeError} when the kernel cannot run a node's shape. */
+  constructor({ nodes }: PackedAttentionOptions, threads?: KernelThreads) {
+    this.#nodes = nodes;
     this.#kernel = new SimdPackedAttention(
-      sites.map((site) => ({ ...paramsOfEncoderSite(site, "f32"), isPacked: isPacked(site) })),
+      nodes.map((node) => ({ ...toPackedParams(node, "f32"), isPacked: isPacked(node) })),
       threads,
     );
   }
@@ -35,11 +35,11 @@ export class CpuPackedAttention implements PackedAttention {
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
-    const site = this.#sites[layer]!;
-    copyOperands(site, tensors, this.#kernel!.inputs(layer));
-    const dims = [1, this.#numRows, site.heads * site.vHeadDim];
+    const node = this.#nodes[layer]!;
+    copyOperands(node, tensors, this.#kernel!.inputs(layer));
+    const dims = [1, this.#numRows, node.heads * node.vHeadDim];
     // A copy, since a graph may read it after later layers have run.
-    return makeTensor(site.dtype, dims, this.#kernel!.run(layer));
+    return makeTensor(node.dtype, dims, this.#kernel!.run(layer));
   }
 
   /** Drops the memory; the engine frees it. */

@@ -66,7 +66,7 @@ export class MemoryPlan implements Disposable {
   }
 
   #addMatrix(
-    { params: { k, matrixRows: outputs, weights: form }, tensors }: Extract<
+    { params: { k, matrixRows: outputs, weights: format }, tensors }: Extract<
       Dispatch,
       { kind: "matvec" }
     >,
@@ -74,12 +74,12 @@ export class MemoryPlan implements Disposable {
   ): void {
     if (this.matrices.has(tensors.weights)) return;
     this.matrices.set(tensors.weights, {
-      at: form.kind === "nbits"
-        ? this.memory.reserveMatrix({ ...form, k, outputs })
+      at: format.kind === "nbits"
+        ? this.memory.reserveMatrix({ ...format, k, outputs })
         : this.memory.reserveFloatMatrix(k, outputs),
       k,
       outputs,
-      form,
+      format,
       weights: constants.get(tensors.weights)!,
       scales: constants.get(tensors.scales ?? ""),
       zeroPoints: constants.get(tensors.zeroPoints ?? ""),

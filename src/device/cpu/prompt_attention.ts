@@ -9,7 +9,7 @@ import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/attention_model.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_write.ts";
-import type { SiteParams } from "../attention_params.ts";
+import type { KernelParams } from "../attention_params.ts";
 import type { Slices } from "../slices.ts";
 
 /** Least queries of a sequence for which this is faster. */
@@ -58,20 +58,20 @@ interface RowPart {
 }
 
 export class PromptAttention {
-  readonly #layers: readonly SiteParams[];
+  readonly #layers: readonly KernelParams[];
   readonly #openSession: OpenSession;
   /** Sessions by their parameters; opened at the first prompt. */
   readonly #sessions = new Map<string, Promise<GraphSession>>();
   /** Reused buffers, since runs do not overlap. */
   readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
 
-  constructor(layers: readonly SiteParams[], openSession: OpenSession) {
+  constructor(layers: readonly KernelParams[], openSession: OpenSession) {
     this.#layers = layers;
     this.#openSession = openSession;
   }
 
   /** Whether it supports the layers' parameters. */
-  static canRun(layers: readonly SiteParams[]): boolean {
+  static canRun(layers: readonly KernelParams[]): boolean {
     return layers.every(({ shape: { headSize }, attend }) =>
       headSize % 8 === 0 && !attend.hasSinks
     );

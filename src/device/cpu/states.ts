@@ -11,7 +11,7 @@ import {
   SimdStates,
   type StateArrays,
 } from "../../../kernels/states/states_simd.ts";
-import type { StateSite } from "../../graph/graph_cut.ts";
+import type { RecurrenceNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
   convParams,
@@ -26,32 +26,32 @@ import { makeTensor } from "./tensors.ts";
 /** Bytes of the states in one memory: with its other contents less than a memory of WebAssembly may hold. */
 const MEMORY_BYTES = 3 * 2 ** 30;
 
-/** A site's operands by the kernels' names. */
+/** A node's operands by the kernels' names. */
 type OperandNames = Readonly<Partial<Record<Exclude<keyof StateArrays, "out">, string>>>;
 
 /** The memory of the states is allocated when it is made. */
 export class CpuStates implements SequenceStates {
-  readonly #sites: readonly StateSite[];
+  readonly #nodes: readonly RecurrenceNode[];
   readonly #names: readonly OperandNames[];
   readonly #memories: readonly SimdStates[];
-  /** Of each site its memory, and its number there. */
+  /** Of each node its memory, and its number there. */
   readonly #places: readonly (readonly [memory: SimdStates, index: number])[];
   #ranges: readonly StateRange[] = [];
 
   /**
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run a node's shape.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(
-    { sites, numSlots, maxSequences, constants }: StatesOptions,
+    { nodes, numSlots, maxSequences, constants }: StatesOptions,
     threads: KernelThreads,
   ) {
-    this.#sites = sites;
-    this.#names = sites.map(listNames);
-    const groups = divideSites(sites, numSlots);
+    this.#nodes = nodes;
+    this.#names = nodes.map(listNames);
+    const groups = divideSites(nodes, numSlots);
     this.#memories = groups.map((group) => {
-      const simdSites = group.map((site) => toSimdSite(site, constants));
-      return new SimdStates(simdSites, { numSlots, maxSequences, threads });
+      const simdNodes = group.map((node) => toSimdSite(node, constants));
+      return new SimdStates(simdNodes, { numSlots, maxSequences, threads });
     });
     this.#places = groups.flatMap((group, i) =>
       group.map((_, index) => [this.#memories[i]!, index] as const)
@@ -66,7 +66,7 @@ export class CpuStates implements SequenceStates {
   }
 
   run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
-    const out = output ?? this.#makeOutput(this.#sites[index]!);
+    const out = output ?? this.#makeOutput(this.#nodes[index]!);
     const operands = Object.entries(this.#names[index]!).map(([role, name]) =>
       [role, tensors.get(name)!.data] as const
     );
@@ -80,33 +80,33 @@ export class CpuStates implements SequenceStates {
     for (const states of this.#memories) states.dispose();
   }
 
-  #makeOutput({ dtype, output: { shape } }: StateSite): Tensor {
+  #makeOutput({ dtype, output: { shape } }: RecurrenceNode): Tensor {
     const numTokens = this.#ranges.at(-1)?.end ?? 0;
     const dims = shape.map((size) => typeof size === "number" ? size : numTokens);
     return makeTensor(dtype, dims);
   }
 }
 
-/** The sites, in their order, by the memories that their states fit in. */
-function divideSites(sites: readonly StateSite[], numSlots: number): StateSite[][] {
-  const groups: StateSite[][] = [];
+/** The nodes, in their order, by the memories that their states fit in. */
+function divideSites(nodes: readonly RecurrenceNode[], numSlots: number): RecurrenceNode[][] {
+  const groups: RecurrenceNode[][] = [];
   let bytes = Infinity;
-  for (const site of sites) {
-    const own = numSlots * stateSize(site) * Float32Array.BYTES_PER_ELEMENT;
+  for (const node of nodes) {
+    const own = numSlots * stateSize(node) * Float32Array.BYTES_PER_ELEMENT;
     if (bytes + own > MEMORY_BYTES) {
       groups.push([]);
       bytes = 0;
     }
-    groups.at(-1)!.push(site);
+    groups.at(-1)!.push(node);
     bytes += own;
   }
   return groups;
 }
 
-function listNames(site: StateSite): OperandNames {
-  const { recurrence, operands } = site;
+function listNames(node: RecurrenceNode): OperandNames {
+  const { recurrence, operands } = node;
   if (recurrence.kind === "convolution") return { x: operands[0]!.tensor };
-  const { decaysName, betasName } = linearParams(site, recurrence);
+  const { decaysName, betasName } = linearParams(node, recurrence);
   const [q, k, v] = operands.map(({ tensor }) => tensor) as [string, string, string];
   return {
     ...{ q, k, v },
@@ -115,10 +115,10 @@ function listNames(site: StateSite): OperandNames {
   };
 }
 
-function toSimdSite(site: StateSite, constants: StatesOptions["constants"]): SimdSite {
-  const { recurrence } = site;
+function toSimdSite(node: RecurrenceNode, constants: StatesOptions["constants"]): SimdSite {
+  const { recurrence } = node;
   if (recurrence.kind !== "convolution") {
-    const { decaysName: _decays, betasName: _betas, ...params } = linearParams(site, recurrence);
+    const { decaysName: _decays, betasName: _betas, ...params } = linearParams(node, recurrence);
     return { kind: "attention", params };
   }
   const { weights, bias } = recurrence;
@@ -126,5 +126,5 @@ function toSimdSite(site: StateSite, constants: StatesOptions["constants"]): Sim
     weights: constants.get(weights.name)!,
     bias: bias && constants.get(bias.name)!,
   }, recurrence);
-  return { kind: "convolution", params: convParams(site, recurrence), factors };
+  return { kind: "convolution", params: convParams(node, recurrence), factors };
 }

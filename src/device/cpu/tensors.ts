@@ -50,13 +50,13 @@ export function isPacked({ q, k, v }: Operands): boolean {
 
 /** Copies an attention's operands, packed ones once, of the tokens `first` to `end` or of all. */
 export function copyOperands(
-  site: Operands,
+  node: Operands,
   tensors: ReadonlyMap<string, Tensor>,
   into: Operands<Float32Array>,
   [first, end]: readonly [number, number?] = [0],
 ): void {
-  for (const role of isPacked(site) ? ["q"] as const : ["q", "k", "v"] as const) {
-    const { tensor, tokenStride } = site[role];
+  for (const role of isPacked(node) ? ["q"] as const : ["q", "k", "v"] as const) {
+    const { tensor, tokenStride } = node[role];
     const last = end === undefined ? undefined : end * tokenStride;
     copyElements(tensors.get(tensor)!, into[role], first * tokenStride, last);
   }

@@ -1,5 +1,5 @@
 /**
- * Paged attention on a GPU: `kv_write` and `paged_attention`, recorded site by site.
+ * Paged attention on a GPU: `kv_write` and `paged_attention`, recorded node by node.
  *
  * @module
  */
@@ -10,23 +10,23 @@ import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createBuffer, createStorage, type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
 import { stepInPool } from "../../../kernels/attention/step_plan.ts";
-import type { SiteForm } from "../../program/program.ts";
-import type { AttentionSite, Rotary } from "../../graph/graph_cut.ts";
+import type { OperandLayout } from "../../program/program.ts";
+import type { AttentionNode, Rotary } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { paramsOfSite, type SiteParams } from "../attention_params.ts";
+import { type KernelParams, toKernelParams } from "../attention_params.ts";
 import type {
-  AttentionForm,
   AttentionOptions,
   AttentionStep,
-  FormConstants,
+  LayoutConstants,
   OperandBuffers,
   PagedAttention,
+  RecordAttention,
 } from "../paged_attention.ts";
 import { type LayerCache, WebGpuKvCache } from "./kv_cache.ts";
 import { StepAngles } from "./form_constants.ts";
 
 interface Layer {
-  readonly site: AttentionSite;
+  readonly node: AttentionNode;
   readonly write: KvWrite;
   readonly attend: AttentionKernel;
   readonly cache: LayerCache;
@@ -44,40 +44,40 @@ export class WebGpuAttention implements PagedAttention {
   /** The cache of each pool: the main one, then those of windows. */
   readonly #caches: readonly WebGpuKvCache[];
   readonly #layers: readonly Layer[];
-  /** Steps by shape and window: sites with the same ones share the step's plan. */
+  /** Steps by shape and window: nodes with the same ones share the step's plan. */
   readonly #steps = new Map<string, { readonly buffer: StepBuffer; readonly pool: number }>();
   readonly #constants = new Map<string, GPUBuffer>();
-  /** Buffers by size in bytes: rotated queries are needed within one site only. */
+  /** Buffers by size in bytes: rotated queries are needed within one node only. */
   readonly #queries = new Map<number, GPUBuffer>();
   /** Factors of head norms. */
   readonly #factors: GPUBuffer[] = [];
   /** Angles that are written for each step, by the names of their tables. */
   readonly #stepAngles = new Map<string, StepAngles>();
 
-  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  /** @throws {RangeError} when the kernels cannot run a node's shape. */
   constructor(gpu: GpuContext, options: AttentionOptions) {
     this.#gpu = gpu;
     this.#options = options;
-    const { sites, blockSize, windows = [] } = options;
-    const caches = new Map<AttentionSite, LayerCache>();
+    const { nodes, blockSize, windows = [] } = options;
+    const caches = new Map<AttentionNode, LayerCache>();
     this.#caches = [options, ...windows].map(({ numBlocks }, pool) => {
-      const ofPool = sites.filter((site) => this.#getPool(site) === pool);
-      const blockBytes = ofPool.map((site) => {
-        const { shape } = this.#getParams(site);
+      const ofPool = nodes.filter((node) => this.#getPool(node) === pool);
+      const blockBytes = ofPool.map((node) => {
+        const { shape } = this.#getParams(node);
         return shape.kvHeads * blockSize * cachedHeadBytes(shape);
       });
       const cache = new WebGpuKvCache(gpu, blockBytes, numBlocks);
-      ofPool.forEach((site, i) => caches.set(site, cache.layers[i]!));
+      ofPool.forEach((node, i) => caches.set(node, cache.layers[i]!));
       return cache;
     });
-    this.#layers = sites.map((site) => this.#openLayer(site, caches.get(site)!));
+    this.#layers = nodes.map((node) => this.#openLayer(node, caches.get(node)!));
   }
 
   resize(numBlocks: number, pool: number): Promise<boolean> {
     return this.#caches[pool]!.resize(numBlocks);
   }
 
-  #getPool({ localWindow = 0 }: AttentionSite): number {
+  #getPool({ localWindow = 0 }: AttentionNode): number {
     return choosePool(localWindow, this.#options.windows);
   }
 
@@ -89,8 +89,8 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
-    const { site } = this.#layers[layer]!;
-    const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) =>
+    const { node } = this.#layers[layer]!;
+    const [q, k, v] = [node.q, node.k, node.v].map(({ tensor }) =>
       tensors.get(tensor)!.gpuBuffer as GPUBuffer
     ) as [GPUBuffer, GPUBuffer, GPUBuffer];
     const out = output!.gpuBuffer as GPUBuffer;
@@ -98,15 +98,15 @@ export class WebGpuAttention implements PagedAttention {
     return output!;
   }
 
-  takesForm(): boolean {
+  takesLayout(): boolean {
     return true;
   }
 
-  openForm(form: SiteForm, { gammas, angles }: FormConstants): AttentionForm {
-    const { layer, q, k, v, norms, rotary, scale } = form;
+  openLayout(layout: OperandLayout, { gammas, angles }: LayoutConstants): RecordAttention {
+    const { layer, q, k, v, norms, rotary, scale } = layout;
     const own = this.#layers[layer]!;
-    const { site: before } = own;
-    const site = {
+    const { node: before } = own;
+    const node = {
       ...before,
       q,
       k,
@@ -115,7 +115,7 @@ export class WebGpuAttention implements PagedAttention {
       scale: before.scale * scale,
     };
     const ofForm = this.#getKernels(
-      site,
+      node,
       norms && {
         epsilon: norms.epsilon,
         ofQueries: norms.q !== undefined,
@@ -148,45 +148,45 @@ export class WebGpuAttention implements PagedAttention {
     for (const buffer of shared) buffer.destroy();
   }
 
-  #openLayer(site: AttentionSite, cache: LayerCache): Layer {
+  #openLayer(node: AttentionNode, cache: LayerCache): Layer {
     const { constants } = this.#options;
     return {
-      site,
+      node,
       cache,
-      ...this.#getKernels(site),
-      angles: site.rotary && this.#getAngles(site.rotary, {
-        cos: constants.get(site.rotary.cos.name)!,
-        sin: constants.get(site.rotary.sin.name)!,
+      ...this.#getKernels(node),
+      angles: node.rotary && this.#getAngles(node.rotary, {
+        cos: constants.get(node.rotary.cos.name)!,
+        sin: constants.get(node.rotary.sin.name)!,
       }),
-      sinks: site.sinks &&
-        this.#getConstant(site.sinks.name, () => constants.get(site.sinks!.name)!),
+      sinks: node.sinks &&
+        this.#getConstant(node.sinks.name, () => constants.get(node.sinks!.name)!),
     };
   }
 
-  #getParams(site: AttentionSite, norms?: HeadNormParams): SiteParams {
-    const elem = site.dtype === "float16" ? "f16" : "f32";
+  #getParams(node: AttentionNode, norms?: HeadNormParams): KernelParams {
+    const elem = node.dtype === "float16" ? "f16" : "f32";
     const { blockSize, isQuantized } = this.#options;
-    return paramsOfSite(site, { blockSize, elem, norms, isQuantized });
+    return toKernelParams(node, { blockSize, elem, norms, isQuantized });
   }
 
-  #getKernels(site: AttentionSite, norms?: HeadNormParams) {
-    const { shape, write, attend } = this.#getParams(site, norms);
-    const step = this.#openStep(site, shape);
+  #getKernels(node: AttentionNode, norms?: HeadNormParams) {
+    const { shape, write, attend } = this.#getParams(node, norms);
+    const step = this.#openStep(node, shape);
     const queryBytes = this.#options.maxTokens * shape.heads * shape.headSize *
       elemBytes(shape.elem);
     return {
       write: new KvWrite(this.#gpu, step, write),
       attend: new AttentionKernel(this.#gpu, step, attend),
-      qOut: site.rotary || norms?.ofQueries ? this.#getQueries(queryBytes) : undefined,
+      qOut: node.rotary || norms?.ofQueries ? this.#getQueries(queryBytes) : undefined,
     };
   }
 
-  #openStep(site: AttentionSite, shape: SiteParams["shape"]): StepBuffer {
-    const { localWindow: window } = site;
+  #openStep(node: AttentionNode, shape: KernelParams["shape"]): StepBuffer {
+    const { localWindow: window } = node;
     const key = JSON.stringify({ shape, window });
     const step = this.#steps.get(key) ?? {
       buffer: new StepBuffer(this.#gpu, shape, { ...this.#options, window }),
-      pool: this.#getPool(site),
+      pool: this.#getPool(node),
     };
     this.#steps.set(key, step);
     return step.buffer;
@@ -194,7 +194,7 @@ export class WebGpuAttention implements PagedAttention {
 
   #getAngles(
     { cos, sin, dim, sections }: Rotary,
-    values: NonNullable<FormConstants["angles"]>,
+    values: NonNullable<LayoutConstants["angles"]>,
   ): GPUBuffer {
     const name = `${cos.name}, ${sin.name}`;
     if (sections === undefined) return this.#getConstant(name, () => joinAngles(values, dim / 2));

@@ -7,13 +7,13 @@ import { Alignment } from "../../../kernels/alignment/alignment.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
-import type { SiteParams } from "../attention_params.ts";
+import type { KernelParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
 import { blocksPerSlot } from "../cross_attention.ts";
 
 /** An attention whose keys are kept. */
 interface KeptKeys {
-  readonly params: SiteParams;
+  readonly params: KernelParams;
   readonly kCache: GPUBuffer;
 }
 
@@ -34,17 +34,17 @@ export class WebGpuCrossAlignment implements CrossAlignment {
   /** @param kept of every attention to the encoder. */
   constructor(
     gpu: GpuContext,
-    { sites, maxTokens }: CrossAlignmentOptions,
+    { nodes, maxTokens }: CrossAlignmentOptions,
     { kept, numPositions }: { readonly kept: readonly KeptKeys[]; readonly numPositions: number },
   ) {
     this.#gpu = gpu;
     this.#blocksPerSlot = blocksPerSlot(numPositions);
-    const layers = sites.map(({ layer, heads }) => {
+    const layers = nodes.map(({ layer, heads }) => {
       const { shape, write, attend } = kept[layer]!.params;
       return { shape, q: write.q, scale: attend.scale, heads };
     });
     this.#kernel = new Alignment(gpu, layers, { maxTokens, maxKeys: numPositions });
-    this.#layers = new Map(sites.map(({ layer }) => {
+    this.#layers = new Map(nodes.map(({ layer }) => {
       const { params: { shape, write }, kCache } = kept[layer]!;
       const rowBytes = write.q.stride * elemBytes(shape.elem);
       const q = createStorage(gpu, "a text's queries", maxTokens * rowBytes);

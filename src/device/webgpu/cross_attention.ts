@@ -1,5 +1,5 @@
 /**
- * Attention to an encoder on a GPU: `kv_write` once per input, `paged_attention` once per site and step.
+ * Attention to an encoder on a GPU: `kv_write` once per input, `paged_attention` once per node and step.
  *
  * @module
  */
@@ -8,25 +8,25 @@ import { PagedAttention as AttentionKernel } from "../../../kernels/attention/pa
 import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { elemBytes } from "../../gpu/kernel.ts";
-import type { AttentionSite } from "../../graph/graph_cut.ts";
+import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import type { SiteParams } from "../attention_params.ts";
+import type { KernelParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
 import {
   blocksPerSlot,
   type CrossAttention,
   type CrossAttentionOptions,
   type CrossTensors,
-  paramsOfCrossSite,
-  PLACES_PER_BLOCK,
+  POSITIONS_PER_BLOCK,
   stepOfPositions,
   stepOfTokens,
+  toCrossParams,
 } from "../cross_attention.ts";
 import { WebGpuCrossAlignment } from "./cross_alignment.ts";
 
 interface Layer {
-  readonly site: AttentionSite;
-  readonly params: SiteParams;
+  readonly node: AttentionNode;
+  readonly params: KernelParams;
   /** The step that writes one input. */
   readonly writeStep: StepBuffer;
   readonly write: KvWrite;
@@ -47,15 +47,15 @@ export class WebGpuCrossAttention implements CrossAttention {
   readonly #layers: readonly Layer[];
   /** Positions of each slot's input. */
   readonly #lengths: Int32Array;
-  /** Steps by shape: sites of one shape share the steps' plans. */
+  /** Steps by shape: nodes of one shape share the steps' plans. */
   readonly #steps = new Map<string, Steps>();
 
-  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  /** @throws {RangeError} when the kernels cannot run a node's shape. */
   constructor(gpu: GpuContext, options: CrossAttentionOptions) {
     this.#gpu = gpu;
     this.#options = options;
     this.#lengths = new Int32Array(options.numSlots);
-    this.#layers = options.sites.map((site) => this.#openLayer(site));
+    this.#layers = options.nodes.map((node) => this.#openLayer(node));
   }
 
   keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
@@ -78,8 +78,8 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
-    const { site, attend, kCache, vCache } = this.#layers[layer]!;
-    const q = tensors.get(site.q.tensor)!.gpuBuffer as GPUBuffer;
+    const { node, attend, kCache, vCache } = this.#layers[layer]!;
+    const q = tensors.get(node.q.tensor)!.gpuBuffer as GPUBuffer;
     const out = output!.gpuBuffer as GPUBuffer;
     attend.encode(this.#gpu.commands, { q, kCache, vCache, out });
     return output!;
@@ -101,15 +101,15 @@ export class WebGpuCrossAttention implements CrossAttention {
     }
   }
 
-  #openLayer(site: AttentionSite): Layer {
+  #openLayer(node: AttentionNode): Layer {
     const { numPositions, numSlots } = this.#options;
-    const elem = site.dtype === "float16" ? "f16" : "f32";
-    const params = paramsOfCrossSite(site, elem);
+    const elem = node.dtype === "float16" ? "f16" : "f32";
+    const params = toCrossParams(node, elem);
     const steps = this.#getSteps(params);
-    const numRows = numSlots * blocksPerSlot(numPositions) * PLACES_PER_BLOCK;
-    const size = numRows * site.kvHeads * site.headDim * elemBytes(elem);
+    const numRows = numSlots * blocksPerSlot(numPositions) * POSITIONS_PER_BLOCK;
+    const size = numRows * node.kvHeads * node.headDim * elemBytes(elem);
     return {
-      site,
+      node,
       params,
       writeStep: steps.write,
       write: new KvWrite(this.#gpu, steps.write, params.write),
@@ -119,7 +119,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     };
   }
 
-  #getSteps({ shape }: SiteParams): Steps {
+  #getSteps({ shape }: KernelParams): Steps {
     const { numPositions, maxInputs, maxTokens } = this.#options;
     const key = JSON.stringify(shape);
     const maxBlocksPerSequence = blocksPerSlot(numPositions);

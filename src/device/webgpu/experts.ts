@@ -1,5 +1,5 @@
 /**
- * Mixtures of experts on a GPU, recorded site by site.
+ * Mixtures of experts on a GPU, recorded node by node.
  *
  * @module
  */
@@ -11,20 +11,20 @@ import {
 } from "../../../kernels/experts/experts.ts";
 import { type ExpertWeights, findWeights } from "../../graph/experts/mixture.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
-import type { ExpertsSite } from "../../graph/graph_cut.ts";
+import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import { type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import type { DeviceWeights } from "../device_weights.ts";
 import {
   type ExpertLayers,
   type ExpertsOptions,
   type ExpertsRun,
-  paramsOfSite,
+  toExpertParams,
 } from "../experts.ts";
 import type { Tensor } from "../ort/ort.ts";
 
-/** A site's kernels and its constants. */
+/** A node's kernels and its constants. */
 interface Layer {
-  readonly site: ExpertsSite;
+  readonly node: ExpertsNode;
   readonly kernels: Experts;
   readonly constants: Pick<ExpertsTensors, "first" | "second" | "routerBias">;
 }
@@ -48,19 +48,19 @@ export class WebGpuExperts implements ExpertLayers {
    * @throws {StartupError} when the device has no room for the weights.
    */
   static async open(gpu: GpuContext, options: ExpertsOptions): Promise<WebGpuExperts> {
-    const { sites, maxTokens, weights, readFloats } = options;
-    await weights!.upload(sites.flatMap(({ mixture }) => findWeights(mixture)));
-    const all = sites.map(paramsOfSite);
+    const { nodes, maxTokens, weights, readFloats } = options;
+    await weights!.upload(nodes.flatMap(({ mixture }) => findWeights(mixture)));
+    const all = nodes.map(toExpertParams);
     const biases = await Promise.all(
-      sites.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias)),
+      nodes.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias)),
     );
     const scratch = new ExpertsScratch(gpu, all, maxTokens);
-    const layers = sites.map((site, i): Layer => ({
-      site,
+    const layers = nodes.map((node, i): Layer => ({
+      node,
       kernels: new Experts(gpu, scratch, all[i]!),
       constants: {
-        first: getBuffers(weights!, site.mixture.first),
-        second: getBuffers(weights!, site.mixture.second),
+        first: getBuffers(weights!, node.mixture.first),
+        second: getBuffers(weights!, node.mixture.second),
         routerBias: biases[i] && uploadStorage(gpu, "bias of a router", biases[i]),
       },
     }));
@@ -68,7 +68,7 @@ export class WebGpuExperts implements ExpertLayers {
   }
 
   run(index: number, { tensors, output, numRows, lowering }: ExpertsRun): Tensor {
-    const { site: { operands }, kernels, constants } = this.#layers[index]!;
+    const { node: { operands }, kernels, constants } = this.#layers[index]!;
     const [x, logits] = operands.map(({ tensor }) =>
       tensors.get(tensor)!.gpuBuffer as GPUBuffer
     ) as [

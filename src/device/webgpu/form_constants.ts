@@ -1,26 +1,26 @@
 /**
- * Constants that attentions read in the forms that compiled segments leave them.
+ * Constants that attentions read in the layouts in which compiled segments leave them.
  *
  * @module
  */
-import type { SiteForm } from "../../program/program.ts";
+import type { OperandLayout } from "../../program/program.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
-import type { AttentionStep, FormConstants } from "../paged_attention.ts";
+import type { AttentionStep, LayoutConstants } from "../paged_attention.ts";
 
-/** Reads what these forms need, by layer; layers that share a table of angles get one array. */
+/** Reads what these layouts need, by layer; layers that share a table of angles get one array. */
 export async function readConstants(
-  forms: readonly SiteForm[],
+  layouts: readonly OperandLayout[],
   readFloats: (tensor: StoredTensor) => Promise<Float32Array>,
-): Promise<Map<number, FormConstants>> {
-  const constants = new Map<number, FormConstants>();
+): Promise<Map<number, LayoutConstants>> {
+  const constants = new Map<number, LayoutConstants>();
   const angles = new Map<string, Promise<Float32Array>>();
   const readAngles = (tensor: StoredTensor) => {
     const values = angles.get(tensor.name) ?? readFloats(tensor);
     angles.set(tensor.name, values);
     return values;
   };
-  for (const { layer, norms, rotary } of forms) {
+  for (const { layer, norms, rotary } of layouts) {
     if (constants.has(layer)) continue;
     const [q, k] = await Promise.all(
       [norms?.q, norms?.k].map((tensor) => tensor && readFloats(tensor)),

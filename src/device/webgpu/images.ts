@@ -95,16 +95,16 @@ export class WebGpuImages implements ImageKernels {
     return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
   }
 
-  async mask(image: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
+  async mask(image: OpenImage, { masks, index, format }: MaskRow): Promise<MaskedImage> {
     const { pixels, onDevice } = image as DeviceImage;
-    const size = form.width * form.height;
+    const size = format.width * format.height;
     const slice: TensorSlice = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
     if (onDevice === undefined) {
       const bytes = new Uint8Array(size * F32_BYTES);
       await this.#read(slice.buffer, { offset: slice.start * F32_BYTES, into: bytes });
-      return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
+      return { pixels, mask: { values: new Float32Array(bytes.buffer), format } };
     }
-    this.#composite.encode(this.#gpu.commands, { image: onDevice, mask: slice, form });
+    this.#composite.encode(this.#gpu.commands, { image: onDevice, mask: slice, format });
     this.#gpu.commands.submit();
     const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
     await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
@@ -118,15 +118,15 @@ export class WebGpuImages implements ImageKernels {
     this.#tensor?.destroy();
   }
 
-  #fillRow({ image, form }: TensorRow, output: TensorSlice): void {
+  #fillRow({ image, format }: TensorRow, output: TensorSlice): void {
     const { pixels, onDevice } = image as DeviceImage;
-    if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
-      this.#resize.encode(this.#gpu.commands, { image: onDevice, form, output });
+    if (onDevice !== undefined && intermediateBytes(pixels.height, format) <= this.#maxBytes) {
+      this.#resize.encode(this.#gpu.commands, { image: onDevice, format, output });
       this.#gpu.commands.submit();
       return;
     }
-    const elements = new Float32Array(elementsPerRow([{ image, form }]));
-    resizeNormalize(pixels, form, elements);
+    const elements = new Float32Array(elementsPerRow([{ image, format }]));
+    resizeNormalize(pixels, format, elements);
     this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
   }
 

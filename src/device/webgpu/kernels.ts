@@ -10,12 +10,17 @@ import { Pointwise } from "../../../kernels/pointwise/pointwise.ts";
 import { TakeRows } from "../../../kernels/take_rows/take_rows.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
-import { type Dispatch, listTensors, type Program, type SiteForm } from "../../program/program.ts";
+import {
+  type Dispatch,
+  listTensors,
+  type OperandLayout,
+  type Program,
+} from "../../program/program.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import { readConstants } from "./form_constants.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
-import type { FormConstants } from "../paged_attention.ts";
+import type { LayoutConstants } from "../paged_attention.ts";
 
 /** Records dispatches on buffers by their roles. */
 interface RowKernel {
@@ -36,7 +41,7 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #programs = new Map<Program, readonly Recorder[]>();
   /** Kernels by what specialises them: layers are alike. */
   readonly #kernels = new Map<string, RowKernel>();
-  readonly #attentions = new Map<SiteForm, () => void>();
+  readonly #attentions = new Map<OperandLayout, () => void>();
   /**
    * Buffers by position in a program and size: programs run in sequence, and share them, unless those of fewer rows run
    * while others are suspended.
@@ -58,7 +63,7 @@ export class WebGpuKernels implements KernelExecutor {
   static async open(gpu: GpuContext, options: KernelsOptions): Promise<WebGpuKernels> {
     const { programs, weights, readFloats } = options;
     await weights!.upload(programs.flatMap((program) => program.weights));
-    const constants = await readConstants(programs.flatMap(({ forms }) => forms), readFloats);
+    const constants = await readConstants(programs.flatMap(({ layouts }) => layouts), readFloats);
     const kernels = new WebGpuKernels(gpu, options);
     for (const program of programs) {
       kernels.#programs.set(program, kernels.#openDispatches(program));
@@ -76,8 +81,8 @@ export class WebGpuKernels implements KernelExecutor {
     for (const record of this.#programs.get(program)!) record(pass, numRows, tensors);
   }
 
-  attend(form: SiteForm): void {
-    this.#attentions.get(form)!();
+  attend(layout: OperandLayout): void {
+    this.#attentions.get(layout)!();
   }
 
   dispose(): void {
@@ -85,20 +90,20 @@ export class WebGpuKernels implements KernelExecutor {
     for (const { buffer } of this.#uploads.values()) buffer.destroy();
   }
 
-  #openAttentions(program: Program, constants: ReadonlyMap<number, FormConstants>): void {
-    const { attention, getBuffers, siteOutputs } = this.#options;
+  #openAttentions(program: Program, constants: ReadonlyMap<number, LayoutConstants>): void {
+    const { attention, getBuffers, attentionOutputs } = this.#options;
     const crossing = getBuffers(program);
     const scratch = this.#getScratch(program);
-    for (const form of program.forms) {
-      const attend = attention.openForm!(form, constants.get(form.layer)!);
+    for (const layout of program.layouts) {
+      const attend = attention.openLayout!(layout, constants.get(layout.layer)!);
       const getBuffer = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
-      const [q, k, v] = [form.q, form.k, form.v].map(getBuffer) as [
+      const [q, k, v] = [layout.q, layout.k, layout.v].map(getBuffer) as [
         GPUBuffer,
         GPUBuffer,
         GPUBuffer,
       ];
-      const buffers = { q, k, v, out: crossing.get(siteOutputs[form.layer]!)! };
-      this.#attentions.set(form, () => attend(buffers));
+      const buffers = { q, k, v, out: crossing.get(attentionOutputs[layout.layer]!)! };
+      this.#attentions.set(layout, () => attend(buffers));
     }
   }
 

@@ -1,5 +1,5 @@
 /**
- * Packed attention on a GPU, one submit per site.
+ * Packed attention on a GPU, one submit per node.
  *
  * @module
  */
@@ -9,31 +9,31 @@ import {
 } from "../../../kernels/attention/packed_attention.ts";
 import type { PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
 import type { GpuContext } from "../../gpu/device.ts";
-import type { EncoderSite } from "../../graph/cut/encoder_cut.ts";
+import type { EncoderNode } from "../../graph/cut/encoder_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
   type PackedAttention,
   type PackedAttentionOptions,
-  paramsOfEncoderSite,
+  toPackedParams,
 } from "../packed_attention.ts";
 
 /** All its memory is allocated when it is made. */
 export class WebGpuPackedAttention implements PackedAttention {
   readonly #gpu: GpuContext;
-  readonly #layers: readonly { readonly site: EncoderSite; readonly attend: AttentionKernel }[];
-  /** By shape: sites of one shape share the batch's plan. */
+  readonly #layers: readonly { readonly node: EncoderNode; readonly attend: AttentionKernel }[];
+  /** By shape: nodes of one shape share the batch's plan. */
   readonly #batches = new Map<string, PackedBuffer>();
 
-  /** @throws {RangeError} when the kernel cannot run a site's shape. */
+  /** @throws {RangeError} when the kernel cannot run a node's shape. */
   constructor(gpu: GpuContext, options: PackedAttentionOptions) {
     this.#gpu = gpu;
     try {
-      this.#layers = options.sites.map((site) => {
-        const params = paramsOfEncoderSite(site, site.dtype === "float16" ? "f16" : "f32");
+      this.#layers = options.nodes.map((node) => {
+        const params = toPackedParams(node, node.dtype === "float16" ? "f16" : "f32");
         const key = JSON.stringify(params.shape);
         const batch = this.#batches.get(key) ?? new PackedBuffer(gpu, params.shape, options);
         this.#batches.set(key, batch);
-        return { site, attend: new AttentionKernel(gpu, batch, params) };
+        return { node, attend: new AttentionKernel(gpu, batch, params) };
       });
     } catch (error) {
       this.dispose();
@@ -46,8 +46,8 @@ export class WebGpuPackedAttention implements PackedAttention {
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
-    const { site, attend } = this.#layers[layer]!;
-    const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) =>
+    const { node, attend } = this.#layers[layer]!;
+    const [q, k, v] = [node.q, node.k, node.v].map(({ tensor }) =>
       tensors.get(tensor)!.gpuBuffer as GPUBuffer
     );
     const out = output!.gpuBuffer as GPUBuffer;

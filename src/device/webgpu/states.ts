@@ -1,5 +1,5 @@
 /**
- * States of sequences on a GPU: `causal_conv` and `linear_attention`, recorded site by site.
+ * States of sequences on a GPU: `causal_conv` and `linear_attention`, recorded node by node.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { CausalConv, convFactors } from "../../../kernels/states/causal_conv.ts"
 import { LinearAttentionKernel } from "../../../kernels/states/linear_attention.ts";
 import { type StateStep, StateStepBuffer } from "../../../kernels/states/state_step.ts";
 import { createStorage, type GpuContext, uploadStorage } from "../../gpu/device.ts";
-import type { StateSite } from "../../graph/graph_cut.ts";
+import type { RecurrenceNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import {
   convParams,
@@ -32,19 +32,19 @@ export class WebGpuStates implements SequenceStates {
   readonly #between: GPUBuffer;
   readonly #recorders: readonly Recorder[];
 
-  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  /** @throws {RangeError} when the kernels cannot run a node's shape. */
   constructor(gpu: GpuContext, options: StatesOptions) {
     this.#gpu = gpu;
     this.#options = options;
     this.#step = new StateStepBuffer(gpu, options.maxSequences);
-    this.#states = options.sites.map((site) =>
-      this.#createBuffer(`state of ${site.name}`, options.numSlots * stateSize(site))
+    this.#states = options.nodes.map((node) =>
+      this.#createBuffer(`state of ${node.name}`, options.numSlots * stateSize(node))
     );
     this.#between = this.#createBuffer(
       "state on its way",
-      Math.max(...options.sites.map((site) => stateSize(site))),
+      Math.max(...options.nodes.map((node) => stateSize(node))),
     );
-    this.#recorders = options.sites.map((site, i) => this.#open(site, this.#states[i]!));
+    this.#recorders = options.nodes.map((node, i) => this.#open(node, this.#states[i]!));
   }
 
   begin(step: StateStep & { readonly stateCopies?: readonly StateCopy[] | undefined }): void {
@@ -68,8 +68,8 @@ export class WebGpuStates implements SequenceStates {
     if (copies.length === 0) return;
     const encoder = this.#gpu.device.createCommandEncoder();
     for (const { from, to } of copies) {
-      this.#options.sites.forEach((site, i) => {
-        const size = stateSize(site) * Float32Array.BYTES_PER_ELEMENT;
+      this.#options.nodes.forEach((node, i) => {
+        const size = stateSize(node) * Float32Array.BYTES_PER_ELEMENT;
         if (size === 0) return;
         const state = this.#states[i]!;
         // A copy within one buffer is not allowed.
@@ -80,24 +80,24 @@ export class WebGpuStates implements SequenceStates {
     this.#gpu.commands.submit(encoder);
   }
 
-  #open(site: StateSite, state: GPUBuffer): Recorder {
-    const { recurrence, operands } = site;
+  #open(node: RecurrenceNode, state: GPUBuffer): Recorder {
+    const { recurrence, operands } = node;
     const pass = this.#gpu.commands;
     const getBuffer = (tensors: ReadonlyMap<string, Tensor>, name: string) =>
       tensors.get(name)!.gpuBuffer as GPUBuffer;
     if (recurrence.kind === "convolution") {
-      const kernel = new CausalConv(this.#gpu, this.#step, convParams(site, recurrence));
+      const kernel = new CausalConv(this.#gpu, this.#step, convParams(node, recurrence));
       const { constants } = this.#options;
       const { weights, bias } = recurrence;
       const factors = this.#upload(convFactors({
         weights: constants.get(weights.name)!,
         bias: bias && constants.get(bias.name)!,
       }, recurrence));
-      const [{ tensor }] = operands as [StateSite["operands"][number]];
+      const [{ tensor }] = operands as [RecurrenceNode["operands"][number]];
       return (tensors, out) =>
         kernel.encode(pass, { x: getBuffer(tensors, tensor), factors, state, out });
     }
-    const { decaysName, betasName, ...params } = linearParams(site, recurrence);
+    const { decaysName, betasName, ...params } = linearParams(node, recurrence);
     const kernel = new LinearAttentionKernel(this.#gpu, this.#step, params);
     const [q, k, v] = operands.map(({ tensor }) => tensor) as [string, string, string];
     return (tensors, out) => {

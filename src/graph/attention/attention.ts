@@ -25,7 +25,7 @@ export interface Operand {
   readonly offset: number;
 }
 
-/** One attention of the graph. The fields of {@linkcode AttentionSite} mean the same there. */
+/** One attention of the graph. The fields of {@linkcode AttentionNode} mean the same there. */
 export interface FoundAttention {
   readonly name: string;
   readonly q: Operand;
@@ -45,7 +45,7 @@ export interface FoundAttention {
     readonly interleaved: boolean;
   } | undefined;
   readonly localWindow?: number | undefined;
-  /** Window of an encoder's attention; see `EncoderSite`. */
+  /** Window of an encoder's attention; see `EncoderNode`. */
   readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;

@@ -6,14 +6,14 @@
  *
  * @module
  */
-import type { AttentionSite, Segment, TensorPort } from "../graph_cut.ts";
+import type { AttentionNode, Segment, TensorPort } from "../graph_cut.ts";
 import type { Node } from "../file/proto.ts";
 
 /**
- * One attention: every token of a text attends to every other. The fields of {@linkcode AttentionSite} mean the same;
+ * One attention: every token of a text attends to every other. The fields of {@linkcode AttentionNode} mean the same;
  * positions were added before.
  */
-export interface EncoderSite extends Omit<AttentionSite, "rotary" | "localWindow" | "sinks"> {
+export interface EncoderNode extends Omit<AttentionNode, "rotary" | "localWindow" | "sinks"> {
   /** Keys a query sees on either side of its own; absent: all of its text. */
   readonly window?: number | undefined;
 }
@@ -35,7 +35,7 @@ export type EncoderAnswer =
 /** An encoder graph cut at its attentions. */
 export interface EncoderCut {
   readonly segments: readonly Segment[];
-  readonly attentions: readonly EncoderSite[];
+  readonly attentions: readonly EncoderNode[];
   /** Token ids, `[1, tokens]`. */
   readonly tokens: TensorPort;
   /** Position of each token in its text, if a segment needs it. */

@@ -8,7 +8,7 @@
  */
 import { SITE_DOMAIN } from "../attention/attention_sites.ts";
 import { liftConstants } from "../decoder_inputs.ts";
-import type { EncoderSite } from "./encoder_cut.ts";
+import type { EncoderNode } from "./encoder_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Segment, TensorPort } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
@@ -21,7 +21,7 @@ import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unm
 export interface FeatureCut {
   readonly segments: readonly Segment[];
   /** Operands and results are `["rows", tokens, heads * size]`. */
-  readonly attentions: readonly EncoderSite[];
+  readonly attentions: readonly EncoderNode[];
   readonly output: TensorPort;
   /** Tokens of an input at the attentions. */
   readonly numTokens: number;
@@ -99,7 +99,7 @@ function describeSites(
   sites: readonly Site[],
   { siteLevels }: Partition,
   run: Evaluation,
-): EncoderSite[] {
+): EncoderNode[] {
   return sites.map(({ found, node }, layer) => {
     const { q, k, v, output, heads, scale } = found;
     const { dtype, shape } = run.value(q)!;

@@ -81,15 +81,15 @@ async function openCutEncoder(
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
   const { backend } = options;
-  const { pieces } = planStorage(cut, (port) => computeBytes(port, computeSizes(1)));
-  const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
+  const { chunks } = planStorage(cut, (port) => computeBytes(port, computeSizes(1)));
+  const perInput = chunks.reduce((sum, bytes) => sum + bytes, 0);
   const fitting = Math.min(
     ACTIVATION_BYTES / perInput,
-    backend.maxBufferBytes / Math.max(...pieces),
+    backend.maxBufferBytes / Math.max(...chunks),
   );
   const maxInputs = Math.max(1, Math.min(options.maxInputs, MAX_INPUTS, Math.floor(fitting)));
   const attention = backend.openPackedAttention({
-    sites: cut.attentions,
+    nodes: cut.attentions,
     maxRows: maxInputs * cut.numTokens,
     maxSequences: maxInputs,
   });

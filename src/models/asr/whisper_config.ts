@@ -7,7 +7,7 @@
 import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
-import type { SiteHeads } from "../../device/cross_alignment.ts";
+import type { NodeHeads } from "../../device/cross_alignment.ts";
 import { toMask } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
@@ -154,7 +154,7 @@ function readLanguages(generationConfig: Json): Map<string, number> {
  */
 export function readAlignmentHeads(
   { config, generationConfig }: { readonly config: Json; readonly generationConfig: Json },
-): SiteHeads[] {
+): NodeHeads[] {
   const numLayers = requireNumber(config, "decoder_layers");
   const numHeads = requireNumber(config, "decoder_attention_heads");
   const pairs = generationConfig["alignment_heads"];

@@ -4,7 +4,7 @@
  * @module
  */
 import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
-import type { SiteHeads } from "../../device/cross_alignment.ts";
+import type { NodeHeads } from "../../device/cross_alignment.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
@@ -53,7 +53,7 @@ interface Parts {
   /** Cut or whole; owned from here on. */
   readonly decoder: EncoderDecoder<WindowInput> | WholeDecoder;
   readonly config: WhisperConfig;
-  readonly alignmentHeads: readonly SiteHeads[];
+  readonly alignmentHeads: readonly NodeHeads[];
 }
 
 export class WindowDecoder {
@@ -187,7 +187,7 @@ export class WindowDecoder {
     const numPositions = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
     const prompt = makePrompt(config, window);
     const tokens = [...prompt, ...window.tokens];
-    const alignment = await decoder.align({ encoderInput, tokens, numPositions, sites });
+    const alignment = await decoder.align({ encoderInput, tokens, numPositions, nodes: sites });
     // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }

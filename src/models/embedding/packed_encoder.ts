@@ -76,7 +76,7 @@ export class PackedEncoder implements Encoder {
     this.maxTokens = Math.max(maxTokens, longestText);
     this.width = rowWidth(cut.output) * rowsPerText(summary);
     const attention = backend.openPackedAttention({
-      sites: cut.attentions,
+      nodes: cut.attentions,
       maxRows: this.maxTokens,
       maxSequences: MAX_TEXTS,
     });
@@ -100,10 +100,10 @@ export class PackedEncoder implements Encoder {
     const { backend } = options;
     const { maxBufferBytes } = backend;
     // Fails before the weights are read rather than after.
-    backend.openPackedAttention({ sites: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
-    const { pieces } = planStorage(cut, (port) => computeBytes(port, { tokens: 1, rows: 1 }));
-    const perToken = pieces.reduce((sum, bytes) => sum + bytes, 0);
-    const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...pieces));
+    backend.openPackedAttention({ nodes: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
+    const { chunks } = planStorage(cut, (port) => computeBytes(port, { tokens: 1, rows: 1 }));
+    const perToken = chunks.reduce((sum, bytes) => sum + bytes, 0);
+    const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...chunks));
     const maxTokens = Math.min(MAX_TOKENS, Math.floor(fitting));
     const sessions = await openSegments(cut, options);
     let encoder: PackedEncoder | undefined;

@@ -75,13 +75,13 @@ export function needsOfCut(
     : tensors;
   const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
   const sizes = [...counted, ...ofExperts].map(storedBytes);
-  const { pieces } = planStorage(cut, (port) => computeBytes(port, most));
+  const { chunks } = planStorage(cut, (port) => computeBytes(port, most));
   return {
     ...NOTHING,
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
     stateBytes: computeStateBytes(cut, numStateSlots),
-    activationBytes: pieces.reduce((sum, bytes) => sum + bytes, 0),
+    activationBytes: chunks.reduce((sum, bytes) => sum + bytes, 0),
   };
 }
 

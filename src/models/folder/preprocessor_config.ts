@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorForm } from "../../../kernels/images/image_form.ts";
+import type { TensorFormat } from "../../../kernels/images/image_form.ts";
 import { StartupError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";
@@ -149,9 +149,9 @@ export function computeTensorForm(
   { image, graph, layout }: {
     readonly image: Size;
     readonly graph: Size | undefined;
-    readonly layout: TensorForm["layout"];
+    readonly layout: TensorFormat["layout"];
   },
-): TensorForm {
+): TensorFormat {
   const content = computeContent(processor, image);
   const whole = computeBordered(processor, content);
   const { filter, scale, offset } = processor;

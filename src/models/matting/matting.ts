@@ -128,11 +128,11 @@ export class MattingModel implements Model {
     pixels: Pixels,
     signal: AbortSignal,
   ): Promise<{ readonly masked: MaskedImage; readonly maskSide: number }> {
-    const form = this.#network.chooseForm(pixels);
+    const format = this.#network.chooseFormat(pixels);
     const image = this.#network.images.open(pixels);
     try {
-      const masked = await this.#batcher.mask({ image, form }, signal);
-      return { masked, maskSide: Math.max(form.contentWidth, form.contentHeight) };
+      const masked = await this.#batcher.mask({ image, format }, signal);
+      return { masked, maskSide: Math.max(format.contentWidth, format.contentHeight) };
     } finally {
       image.close();
     }

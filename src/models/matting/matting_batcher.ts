@@ -65,13 +65,14 @@ export class MattingBatcher {
       if (signal.aborted) onError(signal.reason);
     }
     const waiting = this.#waiting.filter(({ signal }) => !signal.aborted);
-    const form = waiting[0]?.row.form;
-    if (form === undefined) {
+    const format = waiting[0]?.row.format;
+    if (format === undefined) {
       this.#waiting = [];
       return [];
     }
-    const most = this.#runsOneByOne ? 1 : this.#network.chooseBatchSize(form);
-    const fits = ({ row }: Job) => row.form.width === form.width && row.form.height === form.height;
+    const most = this.#runsOneByOne ? 1 : this.#network.chooseBatchSize(format);
+    const fits = ({ row }: Job) =>
+      row.format.width === format.width && row.format.height === format.height;
     const batch = waiting.filter(fits).slice(0, most);
     this.#waiting = waiting.filter((job) => !batch.includes(job));
     return batch;

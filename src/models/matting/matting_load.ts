@@ -96,9 +96,9 @@ async function openNetwork(
   const relative = isRelative
     ? { ...processor, scale: [255 * red, 255 * green, 255 * blue] as const }
     : undefined;
-  const openAs = async (form: { readonly isLogits: boolean; readonly stretches: boolean }) => {
+  const openAs = async (format: { readonly isLogits: boolean; readonly stretches: boolean }) => {
     const session = await backend.openModel(
-      unifyMatting(model, graph, { ...form, relative }),
+      unifyMatting(model, graph, { ...format, relative }),
       files,
     );
     const images = await backend.openImages();
@@ -123,7 +123,7 @@ async function probe(network: MattingNetwork, backend: Backend): Promise<Float32
   const pixels = probeImage();
   const image = network.images.open(pixels);
   return await startupStep(async () => {
-    const row = { image, form: network.chooseForm(pixels) };
+    const row = { image, format: network.chooseFormat(pixels) };
     const masks = await network.run([row]);
     readMaskSize(masks);
     const values = await backend.read(masks);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MaskForm, TensorForm } from "../../../kernels/images/image_form.ts";
+import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_form.ts";
 import type { Backend } from "../../device/backend.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../device/images.ts";
 import { HearthError } from "../../base/errors.ts";
@@ -40,7 +40,7 @@ interface MattingNetworkParts {
 
 export interface MattingRow {
   readonly image: OpenImage;
-  readonly form: TensorForm;
+  readonly format: TensorFormat;
 }
 
 /** One call at a time. */
@@ -53,29 +53,29 @@ export class MattingNetwork {
     this.#parts = parts;
   }
 
-  /** The form in which the graph takes an image; forms of one size share a batch. */
-  chooseForm(image: Size): TensorForm {
+  /** The format in which the graph takes an image; formats of one size share a batch. */
+  chooseFormat(image: Size): TensorFormat {
     const { processor, graph: { size, layout } } = this.#parts;
     return computeTensorForm(processor, { image, graph: size, layout });
   }
 
-  /** Most images of a form in one run. */
-  chooseBatchSize({ width, height }: TensorForm): number {
+  /** Most images of a format in one run. */
+  chooseBatchSize({ width, height }: TensorFormat): number {
     const { backend, graph } = this.#parts;
     if (!graph.takesBatches) return 1;
     return Math.max(1, Math.floor(MAX_BATCH_PIXELS[backend.kind] / (width * height)));
   }
 
-  /** Runs the graph. @param rows of forms of one size. @returns their masks, the caller's. */
+  /** Runs the graph. @param rows of formats of one size. @returns their masks, the caller's. */
   async run(rows: readonly MattingRow[]): Promise<Tensor> {
     const { session, images } = this.#parts;
     return (await session.run({ [IMAGES]: images.toTensor(rows) }))[MASKS]!;
   }
 
   /** Gives an image one of the masks of a run. */
-  async mask({ image, form }: MattingRow, masks: Tensor, index: number): Promise<MaskedImage> {
+  async mask({ image, format }: MattingRow, masks: Tensor, index: number): Promise<MaskedImage> {
     const size = readMaskSize(masks);
-    return await this.images.mask(image, { masks, index, form: maskForm(form, size) });
+    return await this.images.mask(image, { masks, index, format: toMaskFormat(format, size) });
   }
 
   async dispose(): Promise<void> {
@@ -103,12 +103,12 @@ export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
 }
 
 /** The part of a mask that belongs to the image, and not to the border around it. */
-function maskForm(form: TensorForm, { width, height }: Size): MaskForm {
+function toMaskFormat(format: TensorFormat, { width, height }: Size): MaskFormat {
   return {
     width,
     height,
-    contentWidth: width * form.contentWidth / form.width,
-    contentHeight: height * form.contentHeight / form.height,
+    contentWidth: width * format.contentWidth / format.width,
+    contentHeight: height * format.contentHeight / format.height,
     filter: MASK_FILTER,
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describeCut, summarizeCut } from "../../../src/cli/cut_report.ts";
-import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
+import type { AttentionNode, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 
 const hidden = { name: "hidden", dtype: "float16", shape: [1, "tokens", 64] } as const;
@@ -31,7 +31,7 @@ function table(name: string) {
   return { name, dtype: "float32", shape: [16, 8], data } as const;
 }
 
-const site: AttentionSite = {
+const site: AttentionNode = {
   layer: 0,
   afterSegment: 0,
   name: "/layers.0/attention",

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { choosePagedLimits, type PagedLimitsOptions } from "../../../src/decoder/paged_limits.ts";
 import { StartupError } from "../../../src/base/errors.ts";
-import type { AttentionSite, GraphCut } from "../../../src/graph/graph_cut.ts";
+import type { AttentionNode, GraphCut } from "../../../src/graph/graph_cut.ts";
 
 /** 28 layers of 8 KV heads of 128, as Qwen3-0.6B has them: 112 KiB a token in f16. */
 function makeCut(maxPositions?: number): GraphCut {
-  const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionSite;
+  const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionNode;
   return {
     attentions: Array.from({ length: 28 }, () => site),
     states: [],

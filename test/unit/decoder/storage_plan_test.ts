@@ -18,12 +18,12 @@ const BYTES_PER_TOKEN = (port: TensorPort) =>
 
 Deno.test("planStorage() never lets two tensors share memory while both are needed", async () => {
   const cut = await cutDemo();
-  const { pieceByTensor } = planStorage(cut, BYTES_PER_TOKEN);
+  const { chunkByTensor } = planStorage(cut, BYTES_PER_TOKEN);
   /** What each piece holds, as a run of the segments and attentions goes along. */
   const held = new Map<number, string>();
-  const write = ({ name }: TensorPort) => held.set(pieceByTensor.get(name)!, name);
+  const write = ({ name }: TensorPort) => held.set(chunkByTensor.get(name)!, name);
   const read = (name: string) => {
-    if (pieceByTensor.has(name)) assert.equal(held.get(pieceByTensor.get(name)!), name);
+    if (chunkByTensor.has(name)) assert.equal(held.get(chunkByTensor.get(name)!), name);
   };
   for (const segment of cut.segments) {
     // All outputs are written before any input is let go of.
@@ -43,8 +43,8 @@ Deno.test("planStorage() reuses memory from layer to layer", async () => {
     ...cut.segments.flatMap(({ outputs }) => outputs),
     ...cut.attentions.map(({ output }) => output),
   ];
-  const { pieces } = planStorage(cut, BYTES_PER_TOKEN);
+  const { chunks } = planStorage(cut, BYTES_PER_TOKEN);
   const total = ports.reduce((sum, port) => sum + BYTES_PER_TOKEN(port), 0);
-  const planned = pieces.reduce((sum, bytes) => sum + bytes, 0);
-  assert.ok(pieces.length < ports.length / 2 && planned < 0.7 * total, `${planned} of ${total}`);
+  const planned = chunks.reduce((sum, bytes) => sum + bytes, 0);
+  assert.ok(chunks.length < ports.length / 2 && planned < 0.7 * total, `${planned} of ${total}`);
 });

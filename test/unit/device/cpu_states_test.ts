@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { CpuStates } from "../../../src/device/cpu/states.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
-import type { StateSite } from "../../../src/graph/graph_cut.ts";
+import type { RecurrenceNode } from "../../../src/graph/graph_cut.ts";
 
 const CHANNELS = 4;
 const TAPS = 3;
 
 /** A convolution that adds up a token's inputs and those of the two before it. */
-function getSite(name: string, index: number): StateSite {
+function makeNode(name: string, index: number): RecurrenceNode {
   const weights = {
     ...{ name: "ones", dtype: "float32", shape: [CHANNELS, 1, TAPS] } as const,
     data: { kind: "memory", bytes: new Uint8Array(4 * CHANNELS * TAPS).fill(0) } as const,
@@ -22,12 +22,12 @@ function getSite(name: string, index: number): StateSite {
 }
 
 Deno.test("CpuStates divides states that are larger than a memory, and copies the slots of all", () => {
-  // Two sites of 2 GiB: nothing is touched but the slots that are used.
+  // Two nodes of 2 GiB: nothing is touched but the slots that are used.
   const numSlots = 2 ** 26;
-  const sites = ["a", "b"].map(getSite);
+  const nodes = ["a", "b"].map(makeNode);
   const constants = new Map([["ones", new Float32Array(CHANNELS * TAPS).fill(1)]]);
   const states = new CpuStates(
-    { sites, numSlots, maxTokens: 4, maxSequences: 2, constants },
+    { nodes, numSlots, maxTokens: 4, maxSequences: 2, constants },
     new KernelThreads(1),
   );
   const step = (position: number, slot: number, stateCopies?: { from: number; to: number }[]) =>
@@ -40,7 +40,7 @@ Deno.test("CpuStates divides states that are larger than a memory, and copies th
     });
   const run = (index: number, value: number) => {
     const x = new Tensor("float32", new Float32Array(CHANNELS).fill(value), [1, 1, CHANNELS]);
-    const { data } = states.run(index, new Map([[sites[index]!.name, x]]), undefined);
+    const { data } = states.run(index, new Map([[nodes[index]!.name, x]]), undefined);
     return (data as Float32Array)[0];
   };
   const last = numSlots - 1;

@@ -41,14 +41,14 @@ const stored = (
 /** An empty memory, and the matrix that is to be packed in it. */
 function plan() {
   const arena = new RowArena(1);
-  const form = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
-  const at = arena.reserveMatrix({ ...form, k: K, outputs: OUTPUTS });
+  const format = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
+  const at = arena.reserveMatrix({ ...format, k: K, outputs: OUTPUTS });
   const memory = arena.allocate(1);
   const rows = new SimdRows(new KernelThreads(1), memory);
   const halves = stored("float16", [OUTPUTS, K / 32], [LEVELS, SCALES * 2]);
   const matrices = [
     {
-      ...{ at, form, k: K, outputs: OUTPUTS, zeroPoints: undefined },
+      ...{ at, format, k: K, outputs: OUTPUTS, zeroPoints: undefined },
       weights: stored("uint8", [OUTPUTS, K / 32, 16], [0, LEVELS]),
       scales: { ...halves, data: { kind: "widened", source: halves, length: SCALES * 4 } },
     } as const,

@@ -8,7 +8,7 @@ import { cutStep, divideMerged } from "../../../src/graph/cut/merged_decoder.ts"
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import type { AttentionSite, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
+import type { AttentionNode, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/engine/goldens.ts";
 
 async function makeCut(folder: string, graph: string): Promise<GraphCut> {
@@ -41,7 +41,7 @@ for (const [name, graph, counts] of BUILT_IN) {
     ignore: folder === undefined,
     fn: async () => {
       const segments = compileCut(await makeCut(folder!, graph), {
-        takesForm: () => true,
+        takesLayout: () => true,
         contextLength: 512,
         writesSums: true,
       });
@@ -73,9 +73,9 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
     const result = cutStep(step, { contextLength: 448 });
     assert.ok("cut" in result, JSON.stringify(result));
     const cut = cutForGpu(result.cut, Infinity);
-    const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
+    const takesLayout = ({ name }: AttentionNode) => !result.crossInputs.has(name);
     assert.deepEqual(
-      compileCut(cut, { takesForm, contextLength: 448, writesSums: true }).map((segment) =>
+      compileCut(cut, { takesLayout, contextLength: 448, writesSums: true }).map((segment) =>
         "refused" in segment ? segment.refused : segment.few.dispatches.length
       ),
       counts,
@@ -98,7 +98,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
   });
   const joined = { maxBytes: Infinity, outputsMultiple: 4 };
   const compiled = compileCut(mergeCutProducts({ ...cut, segments }, joined), {
-    takesForm: () => true,
+    takesLayout: () => true,
     contextLength: 512,
     writesSums: true,
   });
@@ -114,7 +114,7 @@ Deno.test("on the CPU a layer takes four products where its parts are whole grou
   const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
   assert.ok("cut" in result, JSON.stringify(result));
   const cut = cutForCpu(result.cut);
-  const limits = { takesForm: () => false, contextLength: 512, writesSums: false };
+  const limits = { takesLayout: () => false, contextLength: 512, writesSums: false };
   const numProducts = compileCut(cut, limits).map((segment) => {
     assert.ok(!("refused" in segment), JSON.stringify(segment));
     return segment.few.dispatches.filter(({ kind }) => kind === "matvec").length;

@@ -11,7 +11,7 @@ const scalar = (name: string, value: number) => constant(name, [], Float32Array.
 
 function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
   const options = {
-    sites: [],
+    nodes: [],
     tables: TABLES,
     kept: new Set(["y"]),
     allRows: true,
@@ -80,7 +80,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   const refused = compileSegment(
     makeSegment([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
     {
-      sites: [],
+      nodes: [],
       tables: TABLES,
       kept: new Set(["y"]),
       allRows: true,
@@ -123,7 +123,7 @@ Deno.test("compileSegment() computes a sum once, whatever reads it", () => {
   const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
   const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
   const segment = makeSegment(postNorms("s", second), constants);
-  const options = { sites: [], tables: TABLES, allRows: true, hasTiles: false, writesSums: true };
+  const options = { nodes: [], tables: TABLES, allRows: true, hasTiles: false, writesSums: true };
   const both = compileSegment(segment, { ...options, kept: new Set(["y", "q"]) });
   assert.ok("program" in both, JSON.stringify(both));
   const sums = both.program.dispatches.map(({ tensors }) => "sum" in tensors && tensors.sum);
@@ -235,7 +235,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
   // 1.5 in place of 1: no GELU.
   const wrong = [...constants.filter(({ name }) => name !== "one"), scalar("one", 1.5)];
   const options = {
-    sites: [],
+    nodes: [],
     tables: TABLES,
     kept: new Set(["y"]),
     allRows: true,
@@ -284,7 +284,7 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
   ];
   const getRefusal = (nodes: readonly Node[]) => {
     const options = {
-      sites: [],
+      nodes: [],
       tables: TABLES,
       kept: new Set(["y"]),
       allRows: true,
@@ -313,7 +313,7 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
   const half = constant("half", [WIDTH], new Float16Array(WIDTH));
   for (const [nodes, reason] of refusals) {
     const options = {
-      sites: [],
+      nodes: [],
       tables: TABLES,
       kept: new Set(["y"]),
       allRows: true,

@@ -6,10 +6,10 @@
 import { FolderFiles, type ModelFiles } from "../../../src/graph/file/external_data.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import type {
-  AttentionSite,
+  AttentionNode,
   GraphCut,
   HeadRows,
-  StateSite,
+  RecurrenceNode,
   TensorPort,
 } from "../../../src/graph/graph_cut.ts";
 import { convFactors } from "../../../kernels/states/causal_conv.ts";
@@ -79,7 +79,7 @@ interface Tables {
 }
 
 /** Turns the pairs of one head in place. */
-function rotate(head: Float64Array, position: number, site: AttentionSite, tables: Tables): void {
+function rotate(head: Float64Array, position: number, site: AttentionNode, tables: Tables): void {
   if (site.rotary === undefined) return;
   const { dim, interleaved } = site.rotary;
   const half = dim / 2;
@@ -101,7 +101,7 @@ function getHeads(data: Numbers, rows: HeadRows, token: number, count: number, s
 }
 
 function attendHead(
-  site: AttentionSite,
+  site: AttentionNode,
   query: Float64Array,
   cached: { readonly keys: readonly Float64Array[]; readonly values: readonly Float64Array[] },
   { head, position, sink }: {
@@ -133,7 +133,7 @@ function attendHead(
 
 /** Attends for all tokens of a step, and caches their keys and values. */
 function attend(
-  site: AttentionSite,
+  site: AttentionNode,
   tables: Tables,
   steps: readonly TestStep[],
   { q, k, v }: { readonly q: Numbers; readonly k: Numbers; readonly v: Numbers },
@@ -171,7 +171,7 @@ function attend(
 
 /** Takes the tokens of a step through a recurrence. */
 function advance(
-  site: StateSite,
+  site: RecurrenceNode,
   constants: ReadonlyMap<string, Float64Array>,
   steps: readonly TestStep[],
   getOperand: (name: string) => Numbers,
@@ -208,7 +208,7 @@ function advance(
   return out;
 }
 
-function computeWidth(recurrence: StateSite["recurrence"]): number {
+function computeWidth(recurrence: RecurrenceNode["recurrence"]): number {
   return recurrence.kind === "convolution"
     ? recurrence.channels
     : recurrence.heads * recurrence.valueDim;

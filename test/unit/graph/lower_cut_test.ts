@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { CompiledSegment } from "../../../src/program/compile_cut.ts";
 import { listPrograms, lowerCut, segmentsOfOrt } from "../../../src/program/lower_cut.ts";
-import type { Program, SiteForm } from "../../../src/program/program.ts";
+import type { OperandLayout, Program } from "../../../src/program/program.ts";
 
 /** Two layers: the first a recurrence and an attention, the second an attention. */
 const CUT = {
@@ -12,11 +12,17 @@ const CUT = {
 
 const ROWS = { tensor: "qkv", tokenStride: 12, offset: 0 };
 
-/** A program without dispatches that leaves the operands of the site `layer` in a form of its own. */
+/** A program without dispatches that leaves the operands of the node `layer` in a layout of its own. */
 function makeProgram(layer?: number): Program {
-  const form = (layer: number): SiteForm => ({ layer, q: ROWS, k: ROWS, v: ROWS, scale: 1 });
-  const forms = layer === undefined ? [] : [form(layer)];
-  return { dispatches: [], weights: [], scratch: new Map(), forms };
+  const makeLayout = (layer: number): OperandLayout => ({
+    layer,
+    q: ROWS,
+    k: ROWS,
+    v: ROWS,
+    scale: 1,
+  });
+  const layouts = layer === undefined ? [] : [makeLayout(layer)];
+  return { dispatches: [], weights: [], scratch: new Map(), layouts };
 }
 
 const [few, many, last] = [makeProgram(0), makeProgram(0), makeProgram()];
@@ -28,13 +34,13 @@ const SEGMENTS: readonly CompiledSegment[] = [
 
 Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of the cut", () => {
   const programs = lowerCut(CUT, { segments: SEGMENTS, kernels: ["few", "many"] });
-  const [form] = few.forms;
+  const [layout] = few.layouts;
   assert.deepEqual(programs.few, [
     { kind: "kernels", segment: 0, program: few },
-    { kind: "attention", site: 0, form },
+    { kind: "attention", node: 0, layout },
     { kind: "state_update", state: 0 },
     { kind: "ort", segment: 1 },
-    { kind: "attention", site: 1, form: undefined },
+    { kind: "attention", node: 1, layout: undefined },
     { kind: "kernels", segment: 2, program: last },
   ]);
   assert.deepEqual([...segmentsOfOrt(programs)], [1]);
@@ -51,7 +57,7 @@ Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, and its
     without.map(({ kind }) => kind),
     ["ort", "attention", "state_update", "ort", "attention", "ort"],
   );
-  assert.ok(without.every((each) => each.kind !== "attention" || each.form === undefined));
+  assert.ok(without.every((each) => each.kind !== "attention" || each.layout === undefined));
   assert.equal(withKernels[0]!.kind, "kernels");
   assert.deepEqual([...segmentsOfOrt({ few: withKernels, many: without })], [1, 0, 2]);
 });

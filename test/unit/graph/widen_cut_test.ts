@@ -44,7 +44,7 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
     const halves = wide.segments.flatMap(({ model }) => model.graph.initializers)
       .filter(({ dtype }) => dtype === "float16");
     assert.deepEqual(halves.map(({ name }) => name), ["model.embed_tokens.weight"]);
-    const options = { takesForm: () => false, contextLength: 64, writesSums: false };
+    const options = { takesLayout: () => false, contextLength: 64, writesSums: false };
     const refused = (cut: GraphCut) =>
       refuseSegments(compileCut(cutForCpu(cut), options), findRefusal).map((each) =>
         "refused" in each

@@ -31,7 +31,7 @@ function randomMask(): Mask {
   const random = new Random(5);
   const values = Float32Array.from({ length: 63 }, () => random.between(-200, 1200) / 1000);
   const size = { width: 9, height: 7, contentWidth: 9, contentHeight: 6.5 };
-  return { values, form: { ...size, filter: "bilinear" } };
+  return { values, format: { ...size, filter: "bilinear" } };
 }
 
 function makeCopy(pixels: Pixels): Pixels {
