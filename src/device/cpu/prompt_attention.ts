@@ -123,7 +123,9 @@ export class PromptAttention {
         const part = rows.subarray(firstRow * headSize, (firstRow + numRows) * headSize);
         return new Tensor("float32", part, [numRows, headSize]);
       };
+      await slices?.pause();
       for (let head = 0; head < kvHeads; head++) {
+        const startedAtMs = performance.now();
         // ONNX Runtime writes f32 into memory that nobody shares.
         const out = this.#buffer("out", (end - query) * width);
         await session.run({
@@ -135,7 +137,7 @@ export class PromptAttention {
         const stride = heads * headSize;
         const offset = (first + query) * stride + head * width;
         scatterRows(into, { stride, offset }, { rows: out, width });
-        if (head < kvHeads - 1) await slices?.pause();
+        if (head < kvHeads - 1) await slices?.pause(performance.now() - startedAtMs);
       }
     };
     if (slices?.divides) {
