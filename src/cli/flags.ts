@@ -286,7 +286,7 @@ export const ROUTER_FLAGS = {
     help:
       "Most memory of all loaded models together; for another, models are ended as with --max-loaded " +
       "until it fits. A model's is what its process holds in RAM, or what the file of --config gives " +
-      "as memory-mb, as it must where models are on a GPU. Default: not limited.",
+      "as memory-mb: memory of a GPU is not counted otherwise. Default: not limited.",
   }),
   idleTimeout: integer({
     placeholder: "<seconds>",

@@ -131,3 +131,16 @@ Deno.test("isPdf() tells PDF files from others", () => {
   assert.ok(!isPdf(encode("%PD")));
   assert.ok(!isPdf(encode("")));
 });
+
+Deno.test("PdfDocument reads Chinese in a font that the file does not contain, and draws none of it", async () => {
+  const order = "/CIDSystemInfo << /Registry (Adobe) /Ordering (GB1) /Supplement 4 >>";
+  const font = "<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H " +
+    `/DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light ${order} >>] >>`;
+  // 你好世界
+  const content = "BT /F 30 Tf 20 40 Td <4F60597D4E16754C> Tj ET";
+  const page = `/MediaBox [0 0 300 100] /Resources << /Font << /F ${font} >> >>`;
+  using document = await PdfDocument.open(writePage(page, content), { maxMs });
+  assert.equal(document.readText(0, { maxMs }), "你好世界");
+  const { data } = document.renderPage(0, { resolution, maxMs });
+  assert.ok(data.every((level) => level === 255));
+});
