@@ -351,7 +351,7 @@ Deno.test("Listener disconnects a client that takes nothing of its answer, not o
     response.once("close", () => isClosed = true);
     response.end(new Uint8Array(NUM_BYTES));
   };
-  await using listener = new TestListener(handler, { sendMs: 500 });
+  await using listener = new TestListener(handler, { sendMs: 2_000 });
   using slow = await connect(listener.port);
   await slow.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
   let numReceived = 0;
