@@ -16,8 +16,8 @@ import {
   type FlagValues,
   UsageError,
 } from "./command.ts";
-import { isServiceLink } from "./service_link.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
+import { log } from "../base/log.ts";
 
 /** Which command is meant, and the words left for it. */
 interface CommandWords {
@@ -180,4 +180,22 @@ function collectValues<F extends FlagTable>(
     return [key, isGiven ? flag.parse([value], name) : flag.fallback];
   });
   return Object.fromEntries(values);
+}
+
+/** Whether a value is the address of a service: a Service called hearth sets `HEARTH_PORT=tcp://10.0.0.1:80`. */
+function isServiceLink(value: string): boolean {
+  return /^(tcp|udp|sctp):\/\//.test(value);
+}
+
+/** Logs each variable of a flag that is not used because it holds the address of a service. */
+export function warnOfServiceLinks(flags: FlagTable, environment: Environment): void {
+  for (const variable of Object.keys(flags).map(environmentName)) {
+    const value = environment[variable];
+    if (value === undefined || !isServiceLink(value)) continue;
+    log.warn("a variable is ignored: it is the address of a service, not a setting", {
+      variable,
+      value,
+      remedy: "set enableServiceLinks: false, or name the service otherwise",
+    });
+  }
 }

@@ -20,7 +20,7 @@ import { ROUTER_FLAGS } from "./flags.ts";
 import { formatUrl, PidFile } from "./running.ts";
 import { printMessage } from "./print.ts";
 import { readRoutedModels } from "./routed_models.ts";
-import { warnOfServiceLinks } from "./service_link.ts";
+import { warnOfServiceLinks } from "./parse.ts";
 import {
   explainListenError,
   type KeyRing,

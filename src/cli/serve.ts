@@ -36,9 +36,8 @@ import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
 import { explainTakenPort, formatUrl, PidFile } from "./running.ts";
-import { RouterLink } from "./router_link.ts";
-import { warnOfServiceLinks } from "./service_link.ts";
-import { StartReport } from "./start_report.ts";
+import { RouterLink, StartReport } from "./start_report.ts";
+import { warnOfServiceLinks } from "./parse.ts";
 import { onStopSignal } from "./stop_signals.ts";
 
 /** Longest wait for the last spans to be exported. */

@@ -1,5 +1,5 @@
 /**
- * How the start of a server is reported: on standard output, or in the log with `--log-format json`.
+ * How the start of a server is reported: on standard output, in the log with `--log-format json`, or to the router that started it.
  *
  * @module
  */
@@ -9,6 +9,8 @@ import { log } from "../base/log.ts";
 import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printMessage, printProblem } from "./print.ts";
+import { type ChildReport, ROUTER_VARIABLE } from "../router/child_report.ts";
+import type { Session } from "../server/session/session.ts";
 
 /** Reports on one server. */
 export class StartReport {
@@ -72,4 +74,39 @@ export class StartReport {
 function describeContext({ contextLength, maxModelLength = contextLength }: ModelInfo): string {
   const isShorter = maxModelLength! < contextLength!;
   return `${maxModelLength} tokens${isShorter ? ` of the model's ${contextLength}` : ""}`;
+}
+
+/** Tells the router how the model fares, and hears when it is to stop. */
+export class RouterLink {
+  private constructor() {}
+
+  /** `undefined` for a server that no router started. */
+  static find(): RouterLink | undefined {
+    return Deno.env.get(ROUTER_VARIABLE) === undefined ? undefined : new RouterLink();
+  }
+
+  /** Calls `listener` when the router closes its end of standard input, or was killed. */
+  onEnd(listener: () => void): void {
+    Deno.stdin.readable.pipeTo(new WritableStream()).then(listener, listener);
+  }
+
+  report(report: ChildReport): void {
+    printMessage(JSON.stringify(report));
+  }
+
+  /** Reports once the model is ready; if it cannot be loaded, or not again, reports why and calls `onFailed`. */
+  follow(session: Session, onFailed: () => void): void {
+    const look = () => {
+      const { state } = session;
+      if (state.phase === "ready") {
+        const { kind, contextLength, maxModelLength = contextLength } = state.info;
+        this.report({ type: "ready", kind, contextLength: maxModelLength });
+      }
+      if (state.phase !== "failed") return;
+      this.report({ type: "failed", reason: state.reason });
+      onFailed();
+    };
+    session.onStateChange(look);
+    look();
+  }
 }

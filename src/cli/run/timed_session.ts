@@ -38,14 +38,14 @@ export class TimedSession implements RunSession {
   ): AsyncGenerator<EventOf<T>> {
     const startMs = performance.now();
     let firstMs: number | undefined;
-    let numPieces = 0;
+    let numChunks = 0;
     let audioSeconds = 0;
     for await (const event of this.#session.stream(task, options)) {
       const { type } = event;
       const isResult = !["admitted", "start", "prompt", "done"].includes(type);
       if (isResult) {
         firstMs ??= performance.now();
-        numPieces++;
+        numChunks++;
       }
       if (type === "start" && "durationSeconds" in event) audioSeconds = event.durationSeconds;
       const nowMs = performance.now();
@@ -58,7 +58,7 @@ export class TimedSession implements RunSession {
             describe(event, {
               tookMs: nowMs - startMs,
               waitedMs: (firstMs ?? nowMs) - startMs,
-              isStreamed: numPieces > 1,
+              isStreamed: numChunks > 1,
             }) + describeSound(audioSeconds, nowMs - startMs),
           );
         }
