@@ -15,6 +15,8 @@ const NEWEST = 0.3;
 const OUTLIER = 1.5;
 /** Fewest tokens of prompts in a step. */
 const LEAST_CHUNK = 16;
+/** Tokens of prompts in the first steps of a device of which it is not known yet how long it takes. */
+const FIRST_CHUNK = 64;
 
 export class PrefillPace {
   readonly #isQueued: boolean;
@@ -30,7 +32,7 @@ export class PrefillPace {
   #numParts = 0;
   /** Suspensions since two steps of next tokens came in a row. */
   #numSuspensions = 0;
-  #mostPromptTokens = Infinity;
+  #mostPromptTokens: number;
 
   /**
    * @param options.isQueued whether the device runs behind the host: how long a part took is known only after the next
@@ -38,6 +40,7 @@ export class PrefillPace {
    */
   constructor({ isQueued = false }: { readonly isQueued?: boolean | undefined } = {}) {
     this.#isQueued = isQueued;
+    this.#mostPromptTokens = isQueued ? FIRST_CHUNK : Infinity;
   }
 
   /** Most tokens of prompts in a step: none of its parts is to take longer than a suspension may be away. */
@@ -87,7 +90,7 @@ export class PrefillPace {
   endPrompts(numTokens: number): void {
     if (this.#usualMs === undefined || this.#partMs === undefined) return;
     const most = (AIM - 1) * this.#usualMs;
-    const isShort = numTokens < this.#mostPromptTokens && this.#mostPromptTokens < Infinity;
+    const isShort = numTokens < this.#mostPromptTokens;
     if (this.#partMs > most && numTokens > LEAST_CHUNK) {
       this.#mostPromptTokens = Math.max(LEAST_CHUNK, Math.floor(numTokens / 2));
       this.#partMs /= 2;
