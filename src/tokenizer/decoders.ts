@@ -111,6 +111,7 @@ function strip(
   content: string,
   { start, stop }: { readonly start: number; readonly stop: number },
 ): string {
+  if (content === "") return token;
   let first = 0;
   let end = token.length;
   for (let i = 0; i < start && token.startsWith(content, first); i++) first += content.length;

@@ -50,6 +50,12 @@ Deno.test("checkPreprocessors() refuses absurd sizes by file and field", async (
     [{ size: [960, 1e7] }, `size[1]: ${EDGE} 10000000.`],
     [{ crop_size: { height: "x", width: 1 } }, `crop_size.height: ${EDGE} "x".`],
     [{ max_image_size: { longest_edge: 1e9 } }, `max_image_size.longest_edge: ${EDGE} 1000000000.`],
+    [{ num_crops: 1e9 }, "num_crops: want a whole number from 1 to 256, saw 1000000000."],
+    [{ frame_length: 0 }, "frame_length: want a whole number from 1 to 65536, saw 0."],
+    [
+      { fft_window_size: 1e9 },
+      "fft_window_size: want a whole number from 1 to 65536, saw 1000000000.",
+    ],
     [{ pad_size: 1e6 }, `pad_size: ${EDGE} 1000000.`],
     [
       { min_pixels: 0, max_pixels: 10 },

@@ -105,6 +105,8 @@ Deno.test("Tokenizer bounds replacements, added tokens and long pieces", () => {
     const tokenizer = new Tokenizer(json);
     assert.throws(() => tokenizer.encode(text), { kind: "invalid_value", message: reason });
   }
+  const strip = { type: "Strip", content: "", start: 1e12, stop: 1e12 };
+  assert.equal(new Tokenizer({ model, decoder: strip }).decode([0]), "a");
   const decoder = { type: "Sequence", decoders: doubling[0] };
   assert.throws(() => new Tokenizer({ model, decoder }).decode([0]), { kind: "invalid_value" });
 });
