@@ -62,7 +62,7 @@ export function matchAny(texts: Iterable<string>): string {
 export type Gender = "masculine" | "feminine" | "neuter";
 
 /** Applied in order. */
-export type Replacements = readonly (readonly [pattern: RegExp, replacement: string])[];
+type Replacements = readonly (readonly [pattern: RegExp, replacement: string])[];
 
 /** Makes each replacement in turn. */
 export function replaceEach(text: string, replacements: Replacements = []): string {
