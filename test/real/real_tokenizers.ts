@@ -84,9 +84,18 @@ export function realTokenizerTest(
     Deno.test({
       name: `${name}: ${family}${note}`,
       ignore: !isThere,
-      fn: () => test(load(path), family),
+      fn: () => test(open(path), family),
     });
   }
+}
+
+const opened = new Map<string, RealTokenizer>();
+
+/** Opens each once: the large ones take a second. */
+function open(path: string): RealTokenizer {
+  const tokenizer = opened.get(path) ?? load(path);
+  opened.set(path, tokenizer);
+  return tokenizer;
 }
 
 function load(path: string): RealTokenizer {
