@@ -210,11 +210,14 @@ export class StepExecutor<Cut extends PlannedCut> {
     }
     const work = { key: instruction, length: sizes.tokens, least: LEAST_ROWS };
     await slices.divide(work, async (first, end) => {
-      const takeRows = (all: Readonly<Record<string, Tensor | null>>) =>
+      const takeRows = (
+        ports: readonly TensorPort[],
+        all: Readonly<Record<string, Tensor | null>>,
+      ) =>
         Object.fromEntries(
-          Object.entries(all).map(([name, tensor]) => [name, sliceRows(tensor!, first, end)]),
+          ports.map((port) => [port.name, sliceRows(all[port.name]!, port, first, end)]),
         );
-      await session.run(takeRows(feeds), takeRows(fetches));
+      await session.run(takeRows(inputs, feeds), takeRows(outputs, fetches));
     });
     for (const [name, tensor] of Object.entries(fetches)) tensors.set(name, tensor!);
   }
@@ -284,9 +287,14 @@ function hasRows({ shape }: TensorPort): boolean {
   return axis >= 0 && shape.slice(0, axis).every((dim) => dim === 1);
 }
 
-/** The rows `first` to `end` of a tensor in the host's memory that has one for each token. */
-function sliceRows({ type, data, dims }: Tensor, first: number, end: number): Tensor {
-  const axis = dims.findIndex((size) => size > 1);
+/** The rows `first` to `end` of a tensor in the host's memory; see {@linkcode hasRows}. */
+function sliceRows(
+  { type, data, dims }: Tensor,
+  { shape }: TensorPort,
+  first: number,
+  end: number,
+): Tensor {
+  const axis = shape.indexOf("tokens");
   const width = data.length / dims[axis]!;
   const part = (data as Float32Array).subarray(first * width, end * width);
   return new Tensor(type as "float32", part, dims.with(axis, end - first));

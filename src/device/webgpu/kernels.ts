@@ -43,10 +43,10 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<OperandLayout, () => void>();
   /**
-   * Buffers by position in a program and size: programs run in sequence, and share them, unless those of fewer rows run
-   * while others are suspended.
+   * Scratch buffers by position in a program and size. Programs that share the buffers between their segments run in
+   * sequence and share these too; others may run while they are suspended.
    */
-  readonly #scratch = new Map<string, GPUBuffer>();
+  readonly #scratch = new Map<ReadonlyMap<string, GPUBuffer>, Map<string, GPUBuffer>>();
   /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
 
@@ -86,7 +86,9 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   dispose(): void {
-    for (const buffer of this.#scratch.values()) buffer.destroy();
+    for (const buffers of this.#scratch.values()) {
+      for (const buffer of buffers.values()) buffer.destroy();
+    }
     for (const { buffer } of this.#uploads.values()) buffer.destroy();
   }
 
@@ -109,12 +111,15 @@ export class WebGpuKernels implements KernelExecutor {
 
   #getScratch(program: Program): Map<string, GPUBuffer> {
     const numRows = roomForRows(this.#options.countMaxRows(program));
+    const crossing = this.#options.getBuffers(program);
+    const buffers = this.#scratch.get(crossing) ?? new Map<string, GPUBuffer>();
+    this.#scratch.set(crossing, buffers);
     return new Map([...program.scratch].map(([name, rowBytes], position) => {
       const key = `${position}: ${rowBytes} x ${numRows}`;
-      let buffer = this.#scratch.get(key);
+      let buffer = buffers.get(key);
       if (buffer === undefined) {
         buffer = createStorage(this.#gpu, "scratch", rowBytes * numRows);
-        this.#scratch.set(key, buffer);
+        buffers.set(key, buffer);
       }
       return [name, buffer];
     }));
