@@ -31,6 +31,7 @@ interface Case {
   readonly dtype: Dtype;
   readonly promptTokens: number;
   readonly batchInvariant?: boolean;
+  readonly maxBatchTokens?: number;
 }
 
 /** Built-in models, and folders of `../shared/models/tiny`. */
@@ -38,6 +39,12 @@ const CASES: Readonly<Record<string, Case>> = {
   "whose attention sees all": demo("hearth-demo-chat", "fp32"),
   "in 4 bits": demo("hearth-demo-chat", "q4"),
   "whose kernels run all": { ...demo("hearth-demo-chat", "q4"), batchInvariant: true },
+  // Those of next tokens may have as many rows as those of prompts.
+  "whose steps are all short": {
+    ...demo("hearth-demo-chat", "fp32"),
+    batchInvariant: true,
+    maxBatchTokens: 32,
+  },
   "that takes embeddings": demo("hearth-demo-vision", "fp32"),
   "with sinks, windows and experts": tiny("gptoss"),
   "with convolutions": tiny("lfm2"),
@@ -115,9 +122,9 @@ class CountingDecoder implements Decoder {
 
 async function open(
   backend: Backend,
-  { folder, dtype, batchInvariant }: Case,
+  { folder, dtype, batchInvariant, maxBatchTokens }: Case,
 ): Promise<CountingDecoder> {
-  const engine = { prefixCache: false, batchInvariant };
+  const engine = { prefixCache: false, batchInvariant, maxBatchTokens };
   const context = makeContext(await openFolder(folder!), { backend, dtype, engine });
   const { decoder } = await loadDecoder(context);
   assert.ok(await decoder.resizeCache!(FEW_BLOCKS, 0));
@@ -186,3 +193,6 @@ for (const [name, given] of Object.entries(CASES)) {
     await assertSame(await WebGpuBackend.create(gpu), given);
   });
 }
+
+Deno.test("a prompt of a single token gets the same in a step that is suspended, on the CPU", async () =>
+  await assertSame(new CpuBackend(), { ...demo("hearth-demo-chat", "fp32"), promptTokens: 1 }));
